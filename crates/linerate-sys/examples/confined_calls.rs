@@ -1,8 +1,9 @@
-//! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in two processes, one confined and one not, in pairs.
+//! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in one process, before and after it confines itself.
 //!
-//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work the ratio of CPU times (confined / not) and the
-//! difference for each system call, with 95 % intervals over pairs of fresh processes: two processes differ by where their memory lies, however
-//! often they repeat their work. CPU time, because other programs on the machine take turns.
+//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work the ratio of CPU times and the difference for each
+//! system call, with 95 % intervals over fresh processes, beside those of as many processes that do not confine themselves (the placebo). It is one
+//! process before and after, because two differ by where their memory lies, however often they repeat their work; and CPU time, because other programs
+//! on the machine take turns.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,6 +11,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use linerate_sys::sandbox::{Account, Confinement, confine, fork};
 use rustix::time::{ClockId, clock_gettime};
@@ -28,8 +30,12 @@ const FIRST_UDP: usize = 3;
 const FIRST_READ: usize = 4;
 /// The file, which the reads go through from its start to its end.
 const FILE_BYTES: usize = 1 << 20;
-/// Batches of each kind of work in a pair of processes, of which the median counts.
-const PAIRS: u32 = 11;
+/// What a process is asked for beside work.
+const CONFINE: u8 = 100;
+const DO_NOTHING: u8 = 101;
+/// Batches before and after, of which the median counts, and those ahead of them.
+const BATCHES: u32 = 11;
+const WARM_UP: u32 = 3;
 /// Two-sided 95 % of the normal distribution.
 const Z: f64 = 1.96;
 
@@ -37,39 +43,39 @@ fn main() {
     let n_processes: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(40);
     let path = "/dev/shm/lr-confined-calls";
     std::fs::write(path, vec![7; FILE_BYTES]).expect("room in memory");
-    let mut measured = KINDS.map(|_| (Vec::new(), Vec::new()));
-    for _ in 0..n_processes {
-        let (mut confined, mut free) = (worker(path, true), worker(path, false));
-        for (kind, (ratios, per_call)) in measured.iter_mut().enumerate() {
-            let (_, _, repetitions, calls) = KINDS[kind];
-            let pairs = (0..PAIRS).map(|idx| {
-                if idx % 2 == 0 {
-                    let a = batch(&mut confined, kind);
-                    (a, batch(&mut free, kind))
-                } else {
-                    let b = batch(&mut free, kind);
-                    (batch(&mut confined, kind), b)
-                }
-            });
-            let pairs: Vec<(f64, f64)> = pairs.collect();
-            ratios.push(median(pairs.iter().map(|(a, b)| (a / b).ln()).collect()));
-            per_call.push(median(pairs.iter().map(|(a, b)| (a - b) / f64::from(repetitions * calls)).collect()));
-        }
-    }
-    for ((name, ..), (ratios, per_call)) in KINDS.into_iter().zip(measured) {
-        let (ratio, half) = mean(&ratios);
-        let (call_ns, call_half) = mean(&per_call);
-        println!(
-            "{name}: CPU time confined / not = {:.4} [{:.4}, {:.4}], {call_ns:.0} [{:.0}, {:.0}] ns a call, n {n_processes} pairs of \
-             processes",
-            ratio.exp(),
-            (ratio - half).exp(),
-            (ratio + half).exp(),
-            call_ns - call_half,
-            call_ns + call_half
-        );
+    for (kind, (name, ..)) in KINDS.into_iter().enumerate() {
+        // They take turns: whatever slows the machine down meets both.
+        let measured: Vec<[(f64, f64); 2]> =
+            (0..n_processes).map(|_| [CONFINE, DO_NOTHING].map(|what| change(path, kind, what))).collect();
+        let shown = [0, 1].map(|arm| {
+            let (ratio, half) = mean(&measured.iter().map(|arms| arms[arm].0).collect::<Vec<_>>());
+            let (call_ns, call_half) = mean(&measured.iter().map(|arms| arms[arm].1).collect::<Vec<_>>());
+            format!(
+                "{:.4} [{:.4}, {:.4}], {call_ns:.0} [{:.0}, {:.0}] ns a call",
+                ratio.exp(),
+                (ratio - half).exp(),
+                (ratio + half).exp(),
+                call_ns - call_half,
+                call_ns + call_half
+            )
+        });
+        println!("{name}: CPU time after / before {}; placebo {}; n {n_processes} processes each", shown[0], shown[1]);
     }
     std::fs::remove_file(path).expect("it is ours");
+}
+
+/// By how much the CPU time of a kind of work changes when a fresh process does `what`: the logarithm of the ratio, and ns a system call.
+fn change(path: &str, kind: usize, what: u8) -> (f64, f64) {
+    let (_, _, repetitions, calls) = KINDS[kind];
+    let mut worker = worker(path);
+    let mut batches = |n: u32| median((0..n).map(|_| ask(&mut worker, kind as u8)).collect());
+    batches(WARM_UP);
+    let before = batches(BATCHES);
+    ask(&mut worker, what);
+    let mut batches = |n: u32| median((0..n).map(|_| ask(&mut worker, kind as u8)).collect());
+    batches(WARM_UP);
+    let after = batches(BATCHES);
+    ((after / before).ln(), (after - before) / f64::from(repetitions * calls))
 }
 
 /// The mean and half of its interval.
@@ -91,16 +97,16 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CPU time of a batch, ns.
-fn batch(worker: &mut UnixStream, kind: usize) -> f64 {
-    worker.write_all(&[kind as u8]).expect("it listens");
+/// CPU time of a batch of work, or of what else is asked for, ns.
+fn ask(worker: &mut UnixStream, what: u8) -> f64 {
+    worker.write_all(&[what]).expect("it listens");
     let mut answer = [0; 8];
     worker.read_exact(&mut answer).expect("it answers");
     u64::from_be_bytes(answer) as f64
 }
 
 /// A process that works on demand.
-fn worker(path: &str, is_confined: bool) -> UnixStream {
+fn worker(path: &str) -> UnixStream {
     let (here, there) = UnixStream::pair().expect("a pair");
     let path = path.to_owned();
     fork("lr-worker", OwnedFd::from(there), move |channel| {
@@ -111,16 +117,17 @@ fn worker(path: &str, is_confined: bool) -> UnixStream {
         let mut inward = listener.accept().expect("loopback").0;
         let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
         let (sender, receiver) = (sender.expect("loopback"), receiver.expect("loopback"));
+        receiver.set_read_timeout(Some(Duration::from_millis(100))).expect("a time above zero");
         sender.connect(receiver.local_addr().expect("bound")).expect("loopback");
-        if is_confined {
-            let account = Some(Account { name: "nobody".into(), user: 65_534, group: 65_534 });
-            confine(&Confinement { account, ..Confinement::default() }).expect("run as root");
-        }
         let mut channel = UnixStream::from(channel);
         let (mut kind, mut buffer) = ([0], vec![7; 128 << 10]);
         while channel.read_exact(&mut kind).is_ok() {
+            if kind[0] == CONFINE {
+                let account = Some(Account { name: "nobody".into(), user: 65_534, group: 65_534 });
+                confine(&Confinement { account, ..Confinement::default() }).expect("run as root");
+            }
             let kind = usize::from(kind[0]);
-            let (_, bytes, repetitions, _) = KINDS[kind];
+            let (_, bytes, repetitions, _) = KINDS.get(kind).copied().unwrap_or(("", 0, 0, 0));
             let buffer = &mut buffer[..bytes];
             let before = cpu_ns();
             for idx in 0..repetitions as usize {
@@ -131,7 +138,8 @@ fn worker(path: &str, is_confined: bool) -> UnixStream {
                     }
                     FIRST_UDP..FIRST_READ => {
                         sender.send(buffer).expect("loopback");
-                        receiver.recv(buffer).expect("loopback");
+                        // A busy host may lose one, even here.
+                        let _lost = receiver.recv(buffer);
                     }
                     _ => file.read_exact_at(buffer, (idx * bytes % FILE_BYTES) as u64).expect("it is long enough"),
                 }
