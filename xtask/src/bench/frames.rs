@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::generators::{Bench, Generator, Place, Running, Work};
+use super::generators::{Bench, Generator, RunPlace, Running, Work};
 use super::own;
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
@@ -193,7 +193,7 @@ impl Frames {
     }
 
     fn datagrams(&mut self, generator: &Generator, size: u32) -> anyhow::Result<Outcome> {
-        let place = Place { medium: Medium::Veth, core: None, seconds: self.seconds };
+        let place = RunPlace { medium: Medium::Veth, core: None, seconds: self.seconds };
         let outcome = self.bench.run(generator, Work::Datagrams { size: size - OVERHEAD_BYTES }, place)?;
         let accounted = outcome.reading.rate;
         let sent = accounted / (1.0 - outcome.reading.loss.unwrap_or(0.0));

@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 
 /// Where and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RunPlace {
     pub(super) medium: Medium,
     /// The core both ends run on, if they are pinned.
     pub(super) core: Option<usize>,
@@ -105,7 +105,7 @@ impl Bench {
     }
 
     /// Runs `generator` once.
-    pub(super) fn run(&mut self, generator: &Generator, work: Work, place: Place) -> anyhow::Result<Outcome> {
+    pub(super) fn run(&mut self, generator: &Generator, work: Work, place: RunPlace) -> anyhow::Result<Outcome> {
         self.runs = (self.runs + 1) % RUNS_BEFORE_PORTS_REPEAT;
         let port = FIRST_PORT + self.runs * PORTS_PER_RUN;
         let before = Usage::now()?;
@@ -128,7 +128,7 @@ impl Bench {
         &self,
         generator: &Generator,
         work: Work,
-        place: Place,
+        place: RunPlace,
         port: u16,
     ) -> anyhow::Result<(String, String)> {
         let name = generator.name();
@@ -152,7 +152,13 @@ impl Bench {
 }
 
 /// What the passive and the active end are started with.
-fn arguments(generator: &Generator, work: Work, place: Place, port: u16, offer: &Path) -> (Vec<String>, Vec<String>) {
+fn arguments(
+    generator: &Generator,
+    work: Work,
+    place: RunPlace,
+    port: u16,
+    offer: &Path,
+) -> (Vec<String>, Vec<String>) {
     let address = Sandbox::address(place.medium);
     let seconds = place.seconds;
     let offer = offer.display();
@@ -309,7 +315,7 @@ fn is_bound(table: &str, port: u16, udp: bool) -> bool {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { medium: Medium::Veth, core: None, seconds: 2 };
+    const PLACE: RunPlace = RunPlace { medium: Medium::Veth, core: None, seconds: 2 };
 
     #[test]
     fn every_generator_is_asked_for_the_same_work() {

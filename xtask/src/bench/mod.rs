@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::tools;
-use generators::{Bench, Generator, Place, Work};
+use generators::{Bench, Generator, RunPlace, Work};
 use rows::{Row, Scope};
 use sandbox::Sandbox;
 use scratch::Scratch;
@@ -229,7 +229,7 @@ fn measure(
             }
             eprintln!("round {} of {}: {}", round + 1, options.rounds, result.row.name());
             let core = result.row.pinned.then_some(PINNED_CORE);
-            let place = Place { medium: result.row.medium, core, seconds: options.seconds };
+            let place = RunPlace { medium: result.row.medium, core, seconds: options.seconds };
             let n = result.row.contestants.len();
             for index in (0..n).map(|k| (k + round) % n) {
                 let contestant = &result.row.contestants[index];
@@ -257,7 +257,7 @@ fn hold(bench: &mut Bench, results: &[Result], options: &Options, notes: &mut Ve
         let Some(reached) = reached else { continue };
         let rate = (reached.value * HELD_SHARE) as u64;
         let generator = Generator::Linerate(format!("rate={rate}pps gso=most"));
-        let place = Place { medium: result.row.medium, core: None, seconds: options.seconds };
+        let place = RunPlace { medium: result.row.medium, core: None, seconds: options.seconds };
         let mut losses = Vec::new();
         for _ in 0..options.rounds {
             match bench.run(&generator, result.row.work, place) {

@@ -72,7 +72,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
 }
 
 /// What one search found.
-struct Found {
+struct SearchResult {
     /// Lower bound, frames per second.
     lower: f64,
     /// Whether its bounds are as close as asked for.
@@ -104,7 +104,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
 }
 
 /// Prints a row; whether it is as it should be.
-fn tell(row: &Row, found: &[Found], runs: u32) -> bool {
+fn tell(row: &Row, found: &[SearchResult], runs: u32) -> bool {
     let lower = || found.iter().map(|found| found.lower);
     let (least, most) = lower().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
     let excess = BUFFER / (row.trial_ms / 1e3);
@@ -150,7 +150,7 @@ fn plan(row: &Row, runs: u32) -> String {
 }
 
 /// What each run found; fewer than `runs` if some have no lower bound.
-fn measure(program: &Path, folder: &Path, row: &Row, runs: u32) -> anyhow::Result<Vec<Found>> {
+fn measure(program: &Path, folder: &Path, row: &Row, runs: u32) -> anyhow::Result<Vec<SearchResult>> {
     std::fs::write(folder.join("known.toml"), lab(row)).context("write the lab")?;
     std::fs::write(folder.join("plan.toml"), plan(row, runs)).context("write the plan")?;
     let ledger = format!("{}.ledger", row.name);
@@ -165,7 +165,7 @@ fn measure(program: &Path, folder: &Path, row: &Row, runs: u32) -> anyhow::Resul
     let of_runs = study["searches"][0]["runs"].as_array().context("the study has no search")?;
     let found = |run: &Value| {
         let found = &run["found"][0];
-        Some(Found { lower: found["strict"]["lower"].as_f64()?, regular: found["regular"].as_bool()? })
+        Some(SearchResult { lower: found["strict"]["lower"].as_f64()?, regular: found["regular"].as_bool()? })
     };
     Ok(of_runs.iter().filter_map(found).collect())
 }

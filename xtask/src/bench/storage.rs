@@ -26,7 +26,7 @@ use super::{count, own};
 use crate::tools;
 use document::document;
 use readings::{Log, Reading, Runs};
-use rows::{Contestant, Place, Row, rows};
+use rows::{Contestant, FilePlace, Row, rows};
 
 const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N] [--only PART OF A ROW'S NAME]... [--within SECONDS] [--log FILE] \
      [--out FILE] [--end PROGRAM]";
@@ -224,10 +224,10 @@ impl Files {
         Ok(files)
     }
 
-    fn of(&self, place: Place) -> &Path {
+    fn of(&self, place: FilePlace) -> &Path {
         match place {
-            Place::Disk | Place::Cached => &self.on_disk,
-            Place::Memory => &self.in_memory,
+            FilePlace::Disk | FilePlace::Cached => &self.on_disk,
+            FilePlace::Memory => &self.in_memory,
         }
     }
 }
@@ -260,7 +260,7 @@ impl Drop for Files {
 
 /// What a program said of its run.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct RunReport {
     transfers: f64,
     /// Seconds.
     lasted: f64,
@@ -268,12 +268,12 @@ struct Told {
     engine: Option<String>,
 }
 
-fn ours(text: &str) -> anyhow::Result<Told> {
+fn ours(text: &str) -> anyhow::Result<RunReport> {
     let line: Value =
         serde_json::from_str(text.lines().next().unwrap_or_default()).context("read the example's line")?;
     ensure!(line["incidents"].as_array().is_some_and(Vec::is_empty), "incidents: {}", line["incidents"]);
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
-    Ok(Told {
+    Ok(RunReport {
         transfers: number("reads")?,
         lasted: number("span_ns")? / 1e9,
         p99_ns: number("p99_ns")?,
@@ -281,13 +281,13 @@ fn ours(text: &str) -> anyhow::Result<Told> {
     })
 }
 
-fn fios(text: &str) -> anyhow::Result<Told> {
+fn fios(text: &str) -> anyhow::Result<RunReport> {
     // fio may print notes before the document.
     let start = text.find('{').context("fio printed no JSON")?;
     let document: Value = serde_json::from_str(&text[start..]).context("read fio's JSON")?;
     let read = &document["jobs"][0]["read"];
     let number = |value: &Value| value.as_f64().with_context(|| format!("no figure in {read}"));
-    Ok(Told {
+    Ok(RunReport {
         transfers: number(&read["total_ios"])?,
         lasted: number(&read["runtime"])? / 1e3,
         p99_ns: number(&read["lat_ns"]["percentile"]["99.000000"])?,
@@ -303,10 +303,10 @@ mod tests {
     fn both_outputs_are_read() {
         let fio = "note: something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \"lat_ns\": {\"percentile\": \
                    {\"99.000000\": 5000}}}}]}";
-        let told = Told { transfers: 1000.0, lasted: 2.0, p99_ns: 5000.0, engine: None };
+        let told = RunReport { transfers: 1000.0, lasted: 2.0, p99_ns: 5000.0, engine: None };
         assert_eq!(fios(fio).expect("legal"), told);
         let own = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"modes\": {\"engine\": \"aio\"}, \"incidents\": []}\n{}";
-        let told = Told { transfers: 10.0, lasted: 0.5, p99_ns: 70.0, engine: Some("aio".into()) };
+        let told = RunReport { transfers: 10.0, lasted: 0.5, p99_ns: 70.0, engine: Some("aio".into()) };
         assert_eq!(ours(own).expect("legal"), told);
         let bad = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"incidents\": [\"x\"]}";
         assert!(ours(bad).is_err() && fios("no").is_err());

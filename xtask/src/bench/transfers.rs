@@ -44,40 +44,49 @@ enum Client {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum TransferDirection {
     Down,
     Up,
 }
 
-type Row = (Server, Client, Way);
+type Row = (Server, Client, TransferDirection);
 
 /// Each group is compared with its first.
 const GROUPS: &[&[Row]] = &[
     &[
-        (Server::Vsftpd, Client::Curl, Way::Down),
-        (Server::Vsftpd, Client::Linerate("memory"), Way::Down),
-        (Server::Vsftpd, Client::Linerate("discard"), Way::Down),
+        (Server::Vsftpd, Client::Curl, TransferDirection::Down),
+        (Server::Vsftpd, Client::Linerate("memory"), TransferDirection::Down),
+        (Server::Vsftpd, Client::Linerate("discard"), TransferDirection::Down),
     ],
     &[
-        (Server::Nginx, Client::Curl, Way::Down),
-        (Server::Nginx, Client::Linerate("memory"), Way::Down),
-        (Server::Nginx, Client::Linerate("discard"), Way::Down),
+        (Server::Nginx, Client::Curl, TransferDirection::Down),
+        (Server::Nginx, Client::Linerate("memory"), TransferDirection::Down),
+        (Server::Nginx, Client::Linerate("discard"), TransferDirection::Down),
     ],
-    &[(Server::Vsftpd, Client::Curl, Way::Down), (Server::OwnFtp, Client::Curl, Way::Down)],
-    &[(Server::Nginx, Client::Curl, Way::Down), (Server::OwnHttp, Client::Curl, Way::Down)],
+    &[(Server::Vsftpd, Client::Curl, TransferDirection::Down), (Server::OwnFtp, Client::Curl, TransferDirection::Down)],
+    &[(Server::Nginx, Client::Curl, TransferDirection::Down), (Server::OwnHttp, Client::Curl, TransferDirection::Down)],
     &[
-        (Server::Vsftpd, Client::Curl, Way::Up),
-        (Server::Vsftpd, Client::Linerate("copy"), Way::Up),
-        (Server::Vsftpd, Client::Linerate("sendfile"), Way::Up),
+        (Server::Vsftpd, Client::Curl, TransferDirection::Up),
+        (Server::Vsftpd, Client::Linerate("copy"), TransferDirection::Up),
+        (Server::Vsftpd, Client::Linerate("sendfile"), TransferDirection::Up),
     ],
     &[
-        (Server::Nginx, Client::Curl, Way::Up),
-        (Server::Nginx, Client::Linerate("copy"), Way::Up),
-        (Server::Nginx, Client::Linerate("sendfile"), Way::Up),
+        (Server::Nginx, Client::Curl, TransferDirection::Up),
+        (Server::Nginx, Client::Linerate("copy"), TransferDirection::Up),
+        (Server::Nginx, Client::Linerate("sendfile"), TransferDirection::Up),
     ],
-    &[(Server::VsftpdTls, Client::Curl, Way::Down), (Server::VsftpdTls, Client::Linerate("memory"), Way::Down)],
-    &[(Server::NginxTls, Client::Curl, Way::Down), (Server::NginxTls, Client::Linerate("memory"), Way::Down)],
-    &[(Server::NginxTls, Client::Curl, Way::Down), (Server::OwnHttpTls, Client::Curl, Way::Down)],
+    &[
+        (Server::VsftpdTls, Client::Curl, TransferDirection::Down),
+        (Server::VsftpdTls, Client::Linerate("memory"), TransferDirection::Down),
+    ],
+    &[
+        (Server::NginxTls, Client::Curl, TransferDirection::Down),
+        (Server::NginxTls, Client::Linerate("memory"), TransferDirection::Down),
+    ],
+    &[
+        (Server::NginxTls, Client::Curl, TransferDirection::Down),
+        (Server::OwnHttpTls, Client::Curl, TransferDirection::Down),
+    ],
 ];
 
 /// What one run came to.
@@ -163,8 +172,8 @@ fn name((server, client, way): Row) -> String {
         Client::Linerate(how) => format!("linerate ({how})"),
     };
     match way {
-        Way::Down => format!("{} to {client}", server.name()),
-        Way::Up => format!("{client} to {}", server.name()),
+        TransferDirection::Down => format!("{} to {client}", server.name()),
+        TransferDirection::Up => format!("{client} to {}", server.name()),
     }
 }
 
@@ -205,7 +214,7 @@ impl Bench {
         })
     }
 
-    fn curl(&self, server: Server, way: Way) -> anyhow::Result<(f64, f64)> {
+    fn curl(&self, server: Server, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
         let file = self.ground.folder.join("public/file").display().to_string();
         let mut command = Command::new("taskset");
         command.args(["-c", CLIENT_CORE, "curl", "-s", "-S", "-f", "-k"]);
@@ -215,8 +224,8 @@ impl Bench {
         }
         for _ in 0..FILES * self.seconds {
             match way {
-                Way::Down => command.args(["-o", "/dev/null", &server.url("file")]),
-                Way::Up => command.args(["-T", &file, &server.url("in/curl")]),
+                TransferDirection::Down => command.args(["-o", "/dev/null", &server.url("file")]),
+                TransferDirection::Up => command.args(["-T", &file, &server.url("in/curl")]),
             };
         }
         let output = command.output().context("start curl")?;
@@ -225,14 +234,14 @@ impl Bench {
         curls(&String::from_utf8_lossy(&output.stdout))
     }
 
-    fn linerate(&self, server: Server, how: &str, way: Way) -> anyhow::Result<(f64, f64)> {
+    fn linerate(&self, server: Server, how: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
         let mut command = Command::new(&self.end);
         command.args([server.workload(), &format!("seconds={}", self.seconds), "verify=false"]);
         command.args([format!("tls={}", server.is_secure()), format!("congestion={}", self.congestion)]);
         command.arg(format!("cpus={CLIENT_CORE},{CLIENT_CORE}"));
         match way {
-            Way::Down => command.args([format!("server={}", server.url("file")), format!("sink={how}")]),
-            Way::Up => command.args([
+            TransferDirection::Down => command.args([format!("server={}", server.url("file")), format!("sink={how}")]),
+            TransferDirection::Up => command.args([
                 format!("server={}", server.url("in/linerate")),
                 format!("send={how}"),
                 "direction=tx".to_owned(),
@@ -277,12 +286,12 @@ fn curls(text: &str) -> anyhow::Result<(f64, f64)> {
     Ok(sum)
 }
 
-fn ours(text: &str, way: Way) -> anyhow::Result<(f64, f64)> {
+fn ours(text: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
     let line: Value =
         serde_json::from_str(text.lines().next().unwrap_or_default()).context("read the example's line")?;
     ensure!(line["incidents"].as_array().is_some_and(Vec::is_empty), "incidents: {}", line["incidents"]);
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
-    let bytes = if way == Way::Down { "bytes_received" } else { "bytes_sent" };
+    let bytes = if way == TransferDirection::Down { "bytes_received" } else { "bytes_sent" };
     Ok((number(bytes)?, number("span_ns")? / 1e9))
 }
 
@@ -333,9 +342,12 @@ mod tests {
         assert_eq!(curls("100 0 0.5\n0 300 1.5\n").expect("legal"), (400.0, 2.0));
         assert!(curls("").is_err() && curls("0 0 0\n").is_err() && curls("1 2\n").is_err());
         let line = "{\"bytes_received\": 10, \"bytes_sent\": 20, \"span_ns\": 5e8, \"incidents\": []}";
-        assert_eq!(ours(line, Way::Down).expect("legal"), (10.0, 0.5));
-        assert_eq!(ours(line, Way::Up).expect("legal"), (20.0, 0.5));
-        assert!(ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}", Way::Down).is_err());
+        assert_eq!(ours(line, TransferDirection::Down).expect("legal"), (10.0, 0.5));
+        assert_eq!(ours(line, TransferDirection::Up).expect("legal"), (20.0, 0.5));
+        assert!(
+            ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}", TransferDirection::Down)
+                .is_err()
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ const LAB: &str = "[lab]\nname = \"NAME\"\n[[host]]\nname = \"a\"\ncpu = \"50 %\
 
 /// Where linerate runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum KillPlace {
     Here,
     InNamespace,
     FirstOfNamespace,
@@ -68,7 +68,7 @@ struct Case {
     number: u64,
     signal: &'static str,
     is_standing: bool,
-    place: Place,
+    place: KillPlace,
     after: Duration,
     /// By when nothing may be left.
     limit: Duration,
@@ -85,7 +85,8 @@ impl Case {
             number,
             signal: ["KILL", "HUP", "QUIT"][(state % 3) as usize],
             is_standing: state >> 8 & 3 == 0,
-            place: [Place::Here, Place::Here, Place::InNamespace, Place::FirstOfNamespace][(state >> 16 & 3) as usize],
+            place: [KillPlace::Here, KillPlace::Here, KillPlace::InNamespace, KillPlace::FirstOfNamespace]
+                [(state >> 16 & 3) as usize],
             after: Duration::from_millis((state >> 24) % LATEST_MS),
             limit,
         }
@@ -229,10 +230,10 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Ya
     fs::write(folder.join("k.toml"), PLAN)?;
     fs::write(folder.join("lab.toml"), LAB.replace("NAME", name))?;
     let mut words: Vec<&str> = match case.place {
-        Place::Here => Vec::new(),
-        Place::FirstOfNamespace => vec!["unshare", "-p", "-f", "--kill-child", "--"],
+        KillPlace::Here => Vec::new(),
+        KillPlace::FirstOfNamespace => vec!["unshare", "-p", "-f", "--kill-child", "--"],
         // Its first process outlives linerate, as that of a container does.
-        Place::InNamespace => {
+        KillPlace::InNamespace => {
             vec![
                 "unshare",
                 "-p",
@@ -246,7 +247,7 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Ya
             ]
         }
     };
-    if case.place != Place::InNamespace {
+    if case.place != KillPlace::InNamespace {
         // Behind `nohup`, or in the background, a signal is ignored, and children inherit that.
         words.extend(["env", "--default-signal=HUP,QUIT"]);
     }
@@ -267,9 +268,9 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Ya
         .context("start linerate")?;
     std::thread::sleep(case.after);
     let find = || match case.place {
-        Place::Here => Some(started.id()),
-        Place::FirstOfNamespace => child_of(started.id()),
-        Place::InNamespace => child_of(started.id()).and_then(child_of),
+        KillPlace::Here => Some(started.id()),
+        KillPlace::FirstOfNamespace => child_of(started.id()),
+        KillPlace::InNamespace => child_of(started.id()).and_then(child_of),
     };
     // On a busy machine it may not have been started yet: a case without a victim would wait for a whole campaign.
     let mut target = find();
@@ -304,7 +305,7 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
     let began = Instant::now();
     while is_alive(started) {
         // The first process of a PID namespace dies of no signal that it does not heed yet: a campaign then ends by itself.
-        if case.place == Place::FirstOfNamespace && case.is_standing && began.elapsed() > case.limit {
+        if case.place == KillPlace::FirstOfNamespace && case.is_standing && began.elapsed() > case.limit {
             kill("KILL")?;
         }
         if began.elapsed() > PATIENCE {
@@ -336,7 +337,7 @@ struct Victim<'a> {
     mark: &'a str,
     /// With what names of the labs of its process begin.
     own: Option<String>,
-    place: Place,
+    place: KillPlace,
 }
 
 /// With what names of the labs of process `pid` begin: its number in its PID namespace, and when it started.
@@ -441,7 +442,7 @@ fn left_over(victim: &Victim<'_>, processes: &[u32]) -> Vec<String> {
     let is_ours = |text: &str| text.contains(victim.name) || victim.own.as_ref().is_some_and(|own| text.contains(own));
     // Nobody is left to remove the groups of a PID namespace that ended but the next lab; they are counted at the end.
     let groups =
-        if victim.place == Place::FirstOfNamespace { &[][..] } else { &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] };
+        if victim.place == KillPlace::FirstOfNamespace { &[][..] } else { &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] };
     let mut left: Vec<String> = Vec::new();
     for folder in [&["/run/netns"], groups].concat() {
         left.extend(names(folder).into_iter().filter(|name| is_ours(name)).map(|found| format!("{folder}/{found}")));

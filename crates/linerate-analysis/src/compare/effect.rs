@@ -170,7 +170,7 @@ pub fn effect_beyond(
             before.iter().zip(&after).map(|(a, b)| b - a).collect::<Vec<f64>>(),
         ),
     };
-    let told = Told { scale, shift, typical: (typical_before, typical_after), better, margin, n: before.len() };
+    let told = ShiftParts { scale, shift, typical: (typical_before, typical_after), better, margin, n: before.len() };
     told.effect(figure, &changes)
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn effect_of_runs(
     let (a, b) = (scaled(&before), scaled(&after));
     let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let n = before.len().min(after.len());
-    let told = Told { scale, shift: unpaired_shift_within(&a, &b, margin.error())?, typical, better, margin, n };
+    let told = ShiftParts { scale, shift: unpaired_shift_within(&a, &b, margin.error())?, typical, better, margin, n };
     Some(Effect { runs: Some((before.len(), after.len())), ..told.effect(figure, &changes)? })
 }
 
@@ -204,7 +204,7 @@ fn scale_of(before: &[f64], after: &[f64]) -> Scale {
 }
 
 /// A shift on its way to an effect: logarithms inside, ratios outside.
-struct Told {
+struct ShiftParts {
     scale: Scale,
     shift: Shift,
     typical: (f64, f64),
@@ -213,7 +213,7 @@ struct Told {
     n: usize,
 }
 
-impl Told {
+impl ShiftParts {
     /// The effect; `changes` are what single pairs, or any two runs, differ by.
     fn effect(self, figure: &str, changes: &[f64]) -> Option<Effect> {
         let (before, after) = self.typical;

@@ -25,7 +25,7 @@ use super::transfers;
 use super::warmup;
 use super::{
     JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks, members,
-    observed, own_cost, percentiles, series, transfer_counts,
+    observer_ports, own_cost, percentiles, series, transfer_counts,
 };
 use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
@@ -152,9 +152,9 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
         taken = judge::taken(trial, &jobs, hosts, measured);
         occupied = judge::occupied(&jobs, measured);
     }
-    let observed = observed::ports(campaign, hosts, trial, &jobs);
+    let observed = observer_ports::ports(campaign, hosts, trial, &jobs);
     if standing.carries_figures() {
-        observed::doubt(&mut standing, &observed);
+        observer_ports::doubt(&mut standing, &observed);
         for (number, job) in jobs.iter().enumerate() {
             let whole = job.spec.background.and_then(|_| {
                 job.ends()

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::gate::{Doubt, Line};
 use super::samples::Hosts;
-use super::searched::{SearchTrial, searched, settle};
-use super::searched_latency::{LatencyAtLoad, SearchLatency, at_loads};
+use super::search_latency::{LatencyAtLoad, SearchLatency, at_loads};
+use super::search_trial::{SearchTrial, searched, settle};
 use super::{ceilings, judge, point, warmup};
 use crate::search::{BackToBack, Bounds, Observation, Requirement, back_to_back, bounds};
 use crate::statistics::median;

@@ -46,7 +46,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         drop(ticket);
         return tune(shared, reader, channel, &greeting, by);
     }
-    let Some(place) = Place::take(shared, &channel, &greeting, &by) else {
+    let Some(place) = SessionPlace::take(shared, &channel, &greeting, &by) else {
         let busy = shared.current().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
         let (other, since_s) = busy.unwrap_or_default();
         (shared.options.notify)(&format!("told {by} that this agent is busy with {other}"));
@@ -207,9 +207,9 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
 }
 
 /// The conductor's place at this agent; given up when dropped.
-struct Place<'a>(&'a Shared);
+struct SessionPlace<'a>(&'a Shared);
 
-impl<'a> Place<'a> {
+impl<'a> SessionPlace<'a> {
     /// Takes it if it is free. A session of the same campaign and key that is still there is a stale one of this very
     /// conductor, which lost its connection before we noticed: it is cut off and waited for. So is one whose host is gone.
     fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
@@ -264,7 +264,7 @@ impl<'a> Place<'a> {
 /// What is said to a conductor to learn whether its host acknowledges it: an answer to a ping that nobody sent.
 const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
 
-impl Drop for Place<'_> {
+impl Drop for SessionPlace<'_> {
     fn drop(&mut self) {
         *self.0.current() = None;
         self.0.released.notify_all();

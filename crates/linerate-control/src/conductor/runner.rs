@@ -24,7 +24,7 @@ const FLUSH_PERIOD: Nanos = Nanos::from_secs(1);
 const STEP_NS: i64 = 500_000_000;
 
 /// What the other threads tell the main one. `generation` tells a host's present connection from its earlier ones.
-enum Told {
+enum HostEvent {
     Reached { host: usize, greeted: Box<Greeted> },
     Unreached { host: usize, error: ControlError },
     Heard { host: usize, generation: u64, heard: Heard },
@@ -136,7 +136,7 @@ impl StepWatch {
 
 struct Runner<'a> {
     reach: Arc<Reach>,
-    tell: Sender<Told>,
+    tell: Sender<HostEvent>,
     links: HashMap<usize, (u64, Link)>,
     generation: u64,
     recorder: &'a mut dyn Recorder,
@@ -150,12 +150,12 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     /// The next thing that happens, at the latest at `wake_at`.
-    fn wait(&mut self, told: &Receiver<Told>, wake_at: Nanos) -> Input {
+    fn wait(&mut self, told: &Receiver<HostEvent>, wake_at: Nanos) -> Input {
         let span = wake_at.since(monotonic()).min(LOOK);
         match told.recv_timeout(span.into()) {
-            Ok(Told::Reached { host, greeted }) => self.reached(host, *greeted),
-            Ok(Told::Unreached { host, error }) => Input::Unreached { host, error },
-            Ok(Told::Heard { host, generation, heard }) => {
+            Ok(HostEvent::Reached { host, greeted }) => self.reached(host, *greeted),
+            Ok(HostEvent::Unreached { host, error }) => Input::Unreached { host, error },
+            Ok(HostEvent::Heard { host, generation, heard }) => {
                 if self.links.get(&host).is_none_or(|(present, _)| *present != generation) {
                     return Input::Tick;
                 }
@@ -179,7 +179,7 @@ impl Runner<'_> {
         let Greeted { reader, channel, theirs } = greeted;
         let facts = theirs.facts;
         let link = Link::start(reader, channel.writer, channel.closer, move |heard, _| {
-            tell.send(Told::Heard { host, generation, heard }).is_ok()
+            tell.send(HostEvent::Heard { host, generation, heard }).is_ok()
         });
         match link {
             Ok(link) => {
@@ -302,8 +302,8 @@ impl Runner<'_> {
         let (reach, tell) = (Arc::clone(&self.reach), self.tell.clone());
         let spawned = thread::Builder::new().name("linerate-connect".into()).spawn(move || {
             let told = match reach.greet(host) {
-                Ok(greeted) => Told::Reached { host, greeted: Box::new(greeted) },
-                Err(error) => Told::Unreached { host, error },
+                Ok(greeted) => HostEvent::Reached { host, greeted: Box::new(greeted) },
+                Err(error) => HostEvent::Unreached { host, error },
             };
             // If the campaign is over, nobody wants to know.
             let _ = tell.send(told);

@@ -37,7 +37,7 @@ pub enum Ended {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum SearchStage {
     /// The `n`-th trial of the self-test; `before` is what was forwarded when the same load was tried and lost.
     SelfTest {
         load: f64,
@@ -54,7 +54,7 @@ enum Stage {
 pub struct Searcher {
     search: Search,
     controller: Box<dyn Controller>,
-    stage: Stage,
+    stage: SearchStage,
     asked: Option<Step>,
     spoilt: u32,
     n_trials: u32,
@@ -68,7 +68,7 @@ impl Searcher {
     #[must_use]
     pub fn new(search: Search) -> Self {
         let stage = if search.self_test > Nanos(0) {
-            Stage::SelfTest { load: MARGIN * search.max, n: 0, before: None }
+            SearchStage::SelfTest { load: MARGIN * search.max, n: 0, before: None }
         } else {
             Self::after_self_test(&search)
         };
@@ -76,8 +76,8 @@ impl Searcher {
         Self { search, controller, stage, asked: None, spoilt: 0, n_trials: 0, spent: Nanos(0), tester: None }
     }
 
-    fn after_self_test(search: &Search) -> Stage {
-        if search.warmup > Nanos(0) { Stage::WarmUp } else { Stage::Searching }
+    fn after_self_test(search: &Search) -> SearchStage {
+        if search.warmup > Nanos(0) { SearchStage::WarmUp } else { SearchStage::Searching }
     }
 
     /// The search, its highest load bounded by the self-test.
@@ -103,21 +103,21 @@ impl Searcher {
     fn choose(&mut self) -> Option<Step> {
         let step = |purpose, load, duration| Some(Step { purpose, load, duration, then: None });
         let chosen = match &self.stage {
-            Stage::SelfTest { load, .. } => step(Purpose::SelfTest, *load, self.search.self_test),
-            Stage::WarmUp => step(Purpose::WarmUp, self.search.max, self.search.warmup),
-            Stage::Searching => self.controller.next(),
-            Stage::Ended(_) => return None,
+            SearchStage::SelfTest { load, .. } => step(Purpose::SelfTest, *load, self.search.self_test),
+            SearchStage::WarmUp => step(Purpose::WarmUp, self.search.max, self.search.warmup),
+            SearchStage::Searching => self.controller.next(),
+            SearchStage::Ended(_) => return None,
         };
         let Some(step) = chosen else {
-            self.stage = Stage::Ended(Ended::Done);
+            self.stage = SearchStage::Ended(Ended::Done);
             return None;
         };
         if self.n_trials >= self.search.max_trials {
-            self.stage = Stage::Ended(Ended::Trials);
+            self.stage = SearchStage::Ended(Ended::Trials);
             return None;
         }
         if self.spent >= self.search.max_duration {
-            self.stage = Stage::Ended(Ended::Duration);
+            self.stage = SearchStage::Ended(Ended::Duration);
             return None;
         }
         Some(step)
@@ -139,10 +139,10 @@ impl Searcher {
         self.spoilt = 0;
         self.asked = None;
         match self.stage {
-            Stage::SelfTest { load, n, before } => self.self_tested(load, n, before, &observation),
-            Stage::WarmUp => self.stage = Stage::Searching,
-            Stage::Searching => self.controller.take(&observation),
-            Stage::Ended(_) => {}
+            SearchStage::SelfTest { load, n, before } => self.self_tested(load, n, before, &observation),
+            SearchStage::WarmUp => self.stage = SearchStage::Searching,
+            SearchStage::Searching => self.controller.take(&observation),
+            SearchStage::Ended(_) => {}
         }
         true
     }
@@ -152,18 +152,18 @@ impl Searcher {
         self.spoilt += 1;
         let give_up = match self.stage {
             // What is warmed up is warm however the trial ended.
-            Stage::WarmUp => {
-                (self.spoilt, self.asked, self.stage) = (0, None, Stage::Searching);
+            SearchStage::WarmUp => {
+                (self.spoilt, self.asked, self.stage) = (0, None, SearchStage::Searching);
                 return;
             }
             _ => self.spoilt > MOST_REPEATS,
         };
         if give_up {
             self.asked = None;
-            self.stage = Stage::Ended(Ended::TesterLimited(step.load));
+            self.stage = SearchStage::Ended(Ended::TesterLimited(step.load));
         } else if self.n_trials >= self.search.max_trials {
             self.asked = None;
-            self.stage = Stage::Ended(Ended::Trials);
+            self.stage = SearchStage::Ended(Ended::Trials);
         }
     }
 
@@ -180,9 +180,9 @@ impl Searcher {
             };
             self.stage = if n + 1 < SELF_TESTS && next > self.search.min {
                 let before = before.is_none().then_some(forwarded);
-                Stage::SelfTest { load: next, n: n + 1, before }
+                SearchStage::SelfTest { load: next, n: n + 1, before }
             } else {
-                Stage::Ended(Ended::TesterLimited(most))
+                SearchStage::Ended(Ended::TesterLimited(most))
             };
             return;
         }
@@ -199,7 +199,7 @@ impl Searcher {
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         match self.stage {
-            Stage::Ended(ended) => Some(ended),
+            SearchStage::Ended(ended) => Some(ended),
             _ => None,
         }
     }

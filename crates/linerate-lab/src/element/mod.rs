@@ -40,7 +40,7 @@ impl Running {
     /// The device that `description` describes, its stalls counted from `start`, and what it does with frames.
     pub(crate) fn new(description: &Element, start: Nanos) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
-        let way = || Way {
+        let way = || ElementDirection {
             path: PassThrough::of(description, start),
             faults: Faulty::new(description.faults),
             overtaken: VecDeque::new(),
@@ -78,7 +78,7 @@ impl Running {
 #[derive(Debug)]
 pub(crate) struct Device {
     /// By the port that frames come in at.
-    ways: [Way; 2],
+    ways: [ElementDirection; 2],
     delay: Nanos,
     /// How many frames overtake one that is to be overtaken.
     overtakers: u32,
@@ -86,7 +86,7 @@ pub(crate) struct Device {
 }
 
 #[derive(Debug)]
-struct Way {
+struct ElementDirection {
     path: PassThrough,
     faults: Faulty,
     overtaken: VecDeque<Overtaken>,
@@ -155,7 +155,7 @@ impl Passage for Device {
     }
 }
 
-impl Way {
+impl ElementDirection {
     /// Takes the first of those that wait to be overtaken, if it waits no longer.
     fn next_if(&mut self, ready: impl Fn(&Overtaken) -> bool) -> Option<Overtaken> {
         if self.overtaken.front().is_some_and(ready) { self.overtaken.pop_front() } else { None }

@@ -55,7 +55,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
         ncsi: None,
     };
     let interval = own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
-    let end = End { workload, params, local, seconds, interval: Nanos::from_millis(interval), cpus };
+    let end = ExampleEnd { workload, params, local, seconds, interval: Nanos::from_millis(interval), cpus };
     let (active, passive) = match (own.get("serve"), own.get("to")) {
         (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),
         (_, Some(file)) => (Some(end.active(&await_offer(file))), None),
@@ -71,7 +71,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
     Outcome { seconds, active, passive }
 }
 
-struct End {
+struct ExampleEnd {
     workload: String,
     params: Params,
     local: Endpoint,
@@ -80,7 +80,7 @@ struct End {
     cpus: Vec<usize>,
 }
 
-impl End {
+impl ExampleEnd {
     fn setup(&self) -> Setup<'_> {
         let loaded = Duration::from_secs_f64(self.seconds);
         Setup {

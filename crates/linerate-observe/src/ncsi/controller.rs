@@ -25,11 +25,11 @@ pub struct Controller {
     transport: Transport,
     /// What the kernel's stack knows of it; empty if it does not own the interface.
     known: Vec<Package>,
-    way: Way,
+    way: SidebandAccess,
 }
 
 #[derive(Debug)]
-enum Way {
+enum SidebandAccess {
     Stack(Stack),
     Wire(Wire),
 }
@@ -70,8 +70,8 @@ impl Controller {
             return Err(owner.expect_err("a way is chosen for every known owner"));
         };
         let way = match transport {
-            Transport::GenericNetlink => Way::Stack(Stack::open(device)?),
-            Transport::RawFrames(_) => Way::Wire(Wire::open(device)?),
+            Transport::GenericNetlink => SidebandAccess::Stack(Stack::open(device)?),
+            Transport::RawFrames(_) => SidebandAccess::Wire(Wire::open(device)?),
         };
         let known = match owner {
             Ok(Ownership::Stack(packages)) => packages,
@@ -99,8 +99,8 @@ impl Controller {
     /// If the interface went away, or CAP_NET_ADMIN is missing for the stack. That nobody answers is the inner error.
     pub fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
         match &mut self.way {
-            Way::Stack(stack) => stack.ask(address, command),
-            Way::Wire(wire) => wire.ask(address, command),
+            SidebandAccess::Stack(stack) => stack.ask(address, command),
+            SidebandAccess::Wire(wire) => wire.ask(address, command),
         }
     }
 }
@@ -145,11 +145,11 @@ impl Wire {
 /// If the interface went away.
 pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
     match controller.way {
-        Way::Stack(_) => {
+        SidebandAccess::Stack(_) => {
             let known = controller.known.clone();
             visit(known, &mut |address, command| controller.ask(address, command))
         }
-        Way::Wire(_) => explore(controller, initialise),
+        SidebandAccess::Wire(_) => explore(controller, initialise),
     }
 }
 

@@ -42,15 +42,15 @@ impl Section for Limits {
 }
 
 /// The same bound at many points, told once.
-struct Told<'a> {
+struct ShownCeiling<'a> {
     bound: &'a Ceiling,
     least: f64,
     most: f64,
     n_values: usize,
 }
 
-fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool) -> Vec<Told<'a>> {
-    let mut told: Vec<Told<'a>> = Vec::new();
+fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool) -> Vec<ShownCeiling<'a>> {
+    let mut told: Vec<ShownCeiling<'a>> = Vec::new();
     for &bound in bounds {
         match told.iter_mut().find(|one| same(one.bound, bound)) {
             Some(one) => {
@@ -58,7 +58,7 @@ fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool)
                 one.most = one.most.max(bound.value);
                 one.n_values += 1;
             }
-            None => told.push(Told { bound, least: bound.value, most: bound.value, n_values: 1 }),
+            None => told.push(ShownCeiling { bound, least: bound.value, most: bound.value, n_values: 1 }),
         }
     }
     told

@@ -20,99 +20,104 @@ const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0 };
 
 /// A column: Iometer's name, our metrics of which the first known one stands, direction (`Sum`: all), unit shown.
-struct Told(&'static str, &'static [&'static str], Direction, Scale);
+struct StorageColumn(&'static str, &'static [&'static str], Direction, Scale);
 
 /// The tables: name of the table, caption, columns.
-const TABLES: [(&str, &str, &[Told]); 5] = [
+const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
     (
         "rates",
         "Transfers and bytes",
         &[
-            Told("IOps", &[metric::IOPS], Direction::Sum, PER_SECOND),
-            Told("Read IOps", &[metric::IOPS], Direction::Rx, PER_SECOND),
-            Told("Write IOps", &[metric::IOPS], Direction::Tx, PER_SECOND),
-            Told("MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Sum, MEGABYTES),
-            Told("Read MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Rx, MEGABYTES),
-            Told("Write MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Tx, MEGABYTES),
-            Told("MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Sum, MEBIBYTES),
-            Told("Read MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Rx, MEBIBYTES),
-            Told("Write MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Tx, MEBIBYTES),
-            Told("Transactions per Second", &[metric::EXCHANGE_RATE, metric::IOPS], Direction::Sum, PER_SECOND),
+            StorageColumn("IOps", &[metric::IOPS], Direction::Sum, PER_SECOND),
+            StorageColumn("Read IOps", &[metric::IOPS], Direction::Rx, PER_SECOND),
+            StorageColumn("Write IOps", &[metric::IOPS], Direction::Tx, PER_SECOND),
+            StorageColumn("MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Sum, MEGABYTES),
+            StorageColumn("Read MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Rx, MEGABYTES),
+            StorageColumn("Write MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Tx, MEGABYTES),
+            StorageColumn("MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Sum, MEBIBYTES),
+            StorageColumn("Read MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Rx, MEBIBYTES),
+            StorageColumn("Write MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Tx, MEBIBYTES),
+            StorageColumn(
+                "Transactions per Second",
+                &[metric::EXCHANGE_RATE, metric::IOPS],
+                Direction::Sum,
+                PER_SECOND,
+            ),
         ],
     ),
     (
         "times",
         "Response times and errors",
         &[
-            Told("Average Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            Told("Average Read Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Rx, MILLISECONDS),
-            Told("Average Write Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Tx, MILLISECONDS),
-            Told(
+            StorageColumn("Average Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            StorageColumn("Average Read Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Rx, MILLISECONDS),
+            StorageColumn("Average Write Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Tx, MILLISECONDS),
+            StorageColumn(
                 "Average Transaction Time",
                 &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN],
                 Direction::Sum,
                 MILLISECONDS,
             ),
-            Told("Maximum Response Time", &[metric::SERVICE_TIME_MAX], Direction::Sum, MILLISECONDS),
-            Told("Maximum Read Response Time", &[metric::SERVICE_TIME_MAX], Direction::Rx, MILLISECONDS),
-            Told("Maximum Write Response Time", &[metric::SERVICE_TIME_MAX], Direction::Tx, MILLISECONDS),
-            Told(
+            StorageColumn("Maximum Response Time", &[metric::SERVICE_TIME_MAX], Direction::Sum, MILLISECONDS),
+            StorageColumn("Maximum Read Response Time", &[metric::SERVICE_TIME_MAX], Direction::Rx, MILLISECONDS),
+            StorageColumn("Maximum Write Response Time", &[metric::SERVICE_TIME_MAX], Direction::Tx, MILLISECONDS),
+            StorageColumn(
                 "Maximum Transaction Time",
                 &[metric::RESPONSE_TIME_MAX, metric::SERVICE_TIME_MAX],
                 Direction::Sum,
                 MILLISECONDS,
             ),
-            Told("Read Errors", &[metric::TRANSFER_ERRORS], Direction::Rx, Scale::COUNT),
-            Told("Write Errors", &[metric::TRANSFER_ERRORS], Direction::Tx, Scale::COUNT),
+            StorageColumn("Read Errors", &[metric::TRANSFER_ERRORS], Direction::Rx, Scale::COUNT),
+            StorageColumn("Write Errors", &[metric::TRANSFER_ERRORS], Direction::Tx, Scale::COUNT),
         ],
     ),
     (
         "tails",
         "Times of reads (rx) and writes (tx), and depth",
         &[
-            Told("p50 read", &[metric::SERVICE_TIME_P50], Direction::Rx, MILLISECONDS),
-            Told("p99 read", &[metric::SERVICE_TIME_P99], Direction::Rx, MILLISECONDS),
-            Told("p99.9 read", &[metric::SERVICE_TIME_P999], Direction::Rx, MILLISECONDS),
-            Told("p50 write", &[metric::SERVICE_TIME_P50], Direction::Tx, MILLISECONDS),
-            Told("p99 write", &[metric::SERVICE_TIME_P99], Direction::Tx, MILLISECONDS),
-            Told("p99.9 write", &[metric::SERVICE_TIME_P999], Direction::Tx, MILLISECONDS),
-            Told("depth", &[metric::ACHIEVED_DEPTH], Direction::Sum, Scale::COUNT),
-            Told("off Little's law", &[metric::DEPTH_ERROR], Direction::Sum, Scale::PERCENT),
-            Told("device over load, read", &[metric::DEVICE_SHARE], Direction::Rx, Scale::PERCENT),
-            Told("device over load, written", &[metric::DEVICE_SHARE], Direction::Tx, Scale::PERCENT),
+            StorageColumn("p50 read", &[metric::SERVICE_TIME_P50], Direction::Rx, MILLISECONDS),
+            StorageColumn("p99 read", &[metric::SERVICE_TIME_P99], Direction::Rx, MILLISECONDS),
+            StorageColumn("p99.9 read", &[metric::SERVICE_TIME_P999], Direction::Rx, MILLISECONDS),
+            StorageColumn("p50 write", &[metric::SERVICE_TIME_P50], Direction::Tx, MILLISECONDS),
+            StorageColumn("p99 write", &[metric::SERVICE_TIME_P99], Direction::Tx, MILLISECONDS),
+            StorageColumn("p99.9 write", &[metric::SERVICE_TIME_P999], Direction::Tx, MILLISECONDS),
+            StorageColumn("depth", &[metric::ACHIEVED_DEPTH], Direction::Sum, Scale::COUNT),
+            StorageColumn("off Little's law", &[metric::DEPTH_ERROR], Direction::Sum, Scale::PERCENT),
+            StorageColumn("device over load, read", &[metric::DEVICE_SHARE], Direction::Rx, Scale::PERCENT),
+            StorageColumn("device over load, written", &[metric::DEVICE_SHARE], Direction::Tx, Scale::PERCENT),
         ],
     ),
     (
         "durability",
         "Flushes and discards, which are no transfers",
         &[
-            Told("flushes per second", &[metric::FLUSH_RATE], Direction::Sum, PER_SECOND),
-            Told("flush mean", &[metric::FLUSH_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            Told("flush p50", &[metric::FLUSH_TIME_P50], Direction::Sum, MILLISECONDS),
-            Told("flush p99", &[metric::FLUSH_TIME_P99], Direction::Sum, MILLISECONDS),
-            Told("flush max", &[metric::FLUSH_TIME_MAX], Direction::Sum, MILLISECONDS),
-            Told("discards per second", &[metric::TRIM_RATE], Direction::Sum, PER_SECOND),
-            Told("discarded", &[metric::TRIM_BYTES], Direction::Sum, MEGABYTES),
-            Told("discard mean", &[metric::TRIM_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            Told("discard p50", &[metric::TRIM_TIME_P50], Direction::Sum, MILLISECONDS),
-            Told("discard p99", &[metric::TRIM_TIME_P99], Direction::Sum, MILLISECONDS),
-            Told("discard max", &[metric::TRIM_TIME_MAX], Direction::Sum, MILLISECONDS),
+            StorageColumn("flushes per second", &[metric::FLUSH_RATE], Direction::Sum, PER_SECOND),
+            StorageColumn("flush mean", &[metric::FLUSH_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            StorageColumn("flush p50", &[metric::FLUSH_TIME_P50], Direction::Sum, MILLISECONDS),
+            StorageColumn("flush p99", &[metric::FLUSH_TIME_P99], Direction::Sum, MILLISECONDS),
+            StorageColumn("flush max", &[metric::FLUSH_TIME_MAX], Direction::Sum, MILLISECONDS),
+            StorageColumn("discards per second", &[metric::TRIM_RATE], Direction::Sum, PER_SECOND),
+            StorageColumn("discarded", &[metric::TRIM_BYTES], Direction::Sum, MEGABYTES),
+            StorageColumn("discard mean", &[metric::TRIM_TIME_MEAN], Direction::Sum, MILLISECONDS),
+            StorageColumn("discard p50", &[metric::TRIM_TIME_P50], Direction::Sum, MILLISECONDS),
+            StorageColumn("discard p99", &[metric::TRIM_TIME_P99], Direction::Sum, MILLISECONDS),
+            StorageColumn("discard max", &[metric::TRIM_TIME_MAX], Direction::Sum, MILLISECONDS),
         ],
     ),
     (
         "host",
         "The host meanwhile",
         &[
-            Told("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
-            Told("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
-            Told("% Privileged Time", &[metric::HOST_CPU_PRIVILEGED], Direction::Sum, Scale::PERCENT),
-            Told("% DPC Time", &[metric::HOST_CPU_SOFTIRQ], Direction::Sum, Scale::PERCENT),
-            Told("% Interrupt Time", &[metric::HOST_CPU_IRQ], Direction::Sum, Scale::PERCENT),
-            Told("Interrupts per Second", &[metric::INTERRUPTS], Direction::Sum, PER_SECOND),
-            Told("CPU Effectiveness", &[metric::CPU_EFFECTIVENESS], Direction::Sum, PER_SECOND),
-            Told("Packets/Second", &[metric::HOST_PACKETS], Direction::Sum, PACKETS),
-            Told("Packet Errors", &[metric::HOST_PACKET_ERRORS], Direction::Sum, PER_SECOND),
-            Told("Segments Retransmitted/Second", &[metric::HOST_RETRANSMITS], Direction::Sum, PER_SECOND),
+            StorageColumn("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
+            StorageColumn("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
+            StorageColumn("% Privileged Time", &[metric::HOST_CPU_PRIVILEGED], Direction::Sum, Scale::PERCENT),
+            StorageColumn("% DPC Time", &[metric::HOST_CPU_SOFTIRQ], Direction::Sum, Scale::PERCENT),
+            StorageColumn("% Interrupt Time", &[metric::HOST_CPU_IRQ], Direction::Sum, Scale::PERCENT),
+            StorageColumn("Interrupts per Second", &[metric::INTERRUPTS], Direction::Sum, PER_SECOND),
+            StorageColumn("CPU Effectiveness", &[metric::CPU_EFFECTIVENESS], Direction::Sum, PER_SECOND),
+            StorageColumn("Packets/Second", &[metric::HOST_PACKETS], Direction::Sum, PACKETS),
+            StorageColumn("Packet Errors", &[metric::HOST_PACKET_ERRORS], Direction::Sum, PER_SECOND),
+            StorageColumn("Segments Retransmitted/Second", &[metric::HOST_RETRANSMITS], Direction::Sum, PER_SECOND),
         ],
     ),
 ];
@@ -244,19 +249,24 @@ impl Redundant {
     }
 
     /// Whether `column` of `table` says what another one there says.
-    fn has(&self, Told(name, names, direction, _): &Told, table: &[Told]) -> bool {
-        let is_total = |Told(_, others, direction, _): &Told| others == names && *direction == Direction::Sum;
+    fn has(&self, StorageColumn(name, names, direction, _): &StorageColumn, table: &[StorageColumn]) -> bool {
+        let is_total =
+            |StorageColumn(_, others, direction, _): &StorageColumn| others == names && *direction == Direction::Sum;
         let repeats_total = *direction != Direction::Sum && table.iter().any(is_total);
         (self.has_one_direction && repeats_total) || (!self.has_replies && name.contains("Transaction"))
     }
 }
 
-fn figures(grid: &Grid<'_>, loaded: &[Loaded<'_>], (id, caption, told): &(&str, &str, &[Told])) -> Option<Table> {
+fn figures(
+    grid: &Grid<'_>,
+    loaded: &[Loaded<'_>],
+    (id, caption, told): &(&str, &str, &[StorageColumn]),
+) -> Option<Table> {
     let redundant = Redundant::of(loaded);
-    let known: Vec<&Told> = told
+    let known: Vec<&StorageColumn> = told
         .iter()
         .filter(|column| !redundant.has(column, told))
-        .filter(|Told(_, names, direction, _)| {
+        .filter(|StorageColumn(_, names, direction, _)| {
             loaded.iter().any(|(_, job)| metric_of(job, names, *direction).is_some())
         })
         .collect();
@@ -264,13 +274,16 @@ fn figures(grid: &Grid<'_>, loaded: &[Loaded<'_>], (id, caption, told): &(&str, 
         return None;
     }
     let mut columns = places(grid, loaded);
-    columns
-        .extend(known.iter().map(|Told(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)));
+    columns.extend(
+        known.iter().map(|StorageColumn(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)),
+    );
     let mut table = Table::new(format!("{NAME}-{}-{id}", grid.number), format!("{caption}: {}", grid.sweep), columns);
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
         cells.extend(
-            known.iter().map(|Told(_, names, direction, _)| estimate_cell(point, metric_of(job, names, *direction))),
+            known
+                .iter()
+                .map(|StorageColumn(_, names, direction, _)| estimate_cell(point, metric_of(job, names, *direction))),
         );
         table.rows.push(Row::judged(cells, point.validity));
     }

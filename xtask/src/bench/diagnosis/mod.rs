@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::scan::Referee;
 use super::scratch::Scratch;
 use super::{count, own};
-use scenarios::{Place, SCENARIOS, Scenario};
+use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF A SCENARIO'S NAME] [--program LINERATE] \
      [--keep FILE.json] [--out FILE.md] [--jobs N]";
@@ -166,13 +166,13 @@ fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32)
     command.args(["--limits", &scenario.expected.len().to_string()]);
     command.arg("--out").arg(folder.join("ledgers"));
     let text = match &scenario.place {
-        Place::Lab(between, [from, to]) => {
+        FaultPlace::Lab(between, [from, to]) => {
             command.arg("--lab").arg(&file).args(["--from", from, "--to", to]);
             let [a, b] = scenario.hosts;
             let between = between.replace("SEED", &seed.to_string());
             format!("[lab]\nname = \"scenario\"\n[[host]]\nname = \"a\"\n{a}[[host]]\nname = \"b\"\n{b}{between}")
         }
-        Place::Testbed(text) => {
+        FaultPlace::Testbed(text) => {
             command.arg("--testbed").arg(&file).args(["--from", "a", "--to", "b"]);
             (*text).to_owned()
         }

@@ -10,7 +10,7 @@ pub(super) struct Scenario {
     /// The limits that should be found, from the one that shows on.
     pub(super) expected: &'static [&'static str],
     /// Where it is.
-    pub(super) place: Place,
+    pub(super) place: FaultPlace,
     /// What each host is given.
     pub(super) hosts: [&'static str; 2],
     /// Parameters of the load.
@@ -21,14 +21,14 @@ impl Scenario {
     /// Whether it would have another cause beside a second one: its links have no rate, or a high one, so that CPUs carry what they can.
     pub(super) fn wants_cpus(&self) -> bool {
         match &self.place {
-            Place::Lab(between, _) => [FAST, FRAMES].contains(between) || between.contains("[[controller]]"),
-            Place::Testbed(_) => true,
+            FaultPlace::Lab(between, _) => [FAST, FRAMES].contains(between) || between.contains("[[controller]]"),
+            FaultPlace::Testbed(_) => true,
         }
     }
 }
 
 /// Where a scenario is.
-pub(super) enum Place {
+pub(super) enum FaultPlace {
     /// A lab: what lies between its hosts, and which endpoints are used.
     Lab(&'static str, [&'static str; 2]),
     /// A testbed file.
@@ -57,7 +57,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "no fault (control)",
         expected: &["unknown"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n",
             ENDS,
         ),
@@ -68,7 +68,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "false ceiling",
         expected: &["not_valid"],
-        place: Place::Testbed(
+        place: FaultPlace::Testbed(
             "[[host]]\nname = \"local\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost = \"local\"\naddress = \"127.0.0.1\"\n\
              [[endpoint]]\nname = \"b\"\nhost = \"local\"\naddress = \"127.0.0.1\"\n[[capacity]]\nname = \"declared\"\nrate = \"10 Mbit/s\"\n\
              frame_overhead = \"38 B\"\nmtu = \"1500 B\"\npairs = [[\"a\", \"b\"]]\nsource = \"wrong on purpose\"\n",
@@ -79,14 +79,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "link rate",
         expected: &["link_ceiling"],
-        place: Place::Lab(LINK, ENDS),
+        place: FaultPlace::Lab(LINK, ENDS),
         hosts: FREE,
         params: &[],
     },
     Scenario {
         name: "bus rate",
         expected: &["bus_ceiling"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"PCI slot\", rate = \"50 Mbit/s\" },\n\
              { name = \"port\", parent = \"PCI slot\", rate = \"100 Mbit/s\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
@@ -97,7 +97,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "shallow buffer",
         expected: &["fire_hose"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[controller]]\nname = \"nc\"\nnetwork = { to = \"a\", rate = \"1 Gbit/s\" }\n\
              sideband = { to = \"b\", rate = \"100 Mbit/s\" }\nbuffer = \"4 KiB\"\ndelay = \"150 us\"\n",
             ENDS,
@@ -108,7 +108,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "random loss",
         expected: &["path_loss"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\nrate = \"60 Mbit/s\"\nbuffer = \"256 KiB\"\ndelay = \"5 ms\"\n\
              faults = { drop_packets = \"1 %\", seed = SEED }\n",
             ENDS,
@@ -119,49 +119,49 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "receive window",
         expected: &["receive_window"],
-        place: Place::Lab(LONG, ENDS),
+        place: FaultPlace::Lab(LONG, ENDS),
         hosts: ["", "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 16384 16384\" }\n"],
         params: &[],
     },
     Scenario {
         name: "slow sink",
         expected: &["slow_receiver"],
-        place: Place::Lab(LINK, ENDS),
+        place: FaultPlace::Lab(LINK, ENDS),
         hosts: ["", "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 262144\" }\n"],
         params: &["sink_rate=10 Mbit/s"],
     },
     Scenario {
         name: "send buffer",
         expected: &["send_buffer"],
-        place: Place::Lab(LONGER, ENDS),
+        place: FaultPlace::Lab(LONGER, ENDS),
         hosts: ["sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 16384 16384\" }\n", ""],
         params: &[],
     },
     Scenario {
         name: "slow source",
         expected: &["slow_source"],
-        place: Place::Lab(LINK, ENDS),
+        place: FaultPlace::Lab(LINK, ENDS),
         hosts: FREE,
         params: &["source_rate=10 Mbit/s", "message_size=8 KiB"],
     },
     Scenario {
         name: "small messages",
         expected: &["small_message"],
-        place: Place::Lab(FAST, ENDS),
+        place: FaultPlace::Lab(FAST, ENDS),
         hosts: [LITTLE_CPU, ""],
         params: &["message_size=64 B"],
     },
     Scenario {
         name: "sender without CPU",
         expected: &["sender_cpu"],
-        place: Place::Lab(FAST, ENDS),
+        place: FaultPlace::Lab(FAST, ENDS),
         hosts: [LITTLE_CPU, ""],
         params: &[],
     },
     Scenario {
         name: "receiver without CPU",
         expected: &["receiver_cpu"],
-        place: Place::Lab(FAST, ENDS),
+        place: FaultPlace::Lab(FAST, ENDS),
         hosts: ["", LITTLE_CPU],
         params: &[],
     },
@@ -169,14 +169,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "misplaced softirq",
         expected: &["softirq_core"],
-        place: Place::Lab(FRAMES, ENDS),
+        place: FaultPlace::Lab(FRAMES, ENDS),
         hosts: ["cpus = [0]\nreceive_cpus = [1]\n", "cpus = [0]\nreceive_cpus = [1]\nfilters = 6000\n"],
         params: &["streams=16"],
     },
     Scenario {
         name: "polarised hash",
         expected: &["hash_polarised"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
@@ -186,7 +186,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "one flow on four links",
         expected: &["single_flow"],
-        place: Place::Lab(
+        place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
@@ -196,21 +196,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "pacing",
         expected: &["congestion_control"],
-        place: Place::Lab(LINK, ENDS),
+        place: FaultPlace::Lab(LINK, ENDS),
         hosts: FREE,
         params: &["pacing_rate=10 Mbit/s"],
     },
     Scenario {
         name: "receive window, then link",
         expected: &["receive_window", "link_ceiling"],
-        place: Place::Lab(LONG, ENDS),
+        place: FaultPlace::Lab(LONG, ENDS),
         hosts: ["", SMALL_WINDOW],
         params: &[],
     },
     Scenario {
         name: "slow source, then send buffer",
         expected: &["slow_source", "send_buffer"],
-        place: Place::Lab(LONGER, ENDS),
+        place: FaultPlace::Lab(LONGER, ENDS),
         hosts: [SMALL_SEND_BUFFER, ""],
         params: &["source_rate=8 Mbit/s", "message_size=8 KiB"],
     },

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::truth::ground::{AGENT_PORT, End, Ground, OTHER_CLOCK_PORT};
 use super::{count, own};
-use plans::{Draw, Place};
+use plans::{Draw, LabPlace};
 pub(super) use referee::Referee;
 
 const USAGE: &str =
@@ -82,12 +82,12 @@ struct Bench {
 
 impl Bench {
     /// Runs `plan` at `place` and scans it.
-    fn campaign(&mut self, place: &Place, plan: &str) -> anyhow::Result<()> {
+    fn campaign(&mut self, place: &LabPlace, plan: &str) -> anyhow::Result<()> {
         let mut to = Vec::new();
         match place {
-            Place::Loopback => {}
-            Place::Lab(name) => to.extend(["--lab".to_owned(), (*name).to_owned()]),
-            Place::Link(rate) => {
+            LabPlace::Loopback => {}
+            LabPlace::Lab(name) => to.extend(["--lab".to_owned(), (*name).to_owned()]),
+            LabPlace::Link(rate) => {
                 let lab = format!(
                     "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n\
                      rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n"
@@ -96,7 +96,7 @@ impl Bench {
                 std::fs::write(&file, lab).context("write the lab")?;
                 to.extend(["--lab".to_owned(), file.display().to_string()]);
             }
-            Place::Hosts(between, other_clock) => {
+            LabPlace::Hosts(between, other_clock) => {
                 self.ground.lay(between, false)?;
                 if *other_clock {
                     self.ground.other_clock()?;

@@ -109,7 +109,7 @@ static LOADS: &[Load] = &[
 
 /// Where a campaign runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum LabPlace {
     Loopback,
     /// A lab that comes with linerate.
     Lab(&'static str),
@@ -119,7 +119,7 @@ pub(super) enum Place {
     Hosts(Between, bool),
 }
 
-impl Place {
+impl LabPlace {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -147,7 +147,7 @@ impl Draw {
     }
 
     /// Where the next campaign runs.
-    pub(super) fn place(&mut self) -> Place {
+    pub(super) fn place(&mut self) -> LabPlace {
         let between = Between {
             family: *self.one_of(&[Family::V4, Family::V4, Family::V6, Family::Vxlan]),
             mtu: *self.one_of(&[1500, 1500, 1280, 9000]),
@@ -155,11 +155,11 @@ impl Draw {
             offloads: *self.one_of(&[true, false]),
         };
         let places = [
-            Place::Loopback,
-            Place::Lab(self.one_of::<&str>(&["pair", "pair-100m", "lossy", "router"])),
-            Place::Link(*self.one_of(&[3, 34, 100, 500])),
-            Place::Hosts(between, false),
-            Place::Hosts(PLAIN, true),
+            LabPlace::Loopback,
+            LabPlace::Lab(self.one_of::<&str>(&["pair", "pair-100m", "lossy", "router"])),
+            LabPlace::Link(*self.one_of(&[3, 34, 100, 500])),
+            LabPlace::Hosts(between, false),
+            LabPlace::Hosts(PLAIN, true),
         ];
         self.one_of(&places).clone()
     }

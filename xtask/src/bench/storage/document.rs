@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::readings::{Figure, IOPS, IOPS_PER_CORE, P99_US, Runs};
-use super::rows::{Contestant, Place};
+use super::rows::{Contestant, FilePlace};
 use crate::bench::statistics::Median;
 
 /// A ratio that should not be on the wrong side of its bound.
@@ -93,7 +93,7 @@ fn aims(text: &mut String, runs: &Runs) {
     };
     let (ours, theirs, aims): (_, _, &[Aim]) = match (runs.row.place, runs.row.depth) {
         _ if !runs.row.about.is_empty() => (Some(0), Some(1), &INTERVALS),
-        (Place::Disk, _) => (Some(0), best(IOPS, false), &ON_DISK),
+        (FilePlace::Disk, _) => (Some(0), best(IOPS, false), &ON_DISK),
         (_, 1) => (Some(0), best(IOPS, false), &AT_ONCE),
         (_, RING_DEPTH) if runs.row.block_kib == 4 => {
             let ours = contestants().find(|(_, one)| one.is_linerate() && one.is_ring());

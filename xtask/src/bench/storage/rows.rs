@@ -14,7 +14,7 @@ const NO_INTERVAL_MS: u32 = 3_600_000;
 
 /// Where the file lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum FilePlace {
     /// On a disk, past the page cache.
     Disk,
     /// On the same disk and in the page cache.
@@ -26,7 +26,7 @@ pub(super) enum Place {
 /// What is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    pub(super) place: Place,
+    pub(super) place: FilePlace,
     pub(super) block_kib: u32,
     pub(super) is_random: bool,
     pub(super) depth: u32,
@@ -84,31 +84,31 @@ const INTERVALS: &[Contestant] =
 pub(super) fn rows() -> Vec<Row> {
     let row = |place, block_kib, is_random, depth| {
         let contestants = match (depth, place) {
-            (1, Place::Disk) => AT_ONCE_ON_DISK,
+            (1, FilePlace::Disk) => AT_ONCE_ON_DISK,
             (1, _) => AT_ONCE_IN_MEMORY,
-            (_, Place::Disk) => QUEUED_ON_DISK,
-            (_, Place::Cached) => QUEUED_IN_CACHE,
-            (_, Place::Memory) => QUEUED_IN_MEMORY,
+            (_, FilePlace::Disk) => QUEUED_ON_DISK,
+            (_, FilePlace::Cached) => QUEUED_IN_CACHE,
+            (_, FilePlace::Memory) => QUEUED_IN_MEMORY,
         };
         Row { place, block_kib, is_random, depth, contestants, about: "" }
     };
     let mut rows = Vec::new();
-    for place in [Place::Disk, Place::Memory] {
+    for place in [FilePlace::Disk, FilePlace::Memory] {
         for (block_kib, is_random) in [(4, true), (64, false), (1024, false)] {
             rows.extend([1, 16, 64].map(|depth| row(place, block_kib, is_random, depth)));
         }
     }
-    rows.extend([1, 16, 64].map(|depth| row(Place::Cached, 4, true, depth)));
-    rows.push(Row { contestants: INTERVALS, about: ", intervals", ..row(Place::Memory, 4, true, 1) });
+    rows.extend([1, 16, 64].map(|depth| row(FilePlace::Cached, 4, true, depth)));
+    rows.push(Row { contestants: INTERVALS, about: ", intervals", ..row(FilePlace::Memory, 4, true, 1) });
     rows
 }
 
 impl Row {
     pub(super) fn name(&self) -> String {
         let place = match self.place {
-            Place::Disk => "disk",
-            Place::Cached => "page cache",
-            Place::Memory => "memory",
+            FilePlace::Disk => "disk",
+            FilePlace::Cached => "page cache",
+            FilePlace::Memory => "memory",
         };
         let order = if self.is_random { "random" } else { "sequential" };
         format!("{place}, {} KiB {order} read, depth {}{}", self.block_kib, self.depth, self.about)
@@ -146,7 +146,7 @@ impl Contestant {
                 let mut command = Command::new(end);
                 command.args(["storage", &format!("target={file}"), &format!("block_size={} KiB", row.block_kib)]);
                 command.arg(format!("random={} %", if row.is_random { 100 } else { 0 }));
-                command.arg(format!("cache={}", if row.place == Place::Cached { "buffered" } else { "direct" }));
+                command.arg(format!("cache={}", if row.place == FilePlace::Cached { "buffered" } else { "direct" }));
                 command.args([format!("depth={}", row.depth), format!("engine={engine}")]);
                 command.args([
                     format!("seconds={seconds}"),
@@ -160,7 +160,7 @@ impl Contestant {
                 let order = if row.is_random { "randread" } else { "read" };
                 command.args(["--name=bench", "--time_based", "--thread", "--norandommap", "--randrepeat=0"]);
                 command.args(["--invalidate=0", "--output-format=json", "--lat_percentiles=1", "--clat_percentiles=0"]);
-                command.arg(format!("--direct={}", u8::from(row.place != Place::Cached)));
+                command.arg(format!("--direct={}", u8::from(row.place != FilePlace::Cached)));
                 command.args([
                     format!("--filename={file}"),
                     format!("--rw={order}"),

@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
-use super::{End, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value};
+use super::{FlowEnd, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
@@ -40,7 +40,8 @@ impl Rule for MemoryBandwidth {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
             })
             .find_map(|(job, direction)| {
-                let end = [End::Sending, End::Receiving].into_iter().find_map(|end| out_of_cpu(job, end, direction));
+                let end =
+                    [FlowEnd::Sending, FlowEnd::Receiving].into_iter().find_map(|end| out_of_cpu(job, end, direction));
                 Some((job, direction, end?))
             })
             .filter(|_| may_be_judged(point))?;
@@ -64,7 +65,7 @@ impl Rule for MemoryBandwidth {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let large = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
-            let ends = [End::Sending, End::Receiving].into_iter();
+            let ends = [FlowEnd::Sending, FlowEnd::Receiving].into_iter();
             let busy = ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
             let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
             large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))

@@ -132,12 +132,12 @@ fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
 
 /// An end of a flow.
 #[derive(Clone, Copy)]
-enum End {
+enum FlowEnd {
     Sending,
     Receiving,
 }
 
-impl End {
+impl FlowEnd {
     fn word(self) -> &'static str {
         match self {
             Self::Sending => "sending",
@@ -173,7 +173,7 @@ impl End {
 
 /// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has used up its quota in more than
 /// [`THROTTLED`] of the periods. Nothing if neither is so.
-fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evidence>> {
+fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<Evidence>> {
     let used = end.cores(job, direction).filter(|cores| *cores > BUSY).map(|cores| Evidence {
         observed: format!("the busiest {} thread used {:.0} % of a core", end.word(), cores * 100.0),
         source: "getrusage of the thread (RUSAGE_THREAD)".into(),
@@ -194,7 +194,7 @@ fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<Vec<Evid
 /// moving bytes costs, nor is all of it spared; what is scarce may go to something else, so that copying less refutes nothing.
 fn more_cpu<const N: usize>(
     point: &PointStudy,
-    end: End,
+    end: FlowEnd,
     name: &str,
     (key, ways): (&str, [&str; N]),
 ) -> Vec<Experiment> {
@@ -206,7 +206,7 @@ fn more_cpu<const N: usize>(
 }
 
 /// The experiment on a CPU quota that `end` has used up: goodput follows it.
-fn twice_the_quota(point: &PointStudy, end: End) -> Option<Experiment> {
+fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
     const LARGER: f64 = 2.0;
     flows(point).find_map(|(job, direction)| {
         end.throttled(job, direction).filter(|share| *share > THROTTLED)?;
@@ -350,7 +350,7 @@ fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
     let busy = value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
-    let cpu = [End::Sending, End::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some());
+    let cpu = [FlowEnd::Sending, FlowEnd::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some());
     busy && below(metric::RWND_LIMITED) && below(metric::SNDBUF_LIMITED) && !cpu
 }
 

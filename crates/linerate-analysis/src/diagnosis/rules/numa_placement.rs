@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
-use super::{End, Rule, flows, may_be_judged, out_of_cpu, score, subject, value};
+use super::{FlowEnd, Rule, flows, may_be_judged, out_of_cpu, score, subject, value};
 use crate::PointStudy;
 
 /// Fires where pinned workers are remote from their device.
@@ -28,7 +28,7 @@ impl Rule for NumaPlacement {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
         let remote = value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
-        if [End::Sending, End::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some()) {
+        if [FlowEnd::Sending, FlowEnd::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some()) {
             return None;
         }
         let evidence = Evidence {
@@ -50,7 +50,8 @@ impl Rule for NumaPlacement {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let remote = value(job, metric::REMOTE_CPUS, Direction::Sum)?;
-            let idle = [End::Sending, End::Receiving].iter().all(|end| out_of_cpu(job, *end, direction).is_none());
+            let idle =
+                [FlowEnd::Sending, FlowEnd::Receiving].iter().all(|end| out_of_cpu(job, *end, direction).is_none());
             Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
         })
     }

@@ -8,7 +8,7 @@
 use linerate_model::{BoundClass, Direction, Evidence, Finding, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
-use super::{End, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
+use super::{FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
@@ -42,7 +42,7 @@ impl Rule for ReceiveWindow {
         };
         let is_read = |(job, direction): &(&JobStudy, Direction)| {
             Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
-                && out_of_cpu(job, End::Receiving, *direction).is_none()
+                && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
         let waited = value(job, metric::RWND_LIMITED, direction)?;
@@ -77,7 +77,7 @@ impl Rule for ReceiveWindow {
                 Some(unread) if unread.speaks() => 0.0,
                 _ => 1.0,
             };
-            let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
+            let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, fits, unread, cpu]))
         })
     }

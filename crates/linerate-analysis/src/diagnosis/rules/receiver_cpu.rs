@@ -6,7 +6,7 @@
 
 use linerate_model::{Evidence, Finding, Verdict, metric};
 
-use super::{End, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value};
+use super::{FlowEnd, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -29,7 +29,7 @@ impl Rule for ReceiverCpu {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
-            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Receiving, direction)?)))
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?)))
             .filter(|_| may_be_judged(point))?;
         evidence.extend(value(job, metric::RWND_LIMITED, direction).map(|share| Evidence {
             observed: format!("the sender waited for the receiver's window {:.0} % of the time", share * 100.0),
@@ -42,11 +42,11 @@ impl Rule for ReceiverCpu {
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| score::out_of_cpu(job, End::Receiving, direction))
+        score::best(point, |job, direction| score::out_of_cpu(job, FlowEnd::Receiving, direction))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        more_cpu(point, End::Receiving, "received without copying", ("receive", ["discard"]))
+        more_cpu(point, FlowEnd::Receiving, "received without copying", ("receive", ["discard"]))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use linerate_model::{BoundClass, Direction, metric};
 
-use super::{BUSY, End, THROTTLED, flows, may_be_judged};
+use super::{BUSY, FlowEnd, THROTTLED, flows, may_be_judged};
 use crate::{JobStudy, PointStudy};
 
 /// Where a rule speaks.
@@ -42,7 +42,7 @@ pub(super) fn best(point: &PointStudy, of: impl Fn(&JobStudy, Direction) -> Opti
 }
 
 /// How nearly `end` is out of CPU.
-pub(super) fn out_of_cpu(job: &JobStudy, end: End, direction: Direction) -> Option<f64> {
+pub(super) fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<f64> {
     let used = end.cores(job, direction).map(|cores| reached(cores, BUSY, 1.0));
     let throttled = end.throttled(job, direction).map(|share| reached(share, THROTTLED, 1.0));
     [used, throttled].into_iter().flatten().reduce(f64::max)

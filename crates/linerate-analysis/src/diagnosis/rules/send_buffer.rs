@@ -6,7 +6,7 @@
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    End, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room, score, subject, value,
+    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room, score, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -34,7 +34,7 @@ impl Rule for SendBuffer {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::SNDBUF_LIMITED, *direction).is_some_and(|share| share > WAITED)
-                && out_of_cpu(job, End::Sending, *direction).is_none()
+                && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
         let waited = value(job, metric::SNDBUF_LIMITED, direction)?;
@@ -51,7 +51,7 @@ impl Rule for SendBuffer {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let waited = score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
-            let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
+            let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, cpu]))
         })
     }

@@ -7,7 +7,7 @@
 use linerate_model::{Finding, Verdict, metric};
 
 use super::{
-    End, LARGE, Rule, TCP_STREAM, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
@@ -34,7 +34,7 @@ impl Rule for SenderCpu {
             .filter(|(job, direction)| {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
             })
-            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
         let claim = "the sender is out of CPU";
@@ -50,12 +50,12 @@ impl Rule for SenderCpu {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
-            score::out_of_cpu(job, End::Sending, direction).filter(|_| large)
+            score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| large)
         })
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        more_cpu(point, End::Sending, "sent without copying", ("send", ["sendfile", "zerocopy"]))
+        more_cpu(point, FlowEnd::Sending, "sent without copying", ("send", ["sendfile", "zerocopy"]))
     }
 }
 

@@ -9,7 +9,7 @@
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    End, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param, score, subject, value,
+    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param, score, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -100,7 +100,7 @@ impl Rule for SlowReceiver {
         let unread = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > HELD_BACK)
                 && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
-                && out_of_cpu(job, End::Receiving, *direction).is_none()
+                && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
         let (waited, unread) = (value(job, metric::RWND_LIMITED, direction)?, Unread::of(job, direction)?);
@@ -135,7 +135,7 @@ impl Rule for SlowReceiver {
         score::best(point, |job, direction| {
             let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
             let unread = Unread::of(job, direction)?.score();
-            let cpu = out_of_cpu(job, End::Receiving, direction).map_or(1.0, |_| 0.0);
+            let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, unread, cpu]))
         })
     }

@@ -15,8 +15,8 @@
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    End, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu, param, score, subject,
-    value,
+    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu, param, score,
+    subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -112,7 +112,7 @@ impl Idle {
         let free = [metric::RWND_LIMITED, metric::SNDBUF_LIMITED]
             .iter()
             .all(|held| read(held).is_some_and(|held| held < HELD_BACK));
-        let is_taken = out_of_cpu(job, End::Receiving, direction).is_none();
+        let is_taken = out_of_cpu(job, FlowEnd::Receiving, direction).is_none();
         let at_rest = read(metric::SENDER_CPU).is_some_and(|cores| cores < AT_REST);
         let under_way = read(metric::GOODPUT).zip(read(metric::RTT)).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
         let filled = under_way.zip(read(metric::CONGESTION_WINDOW)).map(|(bytes, window)| bytes / window);
@@ -159,7 +159,7 @@ impl Rule for SlowSource {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let idles = |(job, direction): &(&JobStudy, Direction)| {
             Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
-                && out_of_cpu(job, End::Sending, *direction).is_none()
+                && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
                 && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
@@ -176,7 +176,7 @@ impl Rule for SlowSource {
         score::best(point, |job, direction| {
             let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
             let starved = Starved::of(job, direction)?;
-            let cpu = out_of_cpu(job, End::Sending, direction).map_or(1.0, |_| 0.0);
+            let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
             (!asked).then(|| score::all([starved.score(), cpu]))
         })
     }

@@ -7,7 +7,8 @@
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    End, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu, room, score, subject,
+    value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
@@ -35,7 +36,7 @@ impl Rule for SmallMessage {
             .filter(|(job, direction)| {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
             })
-            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, End::Sending, direction)?)))
+            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?)))
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
         evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| Evidence {
@@ -54,7 +55,7 @@ impl Rule for SmallMessage {
         score::best(point, |job, direction| {
             let small = value(job, metric::PAYLOAD_PER_SEND, direction)? < LARGE;
             let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
-            score::out_of_cpu(job, End::Sending, direction).filter(|_| small && !asked)
+            score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| small && !asked)
         })
     }
 

@@ -5,7 +5,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict, metric};
 
-use super::{End, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
+use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -81,7 +81,7 @@ impl Rule for SoftirqCore {
         // One flow has one hash: its packets can be moved, not spread.
         let (told, name, value) =
             if n_flows(job) > 1.0 { (SPREAD, "rps_cpus", "all") } else { (POLLED, "threaded", "1") };
-        let at = End::Receiving.endpoint(job, direction).to_owned();
+        let at = FlowEnd::Receiving.endpoint(job, direction).to_owned();
         let setting = HostSetting { at, name: name.into(), value: value.into() };
         vec![Experiment::at_host(told, setting, [LEAST_EFFECT, MOST_SPREAD])]
     }

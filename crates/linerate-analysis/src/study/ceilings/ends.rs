@@ -21,7 +21,7 @@ const FRAME_HEADER: Bytes = Bytes(14);
 type Room<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
 
 /// Something of a host that flows cross; its rate is known when all of them are.
-struct Found<'a> {
+struct CrossedElement<'a> {
     element: Element,
     room: Room<'a>,
     n_flows: usize,
@@ -29,7 +29,7 @@ struct Found<'a> {
 
 /// The interfaces and disciplines that the flows of `carried` pass.
 pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
-    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut found: Vec<CrossedElement<'_>> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
         let out = leaving::branches(hosts, sender, receiver);
@@ -50,12 +50,12 @@ pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'
                 }
                 None => {
                     let element = Element { crossed_by: BTreeSet::from([one.id]), ..element };
-                    found.push(Found { element, room, n_flows });
+                    found.push(CrossedElement { element, room, n_flows });
                 }
             }
         }
     }
-    let rated = |found: Found<'_>| Element { rate: BitRate((found.room)(found.n_flows)), ..found.element };
+    let rated = |found: CrossedElement<'_>| Element { rate: BitRate((found.room)(found.n_flows)), ..found.element };
     found.into_iter().map(rated).collect()
 }
 

@@ -3,7 +3,7 @@
 use linerate_model::{BoundPart, Direction, Finding, Unit, metric};
 
 use super::super::loss_place::LossPlace;
-use super::super::searched::SearchTrial;
+use super::super::search_trial::SearchTrial;
 use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
 use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety, measured};

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
-use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, searched, warmup};
+use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search_trial, warmup};
 use crate::diagnosis;
 use crate::statistics::median;
 
@@ -547,13 +547,14 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
     };
     // The trials nearest to what was found, of those that it carried.
     let runs = search.runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.observation().is_some());
-    let carried: Vec<&searched::SearchTrial> = runs.clone().filter(|trial| trial.load <= found * NEAR_LOAD).collect();
+    let carried: Vec<&search_trial::SearchTrial> =
+        runs.clone().filter(|trial| trial.load <= found * NEAR_LOAD).collect();
     let nearest = carried.iter().map(|trial| trial.load).fold(0.0, f64::max);
     let near: Vec<_> = carried.iter().filter(|trial| trial.load >= nearest / NEAR_LOAD).map(|trial| trial.id).collect();
     let trials: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
     told.stages = stages(campaign, None, &seen(&trials, 0, Direction::Tx));
     let at_least = search.runs.iter().flat_map(|run| &run.found).any(|found| found.at_least);
-    let above: Vec<&searched::SearchTrial> = runs.filter(|trial| trial.load > found * NEAR_LOAD).collect();
+    let above: Vec<&search_trial::SearchTrial> = runs.filter(|trial| trial.load > found * NEAR_LOAD).collect();
     told.limit = mark::located(&mut told.stages, &above, at_least);
     told
 }

@@ -4,7 +4,7 @@ use linerate_model::{ClockExchange, Event, HostClock, IncidentKind, Nanos, PeerC
 use serde_json::Value;
 
 use super::super::host::{EXCHANGES, Estimating, Presence};
-use super::{Active, COMPARE_PATIENCE, Conductor, HEARTBEAT, Now, Output, Phase, Stage};
+use super::{Active, COMPARE_PATIENCE, ConductStage, Conductor, HEARTBEAT, Now, Output, Phase};
 use crate::clock::{ClockEstimate, best, offset_of, thin};
 use crate::wire::Message;
 
@@ -33,7 +33,7 @@ impl Conductor {
         let known = &mut self.hosts[host];
         let Some(sync) = known.sync.as_mut().filter(|sync| sync.n == n) else {
             // A heartbeat's, during a trial: it costs nothing more, and tells how the clock went on.
-            if n == HEARTBEAT && matches!(self.stage, Stage::Trial(_)) && !known.has_our_clock {
+            if n == HEARTBEAT && matches!(self.stage, ConductStage::Trial(_)) && !known.has_our_clock {
                 known.exchanges.push(made);
                 thin(&mut known.exchanges);
             }
@@ -81,14 +81,14 @@ impl Conductor {
             );
             self.incident(Some(host), IncidentKind::Clock, message);
         }
-        if estimate.uncertainty_ns > UNCERTAIN_NS && !matches!(self.stage, Stage::Joining) {
+        if estimate.uncertainty_ns > UNCERTAIN_NS && !matches!(self.stage, ConductStage::Joining) {
             let message = format!(
                 "the offset of its clock is only known to {:.1} ms (the control path is slow or busy)",
                 estimate.uncertainty_ns as f64 / 1e6
             );
             self.incident(Some(host), IncidentKind::Clock, message);
         }
-        if let Stage::Trial(active) = &mut self.stage
+        if let ConductStage::Trial(active) = &mut self.stage
             && matches!(active.phase, Phase::Syncing | Phase::Comparing)
         {
             active.waiting.remove(&host);
@@ -96,7 +96,7 @@ impl Conductor {
     }
 
     pub(super) fn clock_stepped(&mut self, by: i64) {
-        if !matches!(self.stage, Stage::Joining) {
+        if !matches!(self.stage, ConductStage::Joining) {
             let message = format!(
                 "the conductor's wall clock was stepped by {:+.3} s; trials do not depend on it",
                 by as f64 / 1e9
@@ -108,7 +108,7 @@ impl Conductor {
     /// Clocks are read once more, so that what a trial lasted lies between two readings.
     pub(super) fn compare_clocks(&mut self, now: Now) {
         self.await_all(Phase::Comparing, now.mono + COMPARE_PATIENCE);
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         for host in active.hosts.clone() {
             self.estimate_clock(host, now);
         }
@@ -116,7 +116,7 @@ impl Conductor {
 
     /// Goes on without what was not answered.
     pub(super) fn stop_comparing(&mut self) {
-        let Stage::Trial(active) = &mut self.stage else { return };
+        let ConductStage::Trial(active) = &mut self.stage else { return };
         for host in std::mem::take(&mut active.waiting) {
             self.hosts[host].sync = None;
         }

@@ -134,7 +134,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ConductStage {
     /// Hosts are being reached for the first time; nothing is recorded.
     Joining,
     /// Until the next trial.
@@ -163,7 +163,7 @@ pub(crate) struct Conductor {
     hosts: Vec<Host>,
     options: RunOptions,
     entropy: Box<dyn FnMut() -> [u8; 16]>,
-    stage: Stage,
+    stage: ConductStage,
     outputs: Vec<Output>,
     next_ping: u64,
     heartbeat_at: Nanos,
@@ -226,7 +226,7 @@ impl Conductor {
             hosts: hosts.iter().map(|name| Host::new(name)).collect(),
             options,
             entropy,
-            stage: Stage::Joining,
+            stage: ConductStage::Joining,
             outputs: Vec::new(),
             next_ping: 1,
             heartbeat_at: Nanos(0),
@@ -269,7 +269,7 @@ impl Conductor {
 
     /// Takes what happened and says what to do.
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Output> {
-        if matches!(self.stage, Stage::Finished) {
+        if matches!(self.stage, ConductStage::Finished) {
             return Vec::new();
         }
         match input {
@@ -297,9 +297,9 @@ impl Conductor {
     /// When [`Input::Tick`] is wanted at the latest.
     pub(crate) fn wake_at(&self) -> Nanos {
         let stage = match &self.stage {
-            Stage::Resting(until) => Some(*until),
-            Stage::Trial(active) => Some(active.deadline),
-            Stage::Joining | Stage::Waiting | Stage::Finished => None,
+            ConductStage::Resting(until) => Some(*until),
+            ConductStage::Trial(active) => Some(active.deadline),
+            ConductStage::Joining | ConductStage::Waiting | ConductStage::Finished => None,
         };
         let retries = self.hosts.iter().filter_map(|host| match host.presence {
             Presence::Away { retry_at } => Some(retry_at),
@@ -331,7 +331,7 @@ impl Conductor {
 
     fn current_trial(&self) -> Option<TrialId> {
         match &self.stage {
-            Stage::Trial(active) => Some(self.trials[active.trial].id),
+            ConductStage::Trial(active) => Some(self.trials[active.trial].id),
             _ => None,
         }
     }
@@ -353,7 +353,7 @@ impl Conductor {
     }
 
     fn unreached(&mut self, host: usize, error: ControlError, now: Now) {
-        if matches!(self.stage, Stage::Joining) {
+        if matches!(self.stage, ConductStage::Joining) {
             self.fatal.get_or_insert(error);
             return;
         }
@@ -375,11 +375,11 @@ impl Conductor {
             return;
         }
         let name = self.hosts[host].name.clone();
-        if matches!(self.stage, Stage::Joining) {
+        if matches!(self.stage, ConductStage::Joining) {
             self.fatal.get_or_insert(ControlError::AgentLost { host: name, why: why.to_owned() });
             return;
         }
-        let in_trial = matches!(&self.stage, Stage::Trial(active) if active.hosts.contains(&host));
+        let in_trial = matches!(&self.stage, ConductStage::Trial(active) if active.hosts.contains(&host));
         let incident =
             Incident { host: name, kind: IncidentKind::AgentLost, message: format!("lost the agent: {why}") };
         let trial = self.current_trial().filter(|_| in_trial);
@@ -390,7 +390,7 @@ impl Conductor {
         known.sync = None;
         known.attempts = 0;
         known.retry_later(now.mono);
-        if let Stage::Trial(active) = &mut self.stage
+        if let ConductStage::Trial(active) = &mut self.stage
             && in_trial
         {
             active.waiting.remove(&host);
@@ -427,7 +427,7 @@ impl Conductor {
                 self.outputs.push(Output::Connect { host, attempt });
             }
         }
-        if let Stage::Trial(active) = &self.stage
+        if let ConductStage::Trial(active) = &self.stage
             && now.mono >= active.deadline
         {
             self.overdue(now);
@@ -436,7 +436,7 @@ impl Conductor {
 
     /// A phase of the trial took too long.
     fn overdue(&mut self, now: Now) {
-        let Stage::Trial(active) = &mut self.stage else { return };
+        let ConductStage::Trial(active) = &mut self.stage else { return };
         let late = std::mem::take(&mut active.waiting);
         if active.phase == Phase::Comparing {
             // What was measured stands; only the clocks are known less well.
@@ -465,7 +465,7 @@ impl Conductor {
 
     fn stop(&mut self, now: Now) {
         self.stopping = true;
-        if matches!(self.stage, Stage::Trial(_)) {
+        if matches!(self.stage, ConductStage::Trial(_)) {
             self.abort(TrialOutcome::Interrupted, now);
         }
     }
@@ -485,12 +485,12 @@ impl Conductor {
             let answered = if answered_ns == 0 { clock_ns } else { answered_ns };
             return self.pong(host, n, ClockExchange { sent: sent_ns, arrived: clock_ns, answered, heard: at.0 }, now);
         }
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, id) = (active.trial, self.trials[active.trial].id);
         match message {
             Message::Offers { trial, offers } if trial == id => self.offered(host, offers, now),
             Message::Ready { trial } if trial == id => {
-                if let Stage::Trial(active) = &mut self.stage
+                if let ConductStage::Trial(active) = &mut self.stage
                     && active.phase == Phase::Connecting
                 {
                     active.waiting.remove(&host);
@@ -525,7 +525,7 @@ impl Conductor {
 
     fn done(&mut self, host: usize, started_ns: &[u64], failed: Option<String>, now: Now) {
         let clock = self.hosts[host].clock;
-        let Stage::Trial(active) = &mut self.stage else { return };
+        let ConductStage::Trial(active) = &mut self.stage else { return };
         if let Some(clock) = clock {
             active.started.extend(started_ns.iter().map(|&at| clock.ours(at)));
         }
@@ -544,7 +544,7 @@ impl Conductor {
     }
 
     fn finish(&mut self, now: Now) -> bool {
-        self.stage = Stage::Finished;
+        self.stage = ConductStage::Finished;
         for host in 0..self.hosts.len() {
             if self.hosts[host].is_connected() {
                 self.send(host, Message::Goodbye);

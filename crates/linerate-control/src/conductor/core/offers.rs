@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What is known of an endpoint's place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct EndpointPlace {
     /// The endpoint's address in the testbed.
     pub(super) endpoint: Option<IpAddr>,
     /// The address at which its host's agent was reached.
@@ -25,7 +25,7 @@ pub(super) enum Refusal {
     Elsewhere(IpAddr),
 }
 
-impl Place {
+impl EndpointPlace {
     /// Completes `address`, which is left open where the agent listens on every address of its host.
     pub(super) fn settle(self, address: &mut SocketAddr) -> Result<(), Refusal> {
         if address.ip().is_unspecified() {
@@ -45,7 +45,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn settled(place: Place, offered: &str) -> Result<String, Refusal> {
+    fn settled(place: EndpointPlace, offered: &str) -> Result<String, Refusal> {
         let mut address = offered.parse().expect("an address");
         place.settle(&mut address).map(|()| address.to_string())
     }
@@ -56,18 +56,18 @@ mod tests {
 
     #[test]
     fn an_open_address_is_that_of_the_control_connection_or_loopback() {
-        let far = Place { control: ip("192.0.2.2"), ..Place::default() };
+        let far = EndpointPlace { control: ip("192.0.2.2"), ..EndpointPlace::default() };
         assert_eq!(settled(far, "0.0.0.0:4000").as_deref(), Ok("192.0.2.2:4000"));
-        let here = Place { is_local: true, ..Place::default() };
+        let here = EndpointPlace { is_local: true, ..EndpointPlace::default() };
         assert_eq!(settled(here, "[::]:4000").as_deref(), Ok("[::1]:4000"));
         assert_eq!(settled(here, "127.0.0.1:4000").as_deref(), Ok("127.0.0.1:4000"), "both ends are on that host");
         assert!(settled(here, "203.0.113.9:53").is_err(), "but not there");
-        assert_eq!(settled(Place::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
+        assert_eq!(settled(EndpointPlace::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
     }
 
     #[test]
     fn an_address_that_nobody_configured_or_authenticated_is_refused() {
-        let place = Place { endpoint: ip("198.18.0.2"), control: ip("192.0.2.2"), is_local: false };
+        let place = EndpointPlace { endpoint: ip("198.18.0.2"), control: ip("192.0.2.2"), is_local: false };
         assert_eq!(settled(place, "198.18.0.2:4000").as_deref(), Ok("198.18.0.2:4000"));
         assert_eq!(settled(place, "192.0.2.2:4000").as_deref(), Ok("192.0.2.2:4000"));
         assert!(settled(place, "[::ffff:198.18.0.2]:4000").is_ok(), "the same address");
@@ -75,7 +75,7 @@ mod tests {
             let refused = settled(place, elsewhere).expect_err(elsewhere);
             assert!(matches!(refused, Refusal::Elsewhere(_)), "{elsewhere}");
         }
-        let far = Place { control: ip("192.0.2.2"), ..Place::default() };
+        let far = EndpointPlace { control: ip("192.0.2.2"), ..EndpointPlace::default() };
         assert_eq!(
             settled(far, "[2001:db8::9]:53"),
             Err(Refusal::Elsewhere("2001:db8::9".parse().expect("an address")))

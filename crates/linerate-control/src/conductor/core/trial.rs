@@ -5,9 +5,9 @@ use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, ToldClock, Tr
 
 use super::super::host::Presence;
 use super::legs::legs;
-use super::offers::{Place, Refusal};
+use super::offers::{EndpointPlace, Refusal};
 use super::{
-    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE, Stage,
+    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, ConductStage, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE,
 };
 use crate::conductor::reported::Reported;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
@@ -19,15 +19,15 @@ impl Conductor {
             let before = self.outputs.len();
             let moved = match &self.stage {
                 _ if self.fatal.is_some() => self.finish(now),
-                Stage::Finished => return,
-                Stage::Joining if self.stopping => self.finish(now),
-                Stage::Joining => self.all_joined(now),
-                Stage::Resting(_) | Stage::Waiting if self.stopping => self.finish(now),
-                Stage::Resting(until) if now.mono >= *until => self.next_trial(now),
-                Stage::Waiting => self.next_trial(now),
-                Stage::Resting(_) => false,
-                Stage::Trial(active) if active.waiting.is_empty() => self.next_phase(now),
-                Stage::Trial(_) => false,
+                ConductStage::Finished => return,
+                ConductStage::Joining if self.stopping => self.finish(now),
+                ConductStage::Joining => self.all_joined(now),
+                ConductStage::Resting(_) | ConductStage::Waiting if self.stopping => self.finish(now),
+                ConductStage::Resting(until) if now.mono >= *until => self.next_trial(now),
+                ConductStage::Waiting => self.next_trial(now),
+                ConductStage::Resting(_) => false,
+                ConductStage::Trial(active) if active.waiting.is_empty() => self.next_phase(now),
+                ConductStage::Trial(_) => false,
             };
             if !moved && self.outputs.len() == before {
                 return;
@@ -60,7 +60,7 @@ impl Conductor {
         let trials = trials.map(|(_, trial)| trial.clone()).collect();
         self.record(Event::Planned { trials });
         self.outputs.push(Output::Flush);
-        self.stage = Stage::Resting(now.mono);
+        self.stage = ConductStage::Resting(now.mono);
         true
     }
 
@@ -72,7 +72,7 @@ impl Conductor {
         let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };
         let hosts = self.hosts_of(trial);
         if !hosts.iter().all(|&host| self.hosts[host].is_present()) {
-            self.stage = Stage::Waiting;
+            self.stage = ConductStage::Waiting;
             return false;
         }
         self.pending.retain(|&other| other != trial);
@@ -88,7 +88,7 @@ impl Conductor {
         self.trial_started = now.mono;
         self.record(Event::TrialStarted { trial: self.trials[trial].id, at: now.wall });
         self.tell_trial(trial, None);
-        self.stage = Stage::Trial(Box::new(Active {
+        self.stage = ConductStage::Trial(Box::new(Active {
             trial,
             phase: Phase::Syncing,
             waiting: hosts.clone(),
@@ -124,7 +124,7 @@ impl Conductor {
 
     /// Everyone has answered: the next phase of the trial begins.
     pub(super) fn next_phase(&mut self, now: Now) -> bool {
-        let Stage::Trial(active) = &self.stage else { return false };
+        let ConductStage::Trial(active) = &self.stage else { return false };
         match active.phase {
             Phase::Syncing => self.prepare(now),
             Phase::Offering => self.connect(now),
@@ -138,7 +138,7 @@ impl Conductor {
 
     /// Waits for an answer of every host of the trial in `phase`, which may take `span`.
     pub(super) fn await_all(&mut self, phase: Phase, deadline: Nanos) {
-        if let Stage::Trial(active) = &mut self.stage {
+        if let ConductStage::Trial(active) = &mut self.stage {
             active.phase = phase;
             active.waiting = active.hosts.clone();
             active.deadline = deadline;
@@ -150,7 +150,7 @@ impl Conductor {
     }
 
     fn prepare(&mut self, now: Now) {
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, hosts) = (active.trial, active.hosts.clone());
         let spec = self.trials[trial].clone();
         let until = now.mono + spec.phases.total() + self.patience();
@@ -190,14 +190,14 @@ impl Conductor {
             self.hosts[host].reported = Reported::nothing(now.mono);
             self.send(host, Message::Prepare(Box::new(prepare)));
         }
-        if let Stage::Trial(active) = &mut self.stage {
+        if let ConductStage::Trial(active) = &mut self.stage {
             active.told = told;
         }
         self.await_all(Phase::Offering, now.mono + self.patience() + ANSWER_PATIENCE);
     }
 
     pub(super) fn offered(&mut self, host: usize, offers: Vec<JobOffer>, now: Now) {
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         if active.phase != Phase::Offering {
             return;
         }
@@ -208,7 +208,8 @@ impl Conductor {
                 continue;
             };
             let endpoint = &self.trials[trial].jobs[offer.job as usize].to;
-            let place = Place { endpoint: endpoint.address, control: self.hosts[host].address, is_local: from == to };
+            let place =
+                EndpointPlace { endpoint: endpoint.address, control: self.hosts[host].address, is_local: from == to };
             let refusal = offer.offer.addresses.iter_mut().find_map(|address| place.settle(address).err());
             if let Some(refusal) = refusal {
                 let name = &endpoint.name;
@@ -228,14 +229,14 @@ impl Conductor {
             }
             kept.push(offer);
         }
-        if let Stage::Trial(active) = &mut self.stage {
+        if let ConductStage::Trial(active) = &mut self.stage {
             active.offers.extend(kept);
             active.waiting.remove(&host);
         }
     }
 
     fn connect(&mut self, now: Now) {
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, hosts, offers) = (active.trial, active.hosts.clone(), active.offers.clone());
         for host in hosts {
             let of_host = |offer: &&JobOffer| self.job_hosts[trial][offer.job as usize].0 == host;
@@ -246,7 +247,7 @@ impl Conductor {
     }
 
     fn start(&mut self, now: Now) {
-        let Stage::Trial(active) = &self.stage else { return };
+        let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, hosts) = (active.trial, active.hosts.clone());
         let spec = &self.trials[trial];
         let earliest = spec.jobs.iter().filter_map(|job| job.background).map(|background| background.start_ns).min();
@@ -267,7 +268,7 @@ impl Conductor {
 
     /// Keeps the barrier as every clock shows it.
     fn set_barrier(&mut self, barrier: Nanos) {
-        let Stage::Trial(active) = &mut self.stage else { return };
+        let ConductStage::Trial(active) = &mut self.stage else { return };
         active.barrier = barrier;
         for told in &mut active.told {
             let (from, to) = self.job_hosts[active.trial][told.job as usize];
@@ -279,7 +280,7 @@ impl Conductor {
     /// Ends the trial under way before its time: everyone is told, and their `Done` awaited.
     pub(super) fn abort(&mut self, outcome: TrialOutcome, now: Now) {
         let patience = self.patience();
-        let Stage::Trial(active) = &mut self.stage else { return };
+        let ConductStage::Trial(active) = &mut self.stage else { return };
         if matches!(active.phase, Phase::Ending(_)) {
             return;
         }
@@ -304,7 +305,7 @@ impl Conductor {
     }
 
     pub(super) fn end_trial(&mut self, outcome: TrialOutcome, now: Now) {
-        let Stage::Trial(active) = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
+        let ConductStage::Trial(active) = std::mem::replace(&mut self.stage, ConductStage::Waiting) else { return };
         let (trial, id) = (active.trial, self.trials[active.trial].id);
         if let (Some(first), Some(last)) = (active.started.iter().min(), active.started.iter().max()) {
             let uncertainty_ns = self.uncertainty(trial);
@@ -325,7 +326,7 @@ impl Conductor {
         }
         self.tell_trial(trial, Some(outcome));
         self.take_turns(trial);
-        self.stage = Stage::Resting(now.mono + self.rest_after(trial));
+        self.stage = ConductStage::Resting(now.mono + self.rest_after(trial));
     }
 }
 

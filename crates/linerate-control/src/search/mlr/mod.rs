@@ -24,7 +24,7 @@ use super::{Controller, at};
 
 /// The bounds of one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct TargetBounds {
     lower: Option<Units>,
     upper: Option<Units>,
 }
@@ -35,8 +35,8 @@ struct Trials(BTreeMap<Units, Vec<Observation>>);
 
 impl Trials {
     /// The smallest load that is an upper bound, and the largest lower one below it.
-    fn found(&self, requirement: &Requirement) -> Found {
-        let mut found = Found::default();
+    fn found(&self, requirement: &Requirement) -> TargetBounds {
+        let mut found = TargetBounds::default();
         for (load, trials) in &self.0 {
             match classify(requirement, &seconds(requirement, trials)) {
                 Class::Lower => found.lower = Some(*load),
@@ -60,7 +60,7 @@ struct Start {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum SelectionStage {
     /// At the highest load.
     First,
     /// At what was forwarded there.
@@ -82,7 +82,7 @@ pub(super) struct Mlr {
     chains: Vec<Vec<Target>>,
     start: Start,
     trials: Trials,
-    stage: Stage,
+    stage: SelectionStage,
     /// The load asked for last.
     asked: Units,
 }
@@ -99,7 +99,7 @@ impl Mlr {
             width: coarsest().map(|target| target.width).max().unwrap_or(1),
         };
         let limits = Limits { last: grid.last() };
-        Self { grid, limits, chains, start, trials: Trials::default(), stage: Stage::First, asked: 0 }
+        Self { grid, limits, chains, start, trials: Trials::default(), stage: SelectionStage::First, asked: 0 }
     }
 
     /// The load that would be forwarded whole, if `observation` lost all that was above it.
@@ -109,41 +109,45 @@ impl Mlr {
     }
 
     /// Every goal gets its selector, from two loads.
-    fn begin(&self, one: Units, other: Units) -> Stage {
+    fn begin(&self, one: Units, other: Units) -> SelectionStage {
         let loads = (one.min(other), one.max(other));
         let selector = |chain: &Vec<Target>| Selector::new(chain.clone(), loads, self.limits);
-        Stage::Main { selectors: self.chains.iter().map(selector).collect(), shared: loads.1 - loads.0, winner: None }
+        SelectionStage::Main {
+            selectors: self.chains.iter().map(selector).collect(),
+            shared: loads.1 - loads.0,
+            winner: None,
+        }
     }
 
-    fn after_first(&self, observation: &Observation) -> Stage {
+    fn after_first(&self, observation: &Observation) -> SelectionStage {
         let last = self.grid.last();
         let forwarded = self.forwarded(observation);
         if forwarded >= last {
             return self.begin(last, last);
         }
         match self.limits.keep(forwarded, self.start.width, None, Some(last)) {
-            Some(load) => Stage::Second(load),
+            Some(load) => SelectionStage::Second(load),
             None => self.begin(last, last),
         }
     }
 
-    fn after_second(&self, load: Units, observation: &Observation) -> Stage {
+    fn after_second(&self, load: Units, observation: &Observation) -> SelectionStage {
         let width = self.start.width;
         let next = if observation.loss_ratio > self.start.loss_ratio {
             self.limits.keep(self.forwarded(observation), width, None, Some(load))
         } else {
             self.limits.keep(load + width, width, Some(load), Some(self.grid.last()))
         };
-        next.map_or_else(|| self.begin(load, load), |next| Stage::Third(load, next))
+        next.map_or_else(|| self.begin(load, load), |next| SelectionStage::Third(load, next))
     }
 }
 
 impl Controller for Mlr {
     fn next(&mut self) -> Option<Step> {
         let (load, duration) = match &mut self.stage {
-            Stage::First => (self.grid.last(), self.start.duration),
-            Stage::Second(load) | Stage::Third(_, load) => (*load, self.start.duration),
-            Stage::Main { selectors, shared, winner } => {
+            SelectionStage::First => (self.grid.last(), self.start.duration),
+            SelectionStage::Second(load) | SelectionStage::Third(_, load) => (*load, self.start.duration),
+            SelectionStage::Main { selectors, shared, winner } => {
                 *winner = None;
                 for (number, selector) in selectors.iter_mut().enumerate() {
                     let Some(nomination) = selector.nominate(&self.trials, *shared) else { continue };
@@ -162,14 +166,14 @@ impl Controller for Mlr {
     fn take(&mut self, observation: &Observation) {
         self.trials.0.entry(self.asked).or_default().push(*observation);
         let begun = match &self.stage {
-            Stage::First => Some(self.after_first(observation)),
-            Stage::Second(load) => Some(self.after_second(*load, observation)),
-            Stage::Third(one, other) => Some(self.begin(*one, *other)),
-            Stage::Main { .. } => None,
+            SelectionStage::First => Some(self.after_first(observation)),
+            SelectionStage::Second(load) => Some(self.after_second(*load, observation)),
+            SelectionStage::Third(one, other) => Some(self.begin(*one, *other)),
+            SelectionStage::Main { .. } => None,
         };
         if let Some(stage) = begun {
             self.stage = stage;
-        } else if let Stage::Main { selectors, shared, winner } = &mut self.stage
+        } else if let SelectionStage::Main { selectors, shared, winner } = &mut self.stage
             && let Some((number, nomination)) = winner.take()
         {
             *shared = nomination.width;

@@ -7,7 +7,7 @@ use super::grid::Units;
 use super::limits::Limits;
 use super::strategy::{Growth, Strategy, View};
 use super::target::Target;
-use super::{Found, Trials};
+use super::{TargetBounds, Trials};
 
 /// What a selector would measure next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Selector {
 
     /// Its nomination was measured.
     pub(super) fn won(&mut self, load: Units, trials: &Trials, shared: &mut Units) {
-        let Found { lower, upper } = trials.found(&self.targets[self.current].requirement);
+        let TargetBounds { lower, upper } = trials.found(&self.targets[self.current].requirement);
         let grows = match self.growth {
             Growth::Never => false,
             Growth::OnLower => lower == Some(load),

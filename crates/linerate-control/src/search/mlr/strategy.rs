@@ -1,6 +1,6 @@
 //! Strategies: ways to choose the next load for one target, tried in order until one has something to propose.
 
-use super::Found;
+use super::TargetBounds;
 use super::expander::Expander;
 use super::grid::{Units, middle};
 use super::limits::Limits;
@@ -13,7 +13,7 @@ pub(super) struct View {
     /// Two loads to start from; later the bounds of the coarser target.
     pub(super) initial: (Option<Units>, Option<Units>),
     /// The target's bounds so far.
-    pub(super) found: Found,
+    pub(super) found: TargetBounds,
     pub(super) limits: Limits,
     /// The width all selectors share.
     pub(super) shared: Units,
@@ -70,7 +70,7 @@ impl Strategy {
 impl View {
     /// Whether a trial at `load` can make or better a bound.
     fn worth(&self, load: Units) -> bool {
-        let Found { lower, upper } = self.found;
+        let TargetBounds { lower, upper } = self.found;
         lower.is_none_or(|lower| load > lower)
             && upper.is_none_or(|upper| load < upper)
             && lower.zip(upper).is_none_or(|(lower, upper)| (upper - lower).abs() > self.goal)

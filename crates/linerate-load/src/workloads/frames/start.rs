@@ -31,7 +31,7 @@ const NOTHING: u16 = 0x88b5;
 
 /// Which end of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum JobEnd {
     Active,
     Passive,
 }
@@ -57,7 +57,7 @@ impl Listener for FramesListener {
         let Self { params, unpaired, interface, secret, seed, peer_clock, permits } = *self;
         let paired = unpaired.accept(patience)?;
         let trial = Trial { secret, seed, patience, peer_clock, permits: &permits };
-        open(&params, End::Passive, trial, &interface, paired)
+        open(&params, JobEnd::Passive, trial, &interface, paired)
     }
 }
 
@@ -109,12 +109,12 @@ pub(super) fn active(
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let Setup { secret, seed, patience, peer_clock, permits, .. } = *setup;
     let trial = Trial { secret, seed, patience, peer_clock, permits };
-    open(params, End::Active, trial, interface, paired)
+    open(params, JobEnd::Active, trial, interface, paired)
 }
 
 fn open(
     params: &FramesParams,
-    end: End,
+    end: JobEnd,
     trial: Trial<'_>,
     interface: &Interface,
     paired: Paired,
@@ -124,10 +124,10 @@ fn open(
     let first = companions.first().expect("a job has at least one worker");
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
-        End::Active => card::tags(trial.secret, own.nonce),
-        End::Passive => swapped(card::tags(trial.secret, other.nonce)),
+        JobEnd::Active => card::tags(trial.secret, own.nonce),
+        JobEnd::Passive => swapped(card::tags(trial.secret, other.nonce)),
     };
-    let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
+    let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
     let receives = params.direction == Flowing::Both || !sends;
     let mode = obtained(params, (interface, trial.permits), &own, &other)?;
     sockets.iter().try_for_each(|socket| if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) })?;

@@ -20,7 +20,7 @@ use super::latency::DepthSearch;
 use super::pace::{Budget, Pace, Reopening, Upkeep};
 use super::places::Places;
 use super::stamp::Stamper;
-use super::worker::{StorageWorker, Told};
+use super::worker::{StorageWorker, WorkerFacts};
 use super::{Cache, Regions, StorageParams, Wanted};
 use super::{contents, latency};
 use crate::workloads::arrivals::share;
@@ -110,7 +110,7 @@ fn worker(
         let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
         return Err(LoadError::Unsupported { what: format!("{} workers", params.workers), why });
     }
-    let told = Told {
+    let told = WorkerFacts {
         target: target.path().display().to_string(),
         engine: transfers.described(),
         why,

@@ -30,7 +30,7 @@ const WHOLE: f64 = 4_294_967_296.0;
 
 /// What a report says of the worker.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct WorkerFacts {
     pub(super) target: String,
     pub(super) engine: String,
     pub(super) why: String,
@@ -78,7 +78,7 @@ pub(super) struct StorageWorker {
     counted_until: Nanos,
     is_stopping: bool,
     fault: Option<Fault>,
-    told: Told,
+    told: WorkerFacts,
     total: Counters,
 }
 
@@ -96,7 +96,7 @@ impl StorageWorker {
         budget: Budget,
         (upkeep, pace, start_after): (Upkeep, Pace, Nanos),
         (load, times): (Load, Times),
-        told: Told,
+        told: WorkerFacts,
     ) -> Self {
         let has_replies = choice.has_replies();
         let nothing = Flight {
@@ -526,7 +526,7 @@ impl Worker for StorageWorker {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let Told { target, engine, why, cache, contents, conditioning, device, .. } = &self.told;
+        let WorkerFacts { target, engine, why, cache, contents, conditioning, device, .. } = &self.told;
         let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut modes = vec![
             mode("engine", engine),
@@ -537,7 +537,7 @@ impl Worker for StorageWorker {
         ];
         modes.extend(device.as_ref().map(|device| mode("device", device)));
         let searched = self.pace.search.as_ref().map(DepthSearch::told);
-        let Told { durability, priority, data, opened, .. } = &self.told;
+        let WorkerFacts { durability, priority, data, opened, .. } = &self.told;
         let optional = [
             ("durability", durability),
             ("io_priority", priority),

@@ -34,7 +34,7 @@ const EISCONN: i32 = 106;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConnectionStage {
     Connecting,
     /// So many bytes of secret and request are written.
     Sending(usize),
@@ -46,7 +46,7 @@ enum Stage {
 
 struct Attempt {
     socket: Socket,
-    stage: Stage,
+    stage: ConnectionStage,
     start: Start,
     /// For what it is waited, once it is.
     awaited: Option<Interest>,
@@ -180,28 +180,36 @@ impl TcpCrrClient {
     /// Takes the connection one stage on; `Ok(true)` when it is over, an error that would wait when nothing moved.
     fn advance(&mut self, attempt: &mut Attempt, tally: &mut Tally) -> io::Result<bool> {
         match attempt.stage {
-            Stage::Connecting => match attempt.socket.connect(&self.remote) {
+            ConnectionStage::Connecting => match attempt.socket.connect(&self.remote) {
                 Err(error) if is_under_way(&error) => return Err(io::ErrorKind::WouldBlock.into()),
                 Err(error) if error.raw_os_error() != Some(EISCONN) => return Err(error),
-                _ => attempt.stage = Stage::Sending(0),
+                _ => attempt.stage = ConnectionStage::Sending(0),
             },
-            Stage::Sending(sent) => {
+            ConnectionStage::Sending(sent) => {
                 let n = (&attempt.socket).write(&self.message[sent..])?;
                 self.count(tally, Counter::CallsSent, 1);
                 self.count(tally, Counter::PayloadSent, n as u64);
                 let sent = sent + n;
-                attempt.stage = if sent < self.message.len() { Stage::Sending(sent) } else { Stage::Receiving(0) };
+                attempt.stage = if sent < self.message.len() {
+                    ConnectionStage::Sending(sent)
+                } else {
+                    ConnectionStage::Receiving(0)
+                };
             }
-            Stage::Receiving(come) => {
+            ConnectionStage::Receiving(come) => {
                 let n = self.read(attempt, tally)?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 let come = come + n;
-                attempt.stage = if come < self.response_bytes { Stage::Receiving(come) } else { Stage::Closing };
-                return Ok(attempt.stage == Stage::Closing && self.close != Close::Server);
+                attempt.stage = if come < self.response_bytes {
+                    ConnectionStage::Receiving(come)
+                } else {
+                    ConnectionStage::Closing
+                };
+                return Ok(attempt.stage == ConnectionStage::Closing && self.close != Close::Server);
             }
-            Stage::Closing => return Ok(self.read(attempt, tally)? == 0),
+            ConnectionStage::Closing => return Ok(self.read(attempt, tally)? == 0),
         }
         Ok(false)
     }
@@ -234,7 +242,7 @@ impl TcpCrrClient {
             tally.started(intended);
             match self.open() {
                 Ok(socket) => {
-                    let attempt = Attempt { socket, stage: Stage::Connecting, start, awaited: None };
+                    let attempt = Attempt { socket, stage: ConnectionStage::Connecting, start, awaited: None };
                     self.attempts[place] = Some(attempt);
                     self.n_busy += 1;
                     if let Wait::Any(_) = self.wait {
@@ -319,8 +327,8 @@ impl TcpCrrClient {
     fn await_next(&self, place: usize, attempt: &mut Attempt) -> io::Result<()> {
         let Wait::Any(readiness) = &self.wait else { return Ok(()) };
         let interest = match attempt.stage {
-            Stage::Connecting | Stage::Sending(_) => Interest::ReadableOrWritable,
-            Stage::Receiving(_) | Stage::Closing => Interest::Readable,
+            ConnectionStage::Connecting | ConnectionStage::Sending(_) => Interest::ReadableOrWritable,
+            ConnectionStage::Receiving(_) | ConnectionStage::Closing => Interest::Readable,
         };
         let set = match attempt.awaited {
             Some(awaited) if awaited == interest => Ok(()),

@@ -15,7 +15,7 @@ use super::direct::{DirectSink, Taken};
 use super::failure::Failure;
 use super::flusher::Flusher;
 use super::params::{Sink, TakeBy};
-use super::store::{Place, Store};
+use super::store::{FlowRegions, Store};
 use super::watched::Watched;
 use super::{Bench, Turn};
 use crate::LoadError;
@@ -38,7 +38,7 @@ const BITS: f64 = 8.0;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     into: Into,
-    place: Option<Place>,
+    place: Option<FlowRegions>,
     base: u64,
     at: u64,
     name: &'static str,

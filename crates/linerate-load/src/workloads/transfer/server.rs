@@ -58,7 +58,7 @@ pub(crate) trait Guest: Send {
     fn report(&mut self) -> FlowReport;
 }
 
-struct Place<G> {
+struct GuestPlace<G> {
     guest: G,
     is_taken: bool,
     is_ready: bool,
@@ -80,7 +80,7 @@ pub(crate) struct Service {
 pub(crate) struct ServerWorker<G> {
     number: u32,
     service: Service,
-    places: Vec<Place<G>>,
+    places: Vec<GuestPlace<G>>,
     readiness: Readiness,
     is_listening: bool,
     buffer: Region,
@@ -105,7 +105,8 @@ impl<G: Guest> ServerWorker<G> {
     ) -> Result<Self, LoadError> {
         let readiness = Readiness::new()?;
         readiness.add(&service.listener, LISTENER, Interest::Readable)?;
-        let place = |guest| Place { guest, is_taken: false, is_ready: true, resume_at: Nanos(0), moved: (Nanos(0), 0) };
+        let place =
+            |guest| GuestPlace { guest, is_taken: false, is_ready: true, resume_at: Nanos(0), moved: (Nanos(0), 0) };
         Ok(Self {
             number,
             service,
@@ -222,7 +223,7 @@ impl<G: Guest> Worker for ServerWorker<G> {
         }
         let mut moved = false;
         for place in 0..self.places.len() {
-            let Place { is_taken, is_ready, resume_at, .. } = self.places[place];
+            let GuestPlace { is_taken, is_ready, resume_at, .. } = self.places[place];
             if is_taken && is_ready && resume_at <= now {
                 moved |= self.serve(place, now, tally);
             }
@@ -230,7 +231,7 @@ impl<G: Guest> Worker for ServerWorker<G> {
         if now >= self.look_at {
             self.give_up(now, tally);
         }
-        let is_under_way = |place: &Place<G>| place.is_taken && place.guest.is_under_way();
+        let is_under_way = |place: &GuestPlace<G>| place.is_taken && place.guest.is_under_way();
         self.is_serving = self.service.is_foreign && self.places.iter().any(is_under_way);
         self.waits_since = now;
         // A small file is asked for and gone within the step.
@@ -290,7 +291,7 @@ impl<G: Guest> Worker for ServerWorker<G> {
         // Places nobody came to tell nothing.
         let used =
             (first..).zip(&mut self.places).filter(|(_, place)| place.guest.account().counters != Default::default());
-        let report = |(number, place): (u32, &mut Place<G>)| {
+        let report = |(number, place): (u32, &mut GuestPlace<G>)| {
             let state = place.guest.account().state(number, place.guest.carrier());
             let mut report = place.guest.report();
             report.counters = place.guest.account().counters;

@@ -37,7 +37,7 @@ pub(super) struct Contents {
 
 /// What receiving flows write to.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct FlowRegions {
     pub(super) target: Arc<Target>,
     /// Of each flow, a multiple of [`SLOT_BYTES`].
     pub(super) region: u64,
@@ -49,7 +49,7 @@ pub(super) struct Place {
 pub(crate) struct Store {
     pub(super) params: Files,
     pub(super) contents: Option<Contents>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<FlowRegions>,
     /// Whether bytes must pass user space to be encrypted.
     pub(super) is_secured: bool,
     /// Whether the other end is not linerate, so that it counts nothing for us.
@@ -150,10 +150,10 @@ fn read_all(file: &File, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn place(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Place, LoadError> {
+fn place(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<FlowRegions, LoadError> {
     debug_assert!(params.sink != Sink::Discard);
     let region = params.file_size.0.next_multiple_of(SLOT_BYTES as u64);
     let target = setup.disks.scratch(Path::new(&params.folder), region * u64::from(flows))?;
     let most = params.max_written.map_or(DEFAULT_BUDGET, |bytes| bytes.0);
-    Ok(Place { target, region, most })
+    Ok(FlowRegions { target, region, most })
 }

@@ -34,7 +34,7 @@ enum State {
 /// A place for one outstanding request. The `g`-th request in place `p` bears the number `g * stride + p`, where the stride is
 /// a power of two: so even a shortened number tells its place.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct RequestPlace {
     state: State,
     number: u64,
     start: Start,
@@ -54,7 +54,7 @@ enum Answer {
 /// The requests of one flow.
 #[derive(Debug)]
 struct Window {
-    places: Box<[Place]>,
+    places: Box<[RequestPlace]>,
     free: Vec<u32>,
     stride: u64,
     /// Bits of a number that come back.
@@ -64,7 +64,7 @@ struct Window {
 impl Window {
     fn new(depth: u32, number_bits: u32) -> Self {
         Self {
-            places: (0..u64::from(depth)).map(|number| Place { number, ..Place::default() }).collect(),
+            places: (0..u64::from(depth)).map(|number| RequestPlace { number, ..RequestPlace::default() }).collect(),
             free: (0..depth).rev().collect(),
             stride: u64::from(depth).next_power_of_two(),
             mask: u64::MAX >> (u64::BITS - number_bits),

@@ -36,7 +36,7 @@ const GATHER: Nanos = Nanos(50_000);
 
 /// Which end of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum JobEnd {
     Active,
     Passive,
 }
@@ -68,7 +68,7 @@ pub(super) fn deal_active(
     secret: Secret,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    deal(params, End::Active, secret, paired)
+    deal(params, JobEnd::Active, secret, paired)
 }
 
 /// Deals the flows of the passive end to its workers.
@@ -77,13 +77,18 @@ pub(super) fn deal_passive(
     secret: Secret,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    deal(params, End::Passive, secret, paired)
+    deal(params, JobEnd::Passive, secret, paired)
 }
 
-fn deal(params: &UdpStreamParams, end: End, secret: Secret, paired: Paired) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+fn deal(
+    params: &UdpStreamParams,
+    end: JobEnd,
+    secret: Secret,
+    paired: Paired,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let (out, back) = match end {
-        End::Active => (Purpose::Forward, Purpose::Backward),
-        End::Passive => (Purpose::Backward, Purpose::Forward),
+        JobEnd::Active => (Purpose::Forward, Purpose::Backward),
+        JobEnd::Passive => (Purpose::Backward, Purpose::Forward),
     };
     let flow = |(number, socket)| Flow {
         number,
@@ -116,13 +121,13 @@ fn deal(params: &UdpStreamParams, end: End, secret: Secret, paired: Paired) -> R
 impl UdpStreamWorker {
     fn new(
         params: &UdpStreamParams,
-        end: End,
+        end: JobEnd,
         number: u32,
         flows: Vec<Flow>,
         companion: Companion,
         foreign: u64,
     ) -> Result<Self, LoadError> {
-        let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == End::Active);
+        let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
         let receives = params.direction == Flowing::Both || !sends;
         let wait = if params.placement.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
         let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;

@@ -3,7 +3,7 @@
 
 use linerate_model::{Direction, metric};
 
-use super::{Way, change, is_worse, value};
+use super::{DataDirection, change, is_worse, value};
 use crate::reproduce::{Comparison, mbit};
 use linerate_analysis::Study;
 
@@ -102,7 +102,7 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
     for (label, study) in [("default", default), ("tuned", tuned)] {
         for console in ["a", "b"] {
             for bmc in ["bmc1", "bmc2"] {
-                let name = |mode: &str| format!("{console} {bmc} {mode} {}", Way::ToBmc.word());
+                let name = |mode: &str| format!("{console} {bmc} {mode} {}", DataDirection::ToBmc.word());
                 let read = |mode, metric| value(study, &name(mode), metric, Direction::Tx);
                 let (Some(alone), Some(goodput), Some(rtt), Some(rtt_alone)) = (
                     read("uni", metric::GOODPUT),

@@ -61,24 +61,24 @@ fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Optio
 }
 
 /// Goodput of one way of one cell of the tables, bit/s.
-fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: Way) -> Option<f64> {
+fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection) -> Option<f64> {
     value(study, &format!("{console} {bmc} {mode} {}", way.word()), metric::GOODPUT, way.direction())
 }
 
 /// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
-fn unsettled(study: &Study, name: &str, way: Way) -> Option<String> {
+fn unsettled(study: &Study, name: &str, way: DataDirection) -> Option<String> {
     let settled = whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
     (!settled.has_single_number).then(|| settled.word.clone())
 }
 
 /// Which way data goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum DataDirection {
     ToBmc,
     ToNetwork,
 }
 
-impl Way {
+impl DataDirection {
     const BOTH: [Self; 2] = [Self::ToBmc, Self::ToNetwork];
 
     const fn word(self) -> &'static str {

@@ -3,7 +3,7 @@
 
 use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
-use super::{IntelStudies, NOISE, SIDEBAND, Way, causes, cell, only, tables, value};
+use super::{DataDirection, IntelStudies, NOISE, SIDEBAND, causes, cell, only, tables, value};
 use crate::replay;
 use crate::reproduce::{Shape, coordinate, mbit, not_judged, shape, sweep, whole};
 use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
@@ -131,7 +131,7 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
             .iter()
             .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
             .map(|name| {
-                let seconds = tables::seconds(only(study, &name)?, Way::ToBmc);
+                let seconds = tables::seconds(only(study, &name)?, DataDirection::ToBmc);
                 if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
             })
             .collect();
@@ -151,7 +151,7 @@ fn to_network(default: &Study) -> Shape {
     let pairs: Option<Vec<f64>> = BMCS
         .iter()
         .map(|bmc| {
-            let of = |console| cell(default, console, bmc, "uni", Way::ToNetwork);
+            let of = |console| cell(default, console, bmc, "uni", DataDirection::ToNetwork);
             Some(of("a")? / of("b")? - 1.0)
         })
         .collect();
@@ -210,20 +210,20 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
     };
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
     let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way (E1.c: the paper says the opposite)";
-    let mut shapes = vec![worst(against(default, Way::ToNetwork)).map_or_else(
+    let mut shapes = vec![worst(against(default, DataDirection::ToNetwork)).map_or_else(
         || not_judged("V1.8a", claim, "a cell has no figure"),
         |share| shape("V1.8a", claim, percent(share), Some(share >= 0.9)),
     )];
     let claim =
         "V1.8: data to the BMC collapses when data goes the other way: to less than half (paper: 0.14 and 0.54)";
-    let collapse = worst(move |console, bmc| against(default, Way::ToBmc)(console, bmc).map(|share| -share));
+    let collapse = worst(move |console, bmc| against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share));
     shapes.push(collapse.map_or_else(
         || not_judged("V1.8b", claim, "a cell has no figure"),
         |share| shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5)),
     ));
     let claim = "V1.8: the small window helps data to the BMC while data goes the other way (paper: 5.2 and 7.4 times)";
     let gain = worst(|console, bmc| {
-        let of = |study| cell(study, console, bmc, "bidi", Way::ToBmc);
+        let of = |study| cell(study, console, bmc, "bidi", DataDirection::ToBmc);
         Some(of(tuned)? / of(default)?)
     });
     shapes.push(gain.map_or_else(

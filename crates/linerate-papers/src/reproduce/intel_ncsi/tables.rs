@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Way, cell, change, is_worse, only, unsettled};
+use super::{DataDirection, cell, change, is_worse, only, unsettled};
 use crate::reproduce::{Comparison, mbit, whole};
 use linerate_analysis::statistics::{half_up, mean_half_up};
 use linerate_analysis::{PointStudy, Study};
@@ -29,13 +29,14 @@ fn printed() -> BTreeMap<String, Printed> {
 }
 
 /// The columns of one table: bmc, mode, way.
-fn columns() -> impl Iterator<Item = (usize, usize, Way)> {
-    (0..BMCS.len()).flat_map(|bmc| (0..MODES.len()).flat_map(move |mode| Way::BOTH.map(|way| (bmc, mode, way))))
+fn columns() -> impl Iterator<Item = (usize, usize, DataDirection)> {
+    (0..BMCS.len())
+        .flat_map(|bmc| (0..MODES.len()).flat_map(move |mode| DataDirection::BOTH.map(|way| (bmc, mode, way))))
 }
 
 /// The name of a series in the paper's data.
-fn series_name(section: &str, bmc: usize, mode: usize, way: Way) -> String {
-    let (mode, way) = (["uni", "bi"][mode], if way == Way::ToBmc { "N2B" } else { "B2N" });
+fn series_name(section: &str, bmc: usize, mode: usize, way: DataDirection) -> String {
+    let (mode, way) = (["uni", "bi"][mode], if way == DataDirection::ToBmc { "N2B" } else { "B2N" });
     format!("{section} | B{} {mode} {way}", bmc + 1)
 }
 
@@ -49,7 +50,7 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
         ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
     ];
     let table = |(section, study, console, what): (&str, &Study, &str, &str)| {
-        let series = |(bmc, mode, way): (usize, usize, Way)| {
+        let series = |(bmc, mode, way): (usize, usize, DataDirection)| {
             let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
             let point = only(study, &name)?;
             Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
@@ -72,14 +73,14 @@ struct Series {
 }
 
 /// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may not stand for it.
-fn unsettled_first(point: &PointStudy, way: Way) -> Option<&'static str> {
+fn unsettled_first(point: &PointStudy, way: DataDirection) -> Option<&'static str> {
     let first = whole(point)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
     (!first.class.has_single_number()).then(|| first.class.word())
 }
 
 fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
     let head = columns().map(|(bmc, mode, way)| {
-        let way = if way == Way::ToBmc { "NET2BMC" } else { "BMC2NET" };
+        let way = if way == DataDirection::ToBmc { "NET2BMC" } else { "BMC2NET" };
         format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
     });
     let text = |value: f64| half_up(value, PLACES as usize);
@@ -107,8 +108,8 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
 }
 
 /// Mbit/s delivered in each whole second of the first trial.
-pub(super) fn seconds(point: &PointStudy, way: Way) -> Vec<f64> {
-    let name = if way == Way::ToBmc { "goodput_tx" } else { "goodput_rx" };
+pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
+    let name = if way == DataDirection::ToBmc { "goodput_tx" } else { "goodput_rx" };
     let Some(trial) = point.trials.first() else { return Vec::new() };
     let Some(series) = trial.series.get(name) else { return Vec::new() };
     let mut sums: Vec<(f64, f64)> = Vec::new();
@@ -126,12 +127,12 @@ pub(super) fn seconds(point: &PointStudy, way: Way) -> Vec<f64> {
 }
 
 /// Mean over both controllers, which is never shown without the two.
-fn both(study: &Study, console: &str, mode: &str, way: Way) -> Option<[f64; 2]> {
+fn both(study: &Study, console: &str, mode: &str, way: DataDirection) -> Option<[f64; 2]> {
     Some([cell(study, console, BMCS[0], mode, way)?, cell(study, console, BMCS[1], mode, way)?])
 }
 
 /// Both controllers' figures; what has none because it does not settle says so.
-fn pair(study: &Study, console: &str, mode: &str, way: Way) -> String {
+fn pair(study: &Study, console: &str, mode: &str, way: DataDirection) -> String {
     let told = |bmc: &str| match cell(study, console, bmc, mode, way) {
         Some(value) => mbit(value),
         None => unsettled(study, &format!("{console} {bmc} {mode} {}", way.word()), way)
@@ -144,7 +145,7 @@ fn pair(study: &Study, console: &str, mode: &str, way: Way) -> String {
 pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
     let rows = CONSOLES.into_iter().flat_map(|console| {
         MODES.into_iter().flat_map(move |mode| {
-            Way::BOTH.map(|way| {
+            DataDirection::BOTH.map(|way| {
                 let (before, after) = (both(default, console, mode, way), both(tuned, console, mode, way));
                 let ratios = before.zip(after).map_or("-".into(), |(before, after)| {
                     format!("{:.2} | {:.2}", after[0] / before[0], after[1] / before[1])
@@ -191,7 +192,7 @@ mod tests {
             ..TrialStudy::default()
         };
         let point = PointStudy { trials: vec![trial], ..PointStudy::default() };
-        let seconds = seconds(&point, Way::ToBmc);
+        let seconds = seconds(&point, DataDirection::ToBmc);
         assert_eq!(seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(), ["8.00", "4.00"]);
     }
 
@@ -214,6 +215,6 @@ mod tests {
                 assert!(printed.contains_key(&series_name(section, bmc, mode, way)));
             }
         }
-        assert_eq!(printed[&series_name("11.1.2 default WIN", 0, 0, Way::ToBmc)].printed, 7.88);
+        assert_eq!(printed[&series_name("11.1.2 default WIN", 0, 0, DataDirection::ToBmc)].printed, 7.88);
     }
 }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::loss::{self, LossStudy};
 use super::loss_place::LossPlace;
 use super::samples::{Hosts, Samples};
-use super::searched_latency::SearchLatency;
+use super::search_latency::SearchLatency;
 use super::span::total;
 use super::traffic::Job;
-use super::{judge, point, recovered, warmup};
+use super::{judge, point, recovery, warmup};
 use crate::search::{MOST_REPEATS, Observation};
 
 /// What may be unsent at the edges of a load without being lost, of its length in seconds: a sender that wakes late at its end leaves
@@ -150,7 +150,7 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
             standing.lower(Validity::Suspect, squeezed);
         }
     }
-    let recovered = step.then.and_then(|_| recovered::after(&jobs, step.duration));
+    let recovered = step.then.and_then(|_| recovery::after(&jobs, step.duration));
     Some(SearchTrial {
         id: trial.spec.id,
         number: *number,
@@ -170,7 +170,7 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
         recovery_s: recovered.map(|recovered| recovered.ended_s),
         cleared_s: recovered.and_then(|recovered| recovered.cleared_s),
         latency: (step.purpose == Purpose::Latency)
-            .then(|| super::searched_latency::of_trial(&jobs, step.duration))
+            .then(|| super::search_latency::of_trial(&jobs, step.duration))
             .flatten(),
         validity: standing.validity,
         why: standing.why,
