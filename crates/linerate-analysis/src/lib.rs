@@ -18,9 +18,9 @@ pub mod tune;
 
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, DropCause, End,
-    Found, GoalStudy, Headline, JobStudy, Joint, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace,
-    LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Overhead, Place, PointStudy, PortStudy,
-    RateLevel, Reached, Reading, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling,
-    Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course,
-    headline, look, looked_at, reached, reasons, searched, study,
+    Found, Given, GoalStudy, Headline, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded,
+    LossPlace, LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, Place,
+    PointStudy, PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun, SearchStudy, SearchTrial,
+    Settled, Stage, StageCeiling, Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy,
+    Way, Withheld, clock_course, headline, look, looked_at, reached, reasons, searched, study,
 };

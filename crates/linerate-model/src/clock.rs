@@ -88,6 +88,37 @@ impl TrialClocks {
     }
 }
 
+/// How the clocks of a frame's sender and receiver stand to each other, as flows record it (mode `clock`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameClocks {
+    /// Both are one.
+    One,
+    /// They are two, compared before and after.
+    Compared,
+    /// They are two, and nothing is known of how they stand: there are no one-way times.
+    Unrelated,
+}
+
+impl FrameClocks {
+    const ALL: [Self; 3] = [Self::One, Self::Compared, Self::Unrelated];
+
+    /// What stands for it in a flow's report: part of the ledger's format.
+    #[must_use]
+    pub const fn recorded(self) -> &'static str {
+        match self {
+            Self::One => "one clock",
+            Self::Compared => "two clocks, compared before and after",
+            Self::Unrelated => "two clocks: no one-way times",
+        }
+    }
+
+    /// What `text` stands for in a flow's report.
+    #[must_use]
+    pub fn recorded_as(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|clocks| clocks.recorded() == text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,7 @@ pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OF
 pub use campaign::{Campaign, CampaignHeader, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use capacity::Capacity;
 pub use ceiling::{BoundClass, BoundPart, Ceiling, CeilingKind, CeilingScope, CeilingSubject, Estimate, PartDetail};
-pub use clock::{ClockExchange, HostClock, PeerClock, ToldClock, TrialClocks};
+pub use clock::{ClockExchange, FrameClocks, HostClock, PeerClock, ToldClock, TrialClocks};
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
 pub use finding::{About, Evidence, Finding, JobFlow, Verdict};

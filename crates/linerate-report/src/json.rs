@@ -5,12 +5,14 @@
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
 //! infinity, and a made-up number would be worse. What it is at least stands beside it as `at_least`, where that is known.
 
-use linerate_analysis::{JobStudy, LossStudy, MetricStudy, PointStudy, SearchStudy, Study, TrialStudy, headline};
+use linerate_analysis::{
+    JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study, TrialStudy, headline,
+};
 use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::sections::series_unit;
-use crate::words::rfc3339;
+use crate::words::{obtained_text, rfc3339};
 
 /// Version of the shape.
 const SCHEMA: u32 = 1;
@@ -59,6 +61,11 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     }))
 }
 
+/// Reasons for a reader.
+fn texts(reasons: &[Reason]) -> Vec<String> {
+    reasons.iter().map(Reason::to_string).collect()
+}
+
 /// A ceiling: what sets it and for what, in fields, and its name for a reader.
 #[must_use]
 pub fn ceiling_json(c: &Ceiling) -> Value {
@@ -77,7 +84,8 @@ fn point(point: &PointStudy) -> Value {
         "ceilings": point.ceilings.iter().map(ceiling_json).collect::<Vec<_>>(),
         "unbounded": point.unbounded,
         "validity": point.validity,
-        "why": point.why,
+        "why": texts(&point.why),
+        "reasons": point.why,
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
         "observed": point.observed,
     });
@@ -101,11 +109,31 @@ fn search(search: &SearchStudy) -> Value {
         "search": search.search,
         "line": search.line,
         "goals": search.goals,
-        "runs": search.runs,
+        "runs": search.runs.iter().map(run).collect::<Vec<_>>(),
     })
 }
 
+/// A run of a search; the reasons of its trials as text, and beside it in fields.
+fn run(run: &SearchRun) -> Value {
+    let mut told = json!(run);
+    if let Some(trials) = told.get_mut("trials").and_then(Value::as_array_mut) {
+        for (told, trial) in trials.iter_mut().zip(&run.trials) {
+            told["reasons"] = told["why"].take();
+            told["why"] = json!(texts(&trial.why));
+        }
+    }
+    told
+}
+
 fn job(job: &JobStudy) -> Value {
+    let obtained: Map<String, Value> =
+        job.obtained.iter().map(|(name, given)| (name.clone(), obtained_text(given).into())).collect();
+    let options: Map<String, Value> = job
+        .obtained
+        .iter()
+        .filter(|(_, given)| given.has_options())
+        .map(|(name, given)| (name.clone(), json!(given)))
+        .collect();
     let mut told = json!({
         "workload": job.workload,
         "from": job.from,
@@ -113,7 +141,8 @@ fn job(job: &JobStudy) -> Value {
         "background": job.background,
         "params": job.params,
         "metrics": metrics(&job.metrics),
-        "obtained": job.obtained,
+        "obtained": obtained,
+        "options": options,
         "loss": job.loss.iter().map(loss).collect::<Vec<_>>(),
         "percentiles": job.percentiles,
         "distributions": {
@@ -234,7 +263,8 @@ fn trial(trial: &TrialStudy) -> Value {
     json!({
         "id": trial.id,
         "validity": trial.validity,
-        "why": trial.why,
+        "why": texts(&trial.why),
+        "reasons": trial.why,
         "taken": trial.taken,
         "measured_from": trial.measured_from,
         "intervals": intervals,

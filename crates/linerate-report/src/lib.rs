@@ -30,6 +30,7 @@ pub use document::Document;
 pub use json::{ceiling_json, study_json};
 pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, render};
+pub use words::obtained_text;
 
 use sections::{SECTIONS, Subject};
 

@@ -1,6 +1,10 @@
-//! Words that several sections use: dates, counts, kinds of path.
+//! Words that several sections use: dates, counts, kinds of path, what a job obtained.
 
-use linerate_model::{Nanos, TestbedKind};
+use std::collections::BTreeSet;
+
+use linerate_analysis::{Given, Obtained};
+use linerate_model::{Nanos, SocketValue, TestbedKind};
+use serde_json::Value;
 
 use crate::document::{EMULATED, Origin};
 
@@ -49,9 +53,62 @@ pub(crate) const fn origin_label(origin: Origin) -> &'static str {
     }
 }
 
+/// An option or mode as a reader sees it: where ends or flows differ all values are listed with their end. A value that differs from the
+/// one asked for, or that changed until the end, says so.
+#[must_use]
+pub fn obtained_text(obtained: &Obtained) -> String {
+    let [from, to] = [&obtained.from, &obtained.to].map(|end| end.iter().map(given_text).collect::<BTreeSet<_>>());
+    let mut all = from.union(&to);
+    match (all.next(), all.next()) {
+        (None, _) => String::new(),
+        (Some(only), None) => only.clone(),
+        _ => {
+            let list = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
+            let ends = [("from", &from), ("to", &to)].into_iter().filter(|(_, values)| !values.is_empty());
+            ends.map(|(end, values)| format!("{end}: {}", list(values))).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn given_text(given: &Given) -> String {
+    let SocketValue { requested, granted, at_end } = match given {
+        Given::Mode(word) => return word.clone(),
+        Given::Option(option) => option,
+    };
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let Some(value) = granted.as_ref().or(at_end.as_ref()) else { return String::new() };
+    let mut told = plain(value);
+    if let Some(requested) = requested.as_ref().filter(|requested| *requested != value) {
+        told = format!("{told} (asked for {})", plain(requested));
+    }
+    if let Some(at_end) = at_end.as_ref().filter(|at_end| *at_end != value) {
+        told = format!("{told}, {} at the end", plain(at_end));
+    }
+    told
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn what_was_obtained_is_told_once_where_all_agree() {
+        let option = |granted: u64, requested: Option<u64>, at_end: Option<u64>| {
+            let (requested, at_end) = (requested.map(Value::from), at_end.map(Value::from));
+            Given::Option(SocketValue { requested, granted: Some(json!(granted)), at_end })
+        };
+        let told = |from: Vec<Given>, to: Vec<Given>| obtained_text(&Obtained { from, to });
+        let buffer = || vec![option(16_384, Some(8_192), Some(87_040))];
+        assert_eq!(told(buffer(), buffer()), "16384 (asked for 8192), 87040 at the end");
+        assert_eq!(
+            told(vec![option(1, None, None), option(2, Some(2), Some(2))], vec![option(3, None, None)]),
+            "from: 1 | 2; to: 3"
+        );
+        assert_eq!(told(Vec::new(), vec![Given::Mode("spin".into())]), "spin");
+        assert_eq!(told(Vec::new(), Vec::new()), "");
+    }
 
     #[test]
     fn times_are_told_in_utc() {

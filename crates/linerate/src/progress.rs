@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
-use linerate_analysis::{Look, SearchTrial};
+use linerate_analysis::{Look, Reason, SearchTrial};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
 use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
@@ -121,7 +121,10 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
     let standing = match result.validity {
         Validity::Valid => String::new(),
         Validity::Suspect => " (tainted)".to_owned(),
-        Validity::Invalid | Validity::Impossible => format!(" (INVALID: {})", result.why.join("; ")),
+        Validity::Invalid | Validity::Impossible => {
+            let why: Vec<String> = result.why.iter().map(Reason::to_string).collect();
+            format!(" (INVALID: {})", why.join("; "))
+        }
     };
     let bounds: Vec<String> =
         found.iter().map(|(goal, found)| format!("{goal} {} to {}", rate(found.lower), rate(found.upper))).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::{Study, study};
+use linerate_analysis::{Reason, Study, study};
 use linerate_campaign::conduct;
 use linerate_control::RunSummary;
 use linerate_model::{Campaign, TrialOutcome, Validity};
@@ -115,20 +115,20 @@ pub(crate) fn end(campaign: &Campaign, study: &Study, summary: &RunSummary, glob
 
 /// Why a campaign that could be run to its end ended with `exit`; `None` if all is well.
 fn why(exit: Exit, campaign: &Campaign, study: &Study, summary: &RunSummary) -> Option<String> {
-    let listed = |reasons: BTreeSet<&str>| reasons.into_iter().collect::<Vec<_>>().join("; ");
+    let listed = |reasons: BTreeSet<String>| reasons.into_iter().collect::<Vec<_>>().join("; ");
     match exit {
         Exit::Done | Exit::Wrong | Exit::Missing => None,
         Exit::Interrupted => Some("interrupted: what was measured is in the ledger".to_owned()),
         Exit::Missed if summary.failed > 0 => {
             let failed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
-            let reasons = failed.flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).collect();
+            let reasons = failed.flat_map(|trial| &trial.incidents).map(|incident| incident.message.clone()).collect();
             let tried = summary.completed + summary.failed;
             Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
         }
         Exit::Missed => Some("not even the lowest load of a search meets its goal".to_owned()),
         Exit::Invalid => {
             let reasons = study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
-            Some(format!("the measurement is invalid: {}", listed(reasons.map(String::as_str).collect())))
+            Some(format!("the measurement is invalid: {}", listed(reasons.map(Reason::to_string).collect())))
         }
     }
 }

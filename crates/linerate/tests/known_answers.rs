@@ -137,7 +137,7 @@ fn programs_that_take_the_cpus_make_a_trial_suspect_and_the_reason_says_what_to_
     let (trial, waited) = (&disturbed.study.points[0].trials[0], disturbed.metric("run_queue_wait"));
     println!("waited {waited:.3} of the time beside a spinner on each CPU: {:?}", trial.why);
     assert_eq!(trial.validity, Validity::Suspect);
-    assert!(trial.why.iter().any(|why| why.contains("for a CPU that other programs used")));
+    assert!(trial.why.iter().any(|why| why.to_string().contains("for a CPU that other programs used")));
     assert!(waited > 0.1);
 }
 

@@ -6,6 +6,7 @@
 mod circles;
 mod code;
 mod dependencies;
+mod display;
 mod names;
 mod paths;
 mod registries;
@@ -49,6 +50,7 @@ static CHECKS: &[Check] = &[
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
     ("imports go one way", circles::no_circles),
+    ("display text is not compared", display::compared),
     ("registries", registries::registries),
     ("limits have cited values", registries::limits),
     ("rules fire and are silent", registries::rules),

@@ -178,7 +178,7 @@ mod tests {
         let mut points: Vec<PointStudy> = (0..4).map(|n| at(&n.to_string(), &[("goodput", 1e9)])).collect();
         for point in &mut points[1..] {
             point.validity = Validity::Invalid;
-            point.why = vec!["not run".into()];
+            point.why = vec![crate::Reason::NotRun];
         }
         let all = [&points[1], &points[2], &points[3]];
         let rule = *RULES.first().expect("rules");

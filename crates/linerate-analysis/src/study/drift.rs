@@ -3,10 +3,11 @@
 use linerate_model::{TrialRecord, Use};
 
 use super::JobStudy;
+use super::reason::Reason;
 use crate::statistics::drifts;
 
 /// Why the figures of `job` are suspect; `trials` in the order of its values.
-pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<String> {
+pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<Reason> {
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|&place| (trials[place].started, trials[place].spec.id));
     let headlines = job.metrics.iter().filter(|metric| Use::Sweep.has(&metric.name));
@@ -14,10 +15,7 @@ pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<String> {
         .filter_map(|metric| {
             let values: Vec<f64> = order.iter().filter_map(|&place| metric.values[place]).collect();
             let rho = drifts(&values)?;
-            Some(format!(
-                "{} {} drifts over the trials in the order run (Spearman {rho:+.2})",
-                metric.name, metric.direction
-            ))
+            Some(Reason::Drifts { metric: metric.name.clone(), direction: metric.direction, rho })
         })
         .collect()
 }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::ceilings::{Bound, Scope};
 use super::figures::{Figures, Key};
 use super::judge;
+use super::reason::Reason;
 use super::settling::Classes;
 use super::span::Span;
 use super::traffic::Job;
@@ -141,12 +142,12 @@ enum Judgement {
     Admitted(f64),
     Withheld(String),
     /// The trial carries no figure.
-    Impossible(String),
+    Impossible(Reason),
 }
 
 impl Gate<'_> {
     /// What of `figures` may be printed, and why the trial is impossible, if it is.
-    pub(super) fn admit(&self, figures: &Figures) -> (Admitted, Vec<String>) {
+    pub(super) fn admit(&self, figures: &Figures) -> (Admitted, Vec<Reason>) {
         let one_way = OneWay::of(figures);
         let (mut admitted, mut impossible) = (Admitted { one_way, ..Admitted::default() }, Vec::new());
         for key in figures.keys() {

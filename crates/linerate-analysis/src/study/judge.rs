@@ -7,12 +7,11 @@
 //! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
 //! size than asked for: that is a fact, and is shown.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use linerate_model::{Counter, Incident, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
+use linerate_model::{Counter, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
 
 use super::loss::LossStudy;
 use super::operations::Operations;
+use super::reason::Reason;
 use super::samples::{Hosts, Samples};
 use super::span::{Span, counted, coverage, total};
 use super::traffic::Job;
@@ -20,10 +19,10 @@ use super::traffic::Job;
 /// The least share of the measurement for which the receiving end must have intervals.
 const LEAST_COVERED: f64 = 0.9;
 /// Steal of the CPUs' time beyond which a trial is suspect.
-const MOST_STEAL: f64 = 0.005;
+pub(super) const MOST_STEAL: f64 = 0.005;
 /// Share of the measurement that a worker may wait for other programs, besides its wake-ups, before the trial is suspect. A worker that
 /// is always busy does that much less; it is as much as may be missing of an open load.
-const MOST_WAITED: f64 = MOST_UNPACED;
+pub(super) const MOST_WAITED: f64 = MOST_UNPACED;
 /// What being switched to may take, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's softirq thread takes turns with
 /// the worker; a program that wants the CPU takes it for hundreds of microseconds at least (`sched_base_slice`, 0.7 ms and up).
 const SWITCH: f64 = 12_000.0;
@@ -39,14 +38,13 @@ const AT_EDGES: f64 = 2.0;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub(super) validity: Validity,
-    pub(super) why: Vec<String>,
+    pub(super) why: Vec<Reason>,
 }
 
 impl Standing {
     /// Lowers it to `validity` because of `why`.
-    pub(super) fn lower(&mut self, validity: Validity, why: impl Into<String>) {
+    pub(super) fn lower(&mut self, validity: Validity, why: Reason) {
         self.validity = self.validity.max(validity);
-        let why = why.into();
         if !self.why.contains(&why) {
             self.why.push(why);
         }
@@ -63,14 +61,14 @@ pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
     let mut standing = Standing::default();
     match (trial.outcome, trial.started) {
         (Some(TrialOutcome::Completed), _) => {}
-        (Some(TrialOutcome::Failed), _) => standing.lower(Validity::Invalid, "the trial failed"),
-        (Some(TrialOutcome::Interrupted), _) => standing.lower(Validity::Invalid, "the trial was interrupted"),
-        (None, Some(_)) => standing.lower(Validity::Invalid, "the campaign ended during the trial"),
-        (None, None) => standing.lower(Validity::Invalid, "not run"),
+        (Some(TrialOutcome::Failed), _) => standing.lower(Validity::Invalid, Reason::Failed),
+        (Some(TrialOutcome::Interrupted), _) => standing.lower(Validity::Invalid, Reason::Interrupted),
+        (None, Some(_)) => standing.lower(Validity::Invalid, Reason::CampaignEnded),
+        (None, None) => standing.lower(Validity::Invalid, Reason::NotRun),
     }
     for incident in &trial.incidents {
         if let Some(validity) = weight(incident.kind) {
-            standing.lower(validity, told(incident));
+            standing.lower(validity, Reason::Incident(incident.clone()));
         }
     }
     standing
@@ -93,47 +91,40 @@ pub(super) fn measured(
             let receiving = flows.iter().map(|flow| coverage(flow.receiver, span).unwrap_or(0.0));
             receiving.min_by(f64::total_cmp)
         };
-        let name = &job.spec.workload;
+        let name = || job.spec.workload.clone();
         match least {
-            None => standing.lower(Validity::Invalid, format!("{name}: nothing was recorded")),
+            None => standing.lower(Validity::Invalid, Reason::NothingRecorded { job: name() }),
             // What comes in a burst waits for its receiver: it is counted later, not less.
-            Some(share) if share < LEAST_COVERED && !is_burst(trial) => standing.lower(
-                Validity::Invalid,
-                format!("{name}: the receiving end recorded {:.0} % of the measurement", share * 100.0),
-            ),
+            Some(share) if share < LEAST_COVERED && !is_burst(trial) => {
+                standing.lower(Validity::Invalid, Reason::Covered { job: name(), share });
+            }
             Some(_) => {}
         }
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
-            standing.lower(Validity::Invalid, format!("{name}: nothing was sent, received or stepped"));
+            standing.lower(Validity::Invalid, Reason::NothingDone { job: name() });
         }
         for (host, worker, share) in waited(trial, jobs, job, hosts, span).filter(|(.., share)| *share > MOST_WAITED) {
-            let doubt = format!(
-                "{name}: worker {worker} on {host} waited up to {:.1} % of the measurement for a CPU that other programs used, above {} %: \
-                 stop them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
-                share * 100.0,
-                MOST_WAITED * 100.0
-            );
-            standing.lower(Validity::Suspect, doubt);
+            let host = host.to_owned();
+            standing.lower(Validity::Suspect, Reason::Waited { job: name(), host, worker, share });
         }
         for doubt in super::transfers::doubts(trial, job, span) {
-            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+            standing.lower(Validity::Suspect, doubt);
         }
         for doubt in [unbalanced(job, span), without_port(job, span)].into_iter().flatten() {
-            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+            standing.lower(Validity::Suspect, doubt);
         }
         for doubt in unpaced(job, span) {
-            standing.lower(Validity::Suspect, format!("{name}: {doubt}"));
+            standing.lower(Validity::Suspect, doubt);
         }
     }
     for doubt in super::stalls::doubts(&super::stalls::during(trial, jobs, hosts, span)) {
         standing.lower(Validity::Suspect, doubt);
     }
-    for reason in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
-        standing.lower(Validity::Invalid, format!("the loss ledger does not balance: {reason}"));
+    for imbalance in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
+        standing.lower(Validity::Invalid, Reason::LossesUnbalanced { imbalance: imbalance.clone() });
     }
-    if let Some(steal) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {
-        let (seen, most) = (steal * 100.0, MOST_STEAL * 100.0);
-        standing.lower(Validity::Suspect, format!("the hypervisor took {seen:.1} % of the CPUs' time, above {most} %"));
+    if let Some(share) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {
+        standing.lower(Validity::Suspect, Reason::Stolen { share });
     }
     for doubt in super::unrest::doubts(&trial.samples, span) {
         standing.lower(Validity::Suspect, doubt);
@@ -143,10 +134,9 @@ pub(super) fn measured(
     told.dedup();
     for host in told {
         let is_dropped = |s: &linerate_model::SeriesSpec| linerate_model::series::softnet::DROPPED.is(s);
-        let dropped = Samples::of(trial, host).change(span, is_dropped).map_or(0, |dropped| dropped.round() as u64);
-        if dropped > 0 {
-            standing
-                .lower(Validity::Suspect, format!("{dropped} packets were dropped at the per-CPU backlog of {host}"));
+        let packets = Samples::of(trial, host).change(span, is_dropped).map_or(0, |dropped| dropped.round() as u64);
+        if packets > 0 {
+            standing.lower(Validity::Suspect, Reason::BacklogDrops { host: host.to_owned(), packets });
         }
     }
 }
@@ -196,47 +186,38 @@ fn waited<'a>(
 }
 
 /// In what an open load was not the one intended.
-fn unpaced(job: &Job<'_>, span: Span) -> Vec<String> {
+fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (intended, started, late) = (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
     let mut doubts = Vec::new();
     if started + AT_EDGES < (1.0 - MOST_UNPACED) * intended {
-        let share = 100.0 * started / intended;
-        doubts.push(format!("{share:.1} % of the intended load was offered: sender or path could not take more"));
+        doubts.push(Reason::Offered { job: job.spec.workload.clone(), share: started / intended });
     }
     if both(Counter::Transactions) + both(Counter::Reads) + both(Counter::Writes) > 0.0
         && late > MOST_UNPACED * started + AT_EDGES
     {
-        let share = 100.0 * late / started.max(1.0);
-        doubts.push(format!("{share:.1} % of the requests started more than a gap late: use response times"));
+        doubts.push(Reason::StartedLate { job: job.spec.workload.clone(), share: late / started.max(1.0) });
     }
     doubts
 }
 
 /// Why the ledger of operations of `job` does not add up, if it does not.
-fn unbalanced(job: &Job<'_>, span: Span) -> Option<String> {
+fn unbalanced(job: &Job<'_>, span: Span) -> Option<Reason> {
     let Operations { due, answered, lost, open, .. } = job.operations(span)?;
-    (due != answered + lost + open).then(|| {
-        format!("{due} operations were due, but {answered} were answered, {lost} lost and {open} open: report this as a defect")
-    })
+    let job = job.spec.workload.clone();
+    (due != answered + lost + open).then_some(Reason::OperationsUnbalanced { job, due, answered, lost, open })
 }
 
 /// The share of connections that found no local port above which the rate is that of ports that come back.
 const MOST_WITHOUT_PORT: f64 = 0.001;
 
 /// Whether `job` ran out of local ports: from then on it opens connections as fast as TIME_WAIT gives ports back.
-fn without_port(job: &Job<'_>, span: Span) -> Option<String> {
+fn without_port(job: &Job<'_>, span: Span) -> Option<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (refused, opened) = (both(Counter::PortsExhausted), both(Counter::Connections));
     let share = refused / (refused + opened);
-    (share > MOST_WITHOUT_PORT).then(|| {
-        format!(
-            "{refused:.0} connections found no free local port ({:.1} % of the attempts): closed connections hold theirs in TIME_WAIT for 60 s, \
-             so the rate is that at which ports come back. Close with a reset or at the server (`close = \"reset\"` or `\"server\"`), \
-             measure for a shorter time, or widen net.ipv4.ip_local_port_range",
-            share * 100.0
-        )
-    })
+    let job = job.spec.workload.clone();
+    (share > MOST_WITHOUT_PORT).then_some(Reason::NoLocalPort { job, refused, share })
 }
 
 /// Counters of which a job that did anything has one.
@@ -259,54 +240,8 @@ fn weight(kind: IncidentKind) -> Option<Validity> {
     }
 }
 
-fn told(incident: &Incident) -> String {
-    if incident.host.is_empty() { incident.message.clone() } else { format!("{}: {}", incident.host, incident.message) }
-}
-
 /// The uncertainty of the clocks: what the barrier said, or the worst host's.
 pub(super) fn clock_uncertainty(trial: &TrialRecord, campaign: &linerate_model::Campaign) -> Nanos {
     let hosts = campaign.hosts.iter().map(|host| host.clock_uncertainty_ns).max();
     Nanos(trial.skew.map(|(_, uncertainty)| uncertainty).max(hosts).unwrap_or(0))
-}
-
-/// Kinds of reasons against `trials`: each as it was met first, against how many of the trials, and whether it always read the same.
-/// Reasons that differ in their numbers only are of one kind, and count once against a trial.
-#[must_use]
-pub fn reasons<'a>(trials: impl Iterator<Item = &'a [String]>) -> Vec<(&'a str, usize, bool)> {
-    let kind =
-        |why: &str| -> String { why.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.').collect() };
-    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    let mut met: Vec<(&str, usize, bool)> = Vec::new();
-    for why in trials {
-        let mut against = BTreeSet::new();
-        for why in why {
-            let place = *kinds.entry(kind(why)).or_insert(met.len());
-            let times = usize::from(against.insert(place));
-            match met.get_mut(place) {
-                Some((first, known, is_one)) => (*known, *is_one) = (*known + times, *is_one && first == why),
-                None => met.push((why, times, true)),
-            }
-        }
-    }
-    met
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_that_differ_in_their_numbers_only_are_one_kind() {
-        let trials =
-            [vec!["waited 2.2 % on a", "dropped 5"], vec!["waited 14 % on a"], vec!["waited 3 % on b", "dropped 5"]];
-        let trials = trials.map(|why| why.into_iter().map(str::to_owned).collect::<Vec<_>>());
-        let kinds = [("waited 2.2 % on a", 2, false), ("dropped 5", 2, true), ("waited 3 % on b", 1, true)];
-        assert_eq!(reasons(trials.iter().map(Vec::as_slice)), kinds);
-    }
-
-    #[test]
-    fn two_workers_of_one_trial_that_waited_are_one_trial() {
-        let trial = ["worker 0 waited 2 %", "worker 1 waited 3 %"].map(str::to_owned);
-        assert_eq!(reasons([trial.as_slice()].into_iter()), [("worker 0 waited 2 %", 1, false)]);
-    }
 }

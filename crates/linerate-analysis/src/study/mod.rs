@@ -36,6 +36,7 @@ mod pacing;
 mod pairs;
 mod percentiles;
 mod point;
+mod reason;
 mod recovery;
 mod run_figures;
 mod samples;
@@ -67,17 +68,18 @@ pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use gate::Withheld;
 pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
-pub use judge::reasons;
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
 pub(crate) use loss::is_carried_by_a_process;
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
 pub use observer_ports::{Agreement, PortStudy};
+pub use obtained::{Given, Obtained};
 pub use offerable_load::{Reached, reached};
 pub(crate) use pairs::adjust;
 pub use pairs::{Compared, Comparison};
 pub use percentiles::CorrectedStudy;
+pub use reason::{Kind, Reason, reasons};
 pub use run_figures::looked_at;
 pub(crate) use search_comparisons::{lower_bounds, search_step, unit_of_load};
 pub use search_latency::{LatencyAtLoad, SearchLatency};
@@ -129,7 +131,7 @@ pub struct PointStudy {
     /// The worst standing of its estimates.
     pub validity: Validity,
     /// Why it is not valid.
-    pub why: Vec<String>,
+    pub why: Vec<Reason>,
     /// Its trials.
     pub trials: Vec<TrialStudy>,
     /// If it was repeated until its figures are known well enough: what each look saw, and why it ended.
@@ -189,8 +191,8 @@ pub struct JobStudy {
     pub transfers: Vec<TransferCounts>,
     /// Departure-gap distribution.
     pub gap: Distribution,
-    /// Socket options and modes obtained, `name -> value`, where they differ between flows or sides all are listed.
-    pub obtained: BTreeMap<String, String>,
+    /// Socket options and modes obtained, by name.
+    pub obtained: BTreeMap<String, Obtained>,
     /// What became of its datagrams, per direction, added over the trials that carry figures; empty if it sent none.
     #[serde(default)]
     pub loss: Vec<LossStudy>,
@@ -239,7 +241,7 @@ pub struct TrialStudy {
     /// Its standing.
     pub validity: Validity,
     /// Why it is not valid.
-    pub why: Vec<String>,
+    pub why: Vec<Reason>,
     /// What others took from the load, as a share of the measurement: the hypervisor of the CPU that it took most from, or other programs of
     /// the worker that waited most for one, whichever is more; `None` where neither was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

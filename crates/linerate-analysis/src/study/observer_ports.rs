@@ -19,6 +19,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use super::judge::Standing;
+use super::reason::Reason;
 use super::samples::{Hosts, NANOS};
 use super::span::{Span, counted, total};
 use super::traffic::Job;
@@ -167,24 +168,16 @@ pub(super) fn ports(campaign: &Campaign, hosts: &Hosts<'_>, trial: &TrialRecord,
 /// Lowers the standing of a trial by what its observers saw otherwise.
 pub(super) fn doubt(standing: &mut Standing, studies: &[PortStudy]) {
     for study in studies {
-        let PortStudy { observer, port, faces, .. } = study;
-        let what = if study.direction == Direction::Tx { format!("from {faces}") } else { format!("to {faces}") };
-        let percent = |share: f64| format!("{:.1} %", share.abs() * 100.0);
+        let (observer, port, faces) = (study.observer.clone(), study.port.clone(), study.faces.clone());
+        let direction = study.direction;
         match study.agreement {
             Agreement::Background => {
-                let share = percent(study.background().unwrap_or(0.0));
-                let why = format!(
-                    "observer {observer}: {share} of the octets {what} at {port} were not the load's: others sent too"
-                );
-                standing.lower(Validity::Suspect, why);
+                let share = study.background().unwrap_or(0.0);
+                standing.lower(Validity::Suspect, Reason::OthersSent { observer, port, faces, direction, share });
             }
             Agreement::Missing => {
-                let share = percent((study.expected - study.octets) / study.expected);
-                let why = format!(
-                    "observer {observer}: {share} of the load's octets {what} were not counted at {port}: its counters are late or \
-                     of another port, or frames were lost before it"
-                );
-                standing.lower(Validity::Suspect, why);
+                let share = (study.expected - study.octets) / study.expected;
+                standing.lower(Validity::Suspect, Reason::NotCounted { observer, port, faces, direction, share });
             }
             Agreement::Agrees | Agreement::Unknown => {}
         }

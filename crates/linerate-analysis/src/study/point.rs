@@ -14,7 +14,8 @@ use super::figures::{Figures, Key};
 use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
-use super::obtained::obtained;
+use super::obtained::{Obtained, obtained};
+use super::reason::{self, Reason};
 use super::samples::Hosts;
 use super::settling::{self, Classes, Rates, Readings};
 use super::span::Span;
@@ -315,8 +316,8 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
     let mut in_order: Vec<&Judged<'_>> = judged.iter().filter(|one| one.standing.carries_figures()).collect();
     in_order.sort_by_key(|one| one.trial.spec.repeat);
     let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
-    told.extend(transfers::steady_state(runs()).map(|steady| (STEADY_STATE.to_owned(), steady)));
-    told.extend(transfers::steady_rounds(runs()).map(|steady| (STEADY_ROUNDS.to_owned(), steady)));
+    told.extend(transfers::steady_state(runs()).map(|steady| (STEADY_STATE.to_owned(), Obtained::mode(steady))));
+    told.extend(transfers::steady_rounds(runs()).map(|steady| (STEADY_ROUNDS.to_owned(), Obtained::mode(steady))));
     let transfers = carrying(judged)
         .filter_map(|one| Some(transfer_counts::counts(one.trial, one.jobs.get(number)?, one.measured)))
         .flatten()
@@ -537,21 +538,20 @@ fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     let without = impossible + invalid;
     if without == n {
         let worst = if impossible > 0 { Validity::Impossible } else { Validity::Invalid };
-        standing.lower(worst, "no trial carries a figure");
+        standing.lower(worst, Reason::NoFigure);
     } else if impossible > 0 {
-        let why = format!("{impossible} of {n} trials exceed a ceiling and are left out: what is left is biased low");
-        standing.lower(Validity::Suspect, why);
+        standing.lower(Validity::Suspect, Reason::LeftOutAbove { n: impossible, of: n });
     }
     let invalid_run = invalid.saturating_sub(n - run);
     if without < n && invalid_run as f64 > MOST_LEFT_OUT * run as f64 {
-        standing.lower(Validity::Suspect, format!("{invalid_run} of {run} trials run are invalid and left out"));
+        standing.lower(Validity::Suspect, Reason::LeftOutInvalid { n: invalid_run, of: run });
     }
     if having(Validity::Suspect) > 0 {
         standing.validity = standing.validity.max(Validity::Suspect);
     }
-    for (why, times, is_one) in judge::reasons(judged.iter().map(|one| one.standing.why.as_slice())) {
-        let such_as = if is_one { "" } else { ", such as" };
-        standing.why.push(format!("{times} of {n} trials{such_as}: {why}"));
+    for (reason, times, alike) in reason::reasons(judged.iter().map(|one| one.standing.why.as_slice())) {
+        let reason = Box::new(reason.clone());
+        standing.why.push(Reason::OfTrials { n: times, of: n, alike, reason });
     }
     let trials: Vec<&TrialRecord> = judged.iter().map(|one| one.trial).collect();
     for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift::doubts(&trials, job)) {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loss::{self, LossStudy};
 use super::loss_place::LossPlace;
+use super::reason::Reason;
 use super::samples::{Hosts, Samples};
 use super::search_latency::SearchLatency;
 use super::span::total;
@@ -29,7 +30,7 @@ const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
 /// Share of the frames that may leave more than 1 ms late (methodology 4.0).
-const MOST_VERY_LATE: f64 = 0.01;
+pub(super) const MOST_VERY_LATE: f64 = 0.01;
 /// Less than this share of the intended frames sent is the generator's limit (methodology 4.0).
 const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
@@ -87,7 +88,7 @@ pub struct SearchTrial {
     /// Its standing: suspect is tainted.
     pub validity: Validity,
     /// Why it is not valid.
-    pub why: Vec<String>,
+    pub why: Vec<Reason>,
 }
 
 impl SearchTrial {
@@ -118,33 +119,25 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
     let counts = Counts::of(&jobs, &losses);
     if standing.carries_figures() {
         if counts.sent == 0 {
-            standing.lower(Validity::Invalid, "no frame was sent");
+            standing.lower(Validity::Invalid, Reason::NoFrames);
         }
         for doubt in misled(step.purpose, &counts) {
             standing.lower(Validity::Invalid, doubt);
         }
         if let Some(share) = very_late(step.purpose, &counts) {
-            let told = format!(
-                "the tester sent {:.1} % of the frames more than 1 ms late, above {} %",
-                share * 100.0,
-                MOST_VERY_LATE * 100.0
-            );
             if is_high_loss_anyway(search, &counts) {
-                let more = counts.lost() - counts.very_late;
-                standing.lower(Validity::Suspect, format!("{told}; but {more} more were lost than that may explain"));
+                let unexplained = Some(counts.lost() - counts.very_late);
+                standing.lower(Validity::Suspect, Reason::SentVeryLate { share, unexplained });
             } else {
-                standing.lower(Validity::Invalid, told);
+                standing.lower(Validity::Invalid, Reason::SentVeryLate { share, unexplained: None });
             }
         }
         if doubtful(step.purpose, &counts) {
-            let late = counts.very_late;
-            standing.lower(
-                Validity::Suspect,
-                format!("{late} frames left more than 1 ms late, which may be why some were lost"),
-            );
+            standing.lower(Validity::Suspect, Reason::LeftLate { frames: counts.very_late });
         }
-        for (place, n) in dropped_by_tester(campaign, &jobs, &losses).filter(|_| step.purpose != Purpose::SelfTest) {
-            standing.lower(Validity::Invalid, format!("the tester lost {n} frames ({place})"));
+        let dropped = dropped_by_tester(campaign, &jobs, &losses).filter(|_| step.purpose != Purpose::SelfTest);
+        for (place, frames) in dropped {
+            standing.lower(Validity::Invalid, Reason::TesterLost { frames, place: place.clone() });
         }
         if let Some(squeezed) = squeezed(trial) {
             standing.lower(Validity::Suspect, squeezed);
@@ -232,11 +225,11 @@ impl Counts {
 
 /// In what the load was another than the trial's, through the tester's fault. What it cannot do is found by the self-test; a warm-up is
 /// not judged, and an overload is one however its frames are spread.
-fn misled(purpose: Purpose, counts: &Counts) -> Vec<String> {
+fn misled(purpose: Purpose, counts: &Counts) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let unsent = counts.intended.saturating_sub(counts.sent);
     if purpose == Purpose::Burst && unsent as f64 > EDGE_FRAMES {
-        doubts.push(format!("{unsent} of {} frames of the burst were not sent", counts.intended));
+        doubts.push(Reason::BurstCut { unsent, of: counts.intended });
     }
     doubts
 }
@@ -327,14 +320,14 @@ fn located(losses: &[Vec<LossStudy>]) -> Vec<(LossPlace, u64)> {
 }
 
 /// Softirq rounds that ended with work left, if any: frames waited there.
-fn squeezed(trial: &TrialRecord) -> Option<String> {
+fn squeezed(trial: &TrialRecord) -> Option<Reason> {
     let mut hosts: Vec<&str> = trial.samples.iter().map(|(host, _)| host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts.into_iter().find_map(|host| {
         let samples = Samples::of(trial, host);
         let span = samples.extent()?;
-        let squeezes = samples.change(span, |read| linerate_model::series::softnet::SQUEEZED.is(read))?.round();
-        (squeezes > 0.0).then(|| format!("{squeezes} softirq rounds of {host} ended with work left (time_squeeze)"))
+        let rounds = samples.change(span, |read| linerate_model::series::softnet::SQUEEZED.is(read))?.round();
+        (rounds > 0.0).then(|| Reason::Squeezed { host: host.to_owned(), rounds })
     })
 }

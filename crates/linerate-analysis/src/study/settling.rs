@@ -13,6 +13,7 @@ use linerate_model::{Counter, Direction, JobRecord, Nanos, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
+use super::reason::Reason;
 use super::span::{Span, total};
 use super::traffic::Job;
 use crate::statistics::{Class, measured_rate, settling};
@@ -160,18 +161,24 @@ impl Rates {
 }
 
 /// What speaks against a trial whose rates went as `classes` say. A short departure is told beside the figure, which contains it.
-pub(super) fn doubts(classes: &Classes) -> Vec<String> {
+pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
     let in_doubt = classes.iter().filter(|(_, one)| !matches!(one.class, Class::Steady | Class::Interrupted));
-    in_doubt
-        .map(|((metric, direction), one)| {
-            let (word, levels) = (one.class.word(), levels_told(metric, one));
-            if one.class.has_single_number() {
-                format!("{metric} {direction} {word} while it is measured: {levels}")
-            } else {
-                format!("no steady state: {metric} {direction} {word}: {levels}")
-            }
-        })
-        .collect()
+    let doubt = |((metric, direction), one): (&(&'static str, Direction), &TrialSettling)| Reason::NotSteady {
+        metric: (*metric).to_owned(),
+        direction: *direction,
+        settling: one.clone(),
+    };
+    in_doubt.map(doubt).collect()
+}
+
+/// A rate of a trial that went as `settling` says, in words.
+pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling) -> String {
+    let (word, levels) = (settling.class.word(), levels_told(metric, settling));
+    if settling.class.has_single_number() {
+        format!("{metric} {direction} {word} while it is measured: {levels}")
+    } else {
+        format!("no steady state: {metric} {direction} {word}: {levels}")
+    }
 }
 
 /// The levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.

@@ -15,6 +15,7 @@ use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, Tria
 use serde::{Deserialize, Serialize};
 
 use super::host::{TICK, kernels};
+use super::reason::Reason;
 use super::samples::{Hosts, NANOS, Samples};
 use super::span::Span;
 use super::traffic::Job;
@@ -184,14 +185,22 @@ fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
 }
 
 /// Why a trial with `stalls` is suspect: the longest one of the machine, and the longest one of the tester on each host.
-pub(super) fn doubts(stalls: &[Stall]) -> Vec<String> {
+pub(super) fn doubts(stalls: &[Stall]) -> Vec<Reason> {
     let of = |what: Stopped| stalls.iter().filter(move |stall| stall.what == what);
-    let machine = of(Stopped::Machine).max_by_key(|stall| stall.length).map(machine_stood);
+    let machine = of(Stopped::Machine).max_by_key(|stall| stall.length);
     let mut hosts: Vec<&str> = of(Stopped::Tester).map(|stall| stall.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     let longest = |host: &str| of(Stopped::Tester).filter(|stall| stall.host == host).max_by_key(|stall| stall.length);
-    machine.into_iter().chain(hosts.into_iter().filter_map(longest).map(tester_stood)).collect()
+    machine.into_iter().chain(hosts.into_iter().filter_map(longest)).cloned().map(Reason::Stood).collect()
+}
+
+/// `stall` in words.
+pub(super) fn told(stall: &Stall) -> String {
+    match stall.what {
+        Stopped::Machine => machine_stood(stall),
+        Stopped::Tester => tester_stood(stall),
+    }
 }
 
 fn machine_stood(stall: &Stall) -> String {
@@ -261,7 +270,7 @@ mod tests {
     fn times(active: &JobRecord, passive: &JobRecord) -> (u64, Vec<String>) {
         let spec = spec();
         let stalls = of(&spec, active, passive);
-        let doubts = doubts(&stalls);
+        let doubts = doubts(&stalls).iter().map(Reason::to_string).collect();
         let job = Job { spec: &spec, active, passive, clocks: [None, None], stalls };
         let span = Span { from: Nanos(0), to: Nanos::from_secs(1) };
         (job.distributions(span).service.count(), doubts)

@@ -21,6 +21,7 @@ use linerate_model::{
 };
 
 use super::figures::Figures;
+use super::reason::Reason;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
 use super::steady::{self, Steadiness};
@@ -228,39 +229,31 @@ fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Optio
 }
 
 /// What speaks against the figures of `job`.
-pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<String> {
+pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Reason> {
     if !job.is_of_disk() {
         return Vec::new();
     }
     let mut figures_of = Figures::default();
     figures(&mut figures_of, trial, job, span);
     let get = |metric, direction| figures_of.get(metric, direction);
+    let name = || job.spec.workload.clone();
     let mut doubts = Vec::new();
     let enough =
         counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span) >= LEAST_TRANSFERS;
     if let Some(error) = get(metric::DEPTH_ERROR, Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR) {
         let depth = get(metric::ACHIEVED_DEPTH, Direction::Sum).unwrap_or(0.0);
-        doubts.push(format!(
-            "{depth:.2} transfers were under way, {:.1} % from the service times added up (Little's law): one of them is wrong",
-            error * 100.0
-        ));
+        doubts.push(Reason::DepthError { job: name(), depth, error });
     }
     let counted_longest = get(metric::SERVICE_TIME_MAX, Direction::Sum).unwrap_or(0.0);
     if let Some(longest) = longest_over_the_end(trial, job, span).filter(|longest| *longest > counted_longest) {
-        doubts.push(format!(
-            "a transfer under way at the end of the measurement took {longest:.2} s, longer than any that is counted"
-        ));
+        doubts.push(Reason::LongTransfer { job: name(), seconds: longest });
     }
-    for (direction, verb) in [(Direction::Rx, "read"), (Direction::Tx, "wrote")] {
+    for direction in [Direction::Rx, Direction::Tx] {
         let Some(share) = get(metric::DEVICE_SHARE, direction) else { continue };
         if share < 1.0 - MOST_DEVICE_ERROR {
-            let seen = share * 100.0;
-            doubts.push(format!(
-                "the disk {verb} {seen:.1} % of the load's bytes: a cache, or blocks never written, served the rest"
-            ));
+            doubts.push(Reason::DiskLess { job: name(), direction, share });
         } else if share > 1.0 + MOST_DEVICE_ERROR {
-            let more = (share - 1.0) * 100.0;
-            doubts.push(format!("the disk {verb} {more:.1} % more than the load: other programs used it"));
+            doubts.push(Reason::DiskMore { job: name(), direction, share: share - 1.0 });
         }
     }
     doubts

@@ -6,36 +6,30 @@
 use linerate_model::{SampleBlock, SeriesSpec, series};
 
 use super::host::BUSY;
+use super::reason::Reason;
 use super::samples::Samples;
 use super::span::Span;
 
 /// Share of the time between two readings from which on a CPU is at work.
 const AT_WORK: f64 = 0.5;
 /// Share of its highest frequency by which a working CPU may become slower: what one CPU bounds becomes slower by as much.
-const MOST_CHANGED: f64 = 0.05;
+pub(super) const MOST_CHANGED: f64 = 0.05;
 /// Hertz in a gigahertz.
-const GIGA: f64 = 1e9;
+pub(super) const GIGA: f64 = 1e9;
 
 /// Why a trial, measured during `span`, is suspect by what its hosts' samplers read.
-pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<String> {
+pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<Reason> {
     let mut doubts = Vec::new();
     for (host, block) in samples {
         let swapped =
             Samples::of_one(block).change(span, |read| read.sampler == series::swap::SAMPLER).map_or(0.0, f64::round);
         if swapped > 0.0 {
-            doubts.push(format!(
-                "{swapped} pages of {host} went to swap or came from it during the measurement: free memory, or switch swap off (`swapoff -a`)"
-            ));
+            doubts.push(Reason::Swapped { host: host.clone(), pages: swapped });
         }
         let changes = frequencies(block, span).into_iter().filter(|(_, range)| range.changed() > MOST_CHANGED);
         if let Some((cpu, range)) = changes.max_by(|(_, a), (_, b)| a.changed().total_cmp(&b.changed())) {
-            doubts.push(format!(
-                "{cpu} of {host} worked at {:.2} to {:.2} GHz, {:.0} % apart and above {} %: give it a fixed frequency (`cpupower frequency-set -g performance`), or time to settle (`warmup`)",
-                range.low / GIGA,
-                range.high / GIGA,
-                range.changed() * 100.0,
-                MOST_CHANGED * 100.0
-            ));
+            let (host, cpu) = (host.clone(), cpu.to_owned());
+            doubts.push(Reason::Frequency { host, cpu, low_hz: range.low, high_hz: range.high });
         }
     }
     doubts
@@ -118,13 +112,10 @@ mod tests {
     fn pages_swapped_while_measured_are_told_and_others_are_not() {
         let swapping =
             |pages: [f64; 5]| read(vec![(series("swap", "pages_out", "", SeriesKind::Counter), pages.to_vec())]);
-        assert_eq!(doubts(&swapping([9.0; 5]), seconds(1, 3)), [""; 0]);
-        assert_eq!(doubts(&swapping([0.0, 9.0, 9.0, 9.0, 50.0]), seconds(1, 3)), [""; 0], "before and after");
+        assert_eq!(doubts(&swapping([9.0; 5]), seconds(1, 3)), []);
+        assert_eq!(doubts(&swapping([0.0, 9.0, 9.0, 9.0, 50.0]), seconds(1, 3)), [], "before and after");
         let told = doubts(&swapping([0.0, 0.0, 6.0, 7.0, 7.0]), seconds(1, 3));
-        assert!(
-            told.len() == 1 && told[0].starts_with("7 pages of a went to swap") && told[0].contains("swapoff"),
-            "{told:?}"
-        );
+        assert_eq!(told, [Reason::Swapped { host: "a".into(), pages: 7.0 }]);
     }
 
     /// A CPU at these frequencies, GHz, that worked for these shares of the seconds before each reading.
@@ -143,16 +134,18 @@ mod tests {
     #[test]
     fn a_cpu_that_slows_down_at_work_is_told_and_one_that_rests_is_not() {
         let all = seconds(0, 4);
-        assert_eq!(doubts(&clocked([3.0, 3.0, 2.9, 3.0, 3.0], [1.0; 5]), all), [""; 0], "jitter");
-        assert_eq!(doubts(&clocked([3.0, 3.0, 1.2, 1.2, 3.0], [1.0, 1.0, 0.1, 0.2, 1.0]), all), [""; 0], "at rest");
+        assert_eq!(doubts(&clocked([3.0, 3.0, 2.9, 3.0, 3.0], [1.0; 5]), all), [], "jitter");
+        assert_eq!(doubts(&clocked([3.0, 3.0, 1.2, 1.2, 3.0], [1.0, 1.0, 0.1, 0.2, 1.0]), all), [], "at rest");
         let told = doubts(&clocked([1.2, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), all);
-        assert!(told.len() == 1 && told[0].starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"), "{told:?}");
-        assert_eq!(doubts(&clocked([3.0, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), seconds(0, 2)), [""; 0], "after it");
+        let (host, cpu) = ("a".to_owned(), "cpu1".to_owned());
+        assert_eq!(told, [Reason::Frequency { host, cpu, low_hz: 2.4e9, high_hz: 3e9 }]);
+        assert!(told[0].to_string().starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"), "{told:?}");
+        assert_eq!(doubts(&clocked([3.0, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), seconds(0, 2)), [], "after it");
     }
 
     #[test]
     fn without_readings_nothing_is_said() {
         let only = read(vec![(series("frequency", "frequency", "cpu1", SeriesKind::Gauge), vec![3e9, 1e9, 3e9])]);
-        assert_eq!(doubts(&only, seconds(0, 2)), [""; 0], "whether it worked is not known");
+        assert_eq!(doubts(&only, seconds(0, 2)), [], "whether it worked is not known");
     }
 }

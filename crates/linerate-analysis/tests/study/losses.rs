@@ -301,7 +301,7 @@ fn a_ledger_that_does_not_balance_invalidates_the_trial() {
     let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));
     let point = only(&study);
     assert_eq!(point.validity, Validity::Invalid);
-    assert!(point.why.iter().any(|why| why.contains("does not balance")), "{:?}", point.why);
+    assert!(point.why.iter().any(|why| why.to_string().contains("does not balance")), "{:?}", point.why);
     assert!(point.jobs[0].metrics.is_empty());
 }
 

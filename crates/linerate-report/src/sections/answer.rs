@@ -233,7 +233,7 @@ fn reasons(subject: &Subject<'_>) -> Vec<String> {
     let mut told: Vec<String> = reasons
         .iter()
         .take(REASONS)
-        .map(|(why, trials, _)| if *trials == 1 { (*why).to_owned() } else { format!("{why} ({trials} trials)") })
+        .map(|(why, trials, _)| if *trials == 1 { why.to_string() } else { format!("{why} ({trials} trials)") })
         .collect();
     if more > 0 {
         told.push(format!("and {}, in the section on validity", count(more, "other reason")));

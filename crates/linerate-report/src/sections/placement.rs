@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
+use crate::words::obtained_text;
 
 /// CPUs that have a column of their own; on larger machines those that took most.
 const MOST_CPUS: usize = 8;
@@ -78,7 +79,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
         cells.extend(
             shown.iter().map(|cpu| rates.get(cpu).map_or(Cell::Missing("–".into()), |rate| Cell::Number(*rate))),
         );
-        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).cloned();
+        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text);
         cells.push(workers.map_or_else(|| Cell::Missing("not told".into()), Cell::Text));
         cells.push(set.map_or_else(|| Cell::Missing("–".into()), Cell::Text));
         table.rows.push(Row::judged(cells, point.validity));

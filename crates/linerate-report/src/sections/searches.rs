@@ -4,7 +4,7 @@
 //! disturbed; a result whose bounds are missing or too far apart is irregular and says so. Where a sweep has one axis, the
 //! graph of RFC 2544 26.1 shows what was found beside what the path could carry.
 
-use linerate_analysis::{Found, SearchRun, SearchStudy, SearchTrial};
+use linerate_analysis::{Found, Reason, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
 
 mod latency;
@@ -487,7 +487,7 @@ fn trials(searches: &[SearchStudy]) -> Table {
         for run in &search.runs {
             for trial in &run.trials {
                 let located: Vec<String> = trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
-                let standing = match trial.why.join("; ") {
+                let standing = match trial.why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ") {
                     why if why.is_empty() => trial.validity.word().to_owned(),
                     why => format!("{}: {why}", trial.validity.word()),
                 };

@@ -11,6 +11,7 @@ use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
+use crate::words::obtained_text;
 
 const NAME: &str = "storage";
 const MEGABYTES: Scale = Scale { base: "B/s", symbol: "MB/s", factor: 1e6 };
@@ -207,14 +208,15 @@ type Circumstance = &'static (&'static str, &'static str);
 
 /// Whether every job says the same of `name`, and something.
 fn is_alike(loaded: &[Loaded<'_>], name: &str) -> bool {
-    let said = |(_, job): &Loaded<'_>| job.obtained.get(name).cloned();
+    let said = |(_, job): &Loaded<'_>| job.obtained.get(name).map(obtained_text);
     loaded.len() > 1 && said(&loaded[0]).is_some() && loaded.iter().all(|one| said(one) == said(&loaded[0]))
 }
 
 /// One sentence for what is the same in all rows.
 fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
     let (_, job) = loaded.first()?;
-    let told: Vec<String> = alike.iter().map(|(name, head)| format!("{head} {}", job.obtained[*name])).collect();
+    let told: Vec<String> =
+        alike.iter().map(|(name, head)| format!("{head} {}", obtained_text(&job.obtained[*name]))).collect();
     (!told.is_empty()).then(|| format!("In every row: {}.", told.join("; ")))
 }
 
@@ -306,7 +308,9 @@ fn circumstances(grid: &Grid<'_>, loaded: &[Loaded<'_>], differing: &[Circumstan
     table.note = known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
-        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), Cell::text);
+        let said = |name: &str| {
+            job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), |told| Cell::Text(obtained_text(told)))
+        };
         cells.extend(known.iter().map(|(name, _)| said(name)));
         table.rows.push(Row::judged(cells, point.validity));
     }

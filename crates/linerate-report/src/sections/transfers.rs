@@ -4,13 +4,14 @@
 //! Times are of the active end; of a connection that carries many files there is no time to connect. Of several jobs at once, the
 //! first that has times stands for the point. Medians of parts do not add up to the median of the whole.
 
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
 use linerate_model::{Direction, metric};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
+use crate::words::obtained_text;
 
 const NAME: &str = "transfers";
 const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
@@ -170,10 +171,10 @@ fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
     for (point, job) in moved {
         let mut cells = grid.axis_cells(point);
-        let words = |said: &String| match said.as_str() {
-            "true" => Cell::text("yes"),
-            "false" => Cell::text("no"),
-            other => Cell::text(other),
+        let words = |said: &Obtained| match said.word() {
+            Some("true") => Cell::text("yes"),
+            Some("false") => Cell::text("no"),
+            _ => Cell::Text(obtained_text(said)),
         };
         let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
         cells.extend(known.iter().map(|(name, _)| said(name)));

@@ -1,6 +1,6 @@
 //! Every trial that is not valid and why, every incident, and what was planned and not run.
 
-use linerate_analysis::TrialStudy;
+use linerate_analysis::{Reason, TrialStudy};
 use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
 
 use super::answer::not_run;
@@ -78,13 +78,13 @@ fn doubtful(subject: &Subject<'_>) -> Table {
             if point.trials.iter().all(|trial| not_run.contains(&trial.id)) {
                 continue;
             }
-            let mut tell = |trial: String, validity: Standing, why: &[String]| {
+            let mut tell = |trial: String, validity: Standing, why: &[Reason]| {
                 let cells = vec![
                     Cell::text(grid.sweep),
                     Cell::Text(grid.place_of(point)),
                     Cell::Text(trial),
                     Cell::text(validity.word()),
-                    Cell::Text(why.join("; ")),
+                    Cell::Text(why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ")),
                 ];
                 table.rows.push(Row::judged(cells, validity));
             };

@@ -1,6 +1,6 @@
 //! What a report says of the figures, whatever the format.
 
-use linerate_analysis::{JobStudy, Study};
+use linerate_analysis::{JobStudy, Reason, Study};
 use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail, Validity,
 };
@@ -158,9 +158,9 @@ fn trials_that_were_not_run_are_not_among_those_that_are_not_valid() {
         (trial.started, trial.outcome) = (None, None);
     }
     for trial in study.points.iter_mut().flat_map(|point| &mut point.trials).filter(|trial| ids.contains(&trial.id)) {
-        (trial.validity, trial.why) = (Validity::Invalid, vec!["not run".into()]);
+        (trial.validity, trial.why) = (Validity::Invalid, vec![Reason::NotRun]);
     }
-    (study.points[0].validity, study.points[0].why) = (Validity::Invalid, vec!["no trial carries a figure".into()]);
+    (study.points[0].validity, study.points[0].why) = (Validity::Invalid, vec![Reason::NoFigure]);
     let document = compose(&campaign, &study);
     let table = document.tables().find(|table| table.id == "validity-trials").expect("others are not valid");
     let told: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row.cells)).collect();

@@ -59,7 +59,7 @@ mod tests {
         let mut point = point(&[("goodput", goodput)]);
         point.ceilings[0].subject =
             CeilingSubject::Model { class: BoundClass::Bus, text: "I/O assembly, a to b".into() };
-        point.jobs[0].obtained.insert("mss".into(), "1448".into());
+        point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
         point
     }
 

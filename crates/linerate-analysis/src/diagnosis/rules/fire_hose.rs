@@ -9,8 +9,8 @@
 use linerate_model::{Bytes, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, subject, value,
-    waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, subject, value, waits_for_window,
+    window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::statistics::measured_rate;
@@ -112,7 +112,7 @@ impl Rule for FireHose {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
-        let segment = job.obtained.get("mss").and_then(|told| leading_number(told));
+        let segment = segment_size(job);
         // Where nothing came through, no rate can be derived from it.
         let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
         let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };

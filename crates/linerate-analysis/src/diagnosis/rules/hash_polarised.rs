@@ -139,7 +139,7 @@ mod tests {
             let figures = [("goodput", goodput), ("links_available", 4.0), ("links_used", 1.0)];
             let mut point = point(&figures);
             point.jobs[0].params.set("streams", 16);
-            point.jobs[0].obtained.insert("mss".into(), "1448".into());
+            point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
             let observed = HashPolarised.judge(&point).expect("all on one").evidence[1].observed.clone();
             (HashPolarised.experiments(&point).len(), observed)
         };

@@ -30,7 +30,7 @@ use linerate_model::{About, BoundClass, Direction, Evidence, Finding, HostSettin
 
 use super::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
-use crate::{JobStudy, PointStudy};
+use crate::{Given, JobStudy, Obtained, PointStudy};
 use command::advise_command;
 pub(super) use command::command;
 
@@ -151,7 +151,7 @@ impl FlowEnd {
             Self::Sending => metric::SENDER_CPU,
             Self::Receiving => metric::RECEIVER_CPU,
         };
-        let spins = job.obtained.get("wait").is_some_and(|modes| modes.contains(SPINNING));
+        let spins = job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING));
         value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
     }
 
@@ -253,28 +253,21 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
     if job.workload != TCP_STREAM {
         return None;
     }
-    let usual = leading_number(job.obtained.get("mss")?)?;
+    let usual = segment_size(job)?;
     let ratio = ratio(usual, SMALL - TIMESTAMPS);
     let change = || vec![set("mss", bytes(SMALL))];
     (usual > 4.0 * SMALL).then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }
 
-/// The first number in what was obtained: `16384 (asked for 8192)`, `from: 16384; to: 8192`.
-fn leading_number(text: &str) -> Option<f64> {
-    let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+/// Payload of a full segment, as the connections said it.
+fn segment_size(job: &JobStudy) -> Option<f64> {
+    job.obtained.get("mss").and_then(Obtained::number)
 }
 
-/// What an option was at the end of the run at the end of the flow that sends (`tx`: `from`).
+/// What an option was at the end of the run at the end of the flow that sends; the largest of several flows.
 fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
-    let told = job.obtained.get(name)?;
-    let end = if direction == Direction::Rx { "to: " } else { "from: " };
-    let own = told.split("; ").find_map(|part| part.strip_prefix(end)).unwrap_or(told);
-    let last = own.rsplit(" | ").next().unwrap_or(own);
-    match last.split(", ").find_map(|part| part.strip_suffix(" at the end")) {
-        Some(at_end) => leading_number(at_end),
-        None => leading_number(last),
-    }
+    let given = job.obtained.get(name)?.of_sender(direction);
+    given.iter().filter_map(Given::number_at_end).max_by(f64::total_cmp)
 }
 
 /// A parameter as the plan gave it.
@@ -396,9 +389,9 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
 pub(super) mod cases {
     //! A point made by hand for the rules' tests.
 
-    use linerate_model::{Ceiling, Direction, Estimate, metric};
+    use linerate_model::{Ceiling, Direction, Estimate, SocketValue, metric};
 
-    use crate::{JobStudy, MetricStudy, PointStudy};
+    use crate::{Given, JobStudy, MetricStudy, Obtained, PointStudy};
 
     /// What is of whole hosts, and of both ways.
     const OF_HOSTS: [&str; 6] = ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
@@ -456,15 +449,17 @@ pub(super) mod cases {
     }
 
     #[test]
-    fn options_are_read_as_they_are_told() {
-        let told = |text: &str| {
-            let mut point = point(&[(metric::GOODPUT, 1e6)]);
-            point.jobs[0].obtained.insert("send_buffer".into(), text.into());
-            super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx)
+    fn the_largest_buffer_of_several_flows_counts() {
+        let option = |granted: u64, at_end: u64| {
+            let (granted, at_end) = (Some(granted.into()), Some(at_end.into()));
+            Given::Option(SocketValue { requested: None, granted, at_end })
         };
-        assert_eq!(told("16384"), Some(16_384.0));
-        assert_eq!(told("16384 (asked for 8192), 87040 at the end"), Some(87_040.0));
-        assert_eq!(told("from: 16384, 46080 at the end; to: 87380"), Some(46_080.0));
+        let mut point = point(&[(metric::GOODPUT, 1e6)]);
+        let buffers =
+            Obtained { from: vec![option(16_384, 87_040), option(16_384, 2_626_560)], to: vec![option(9, 9)] };
+        point.jobs[0].obtained.insert("send_buffer".into(), buffers);
+        assert_eq!(super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx), Some(2_626_560.0));
+        assert_eq!(super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Rx), Some(9.0));
     }
 
     #[test]

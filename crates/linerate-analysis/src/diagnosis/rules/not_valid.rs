@@ -6,7 +6,7 @@
 use linerate_model::{Evidence, Finding, Validity, Verdict};
 
 use super::{Rule, subject_of};
-use crate::PointStudy;
+use crate::{PointStudy, Reason};
 
 /// Fires where the study does not let figures stand.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl Rule for NotValid {
         if point.validity <= Validity::Suspect {
             return None;
         }
-        let observed = |why: &String| Evidence { observed: why.clone(), source: "the study of the point".into() };
-        let mut evidence: Vec<Evidence> = point.why.iter().map(observed).collect();
+        let observed = |why: String| Evidence { observed: why, source: "the study of the point".into() };
+        let mut evidence: Vec<Evidence> = point.why.iter().map(Reason::to_string).map(observed).collect();
         if evidence.is_empty() {
-            evidence.push(observed(&point.validity.word().to_owned()));
+            evidence.push(observed(point.validity.word().to_owned()));
         }
         let claim = "the measurement is not valid: nothing can be said of the path before the instrument is right";
         let finding = Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
@@ -52,9 +52,9 @@ mod tests {
     #[test]
     fn it_fires_on_what_is_impossible_and_silences_other_rules() {
         let mut impossible = point(&[("goodput", 0.99e9)]);
-        (impossible.validity, impossible.why) = (Validity::Impossible, vec!["goodput exceeds link".into()]);
+        (impossible.validity, impossible.why) = (Validity::Impossible, vec![Reason::NoFigure]);
         let finding = NotValid.judge(&impossible).expect("impossible");
-        assert_eq!(finding.evidence[0].observed, "goodput exceeds link");
+        assert_eq!(finding.evidence[0].observed, "no trial carries a figure");
         let others = crate::diagnosis::suspects(&impossible);
         assert_eq!(others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(), ["not_valid"]);
     }

@@ -8,13 +8,13 @@
 use linerate_model::{Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, leading_number, may_be_judged, room, score, smaller_segments, subject,
-    value, waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, smaller_segments, subject, value,
+    waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
 use crate::statistics::measured_rate;
-use crate::{JobStudy, PointStudy};
+use crate::{Given, JobStudy, Obtained, PointStudy};
 
 /// Share of bytes sent again from which it is a limit; the methodology's 1e-4 is of long runs.
 const LOSS: f64 = 1e-3;
@@ -32,6 +32,11 @@ const MOST_GAINED: f64 = 100.0;
 /// What a segment carries if the connection does not tell.
 const USUAL_SEGMENT: f64 = 1448.0;
 
+/// Whether a flow used a version of BBR, which does not take loss for congestion: `bbr`, `bbr2`, ...
+fn is_bbr(congestion: &Obtained) -> bool {
+    congestion.values().filter_map(Given::word).any(|name| name.starts_with("bbr"))
+}
+
 /// Fires where loss explains goodput.
 #[derive(Debug)]
 pub(super) struct PathLoss;
@@ -42,7 +47,7 @@ impl PathLoss {
     fn models(job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
         let loss = Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
         let rtt = value(job, metric::RTT, direction)?;
-        let segment = job.obtained.get("mss").and_then(|told| leading_number(told)).unwrap_or(USUAL_SEGMENT);
+        let segment = segment_size(job).unwrap_or(USUAL_SEGMENT);
         let (rtt, rto) = (Nanos::from_secs_f64(rtt), Nanos::from_secs_f64(LEAST_TIMEOUT + rtt));
         let segment = Bytes(segment as u64);
         let with = pftk(segment, rtt, rto, loss, Acknowledgement::Every)?;
@@ -119,7 +124,7 @@ impl Rule for PathLoss {
     /// a window or a buffer of bytes would hardly notice.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let reacts = |(job, _): &(&JobStudy, Direction)| {
-            job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(|name| name.contains("bbr"))
+            job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(is_bbr)
         };
         let Some((job, _)) = flows(point).find(reacts) else { return Vec::new() };
         let swapped = Experiment::lift(
@@ -178,12 +183,12 @@ mod tests {
     fn what_is_predicted_of_small_segments_is_their_size() {
         let mut point = lossy(5e6, 0.01);
         assert_eq!(PathLoss.experiments(&point).len(), 1, "nobody knows the segment");
-        point.jobs[0].obtained.insert("mss".into(), "1448".into());
+        point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
         let [_, small] = &PathLoss.experiments(&point)[..] else { panic!("two") };
         let [least, most] = small.ratio;
         assert!(((least * most).sqrt() - 238.0 / 1448.0).abs() < 1e-9, "{small:?}");
         assert!(!small.lifts && small.is_hopeless(&[0.8]), "a ceiling in bytes gives 0.8: {small:?}");
-        point.jobs[0].obtained.insert("congestion".into(), "bbr".into());
+        point.jobs[0].obtained.insert("congestion".into(), crate::Obtained::granted("bbr"));
         assert_eq!(PathLoss.experiments(&point), []);
     }
 }

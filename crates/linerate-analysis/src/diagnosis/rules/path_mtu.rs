@@ -7,7 +7,7 @@
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
-use super::{Rule, TCP_STREAM, leading_number, may_be_judged, score, silent_flows, subject, value};
+use super::{Rule, TCP_STREAM, may_be_judged, score, segment_size, silent_flows, subject, value};
 use crate::{JobStudy, PointStudy};
 
 /// Shares of the bytes sent that were sent again: some were, and all of them again and again.
@@ -50,7 +50,7 @@ impl Rule for PathMtu {
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
             },
         ];
-        evidence.extend(job.obtained.get("mss").and_then(|told| leading_number(told)).map(|bytes| Evidence {
+        evidence.extend(segment_size(job).map(|bytes| Evidence {
             observed: format!("segments carry up to {bytes:.0} B"),
             source: "TCP_MAXSEG of the connections".into(),
         }));
@@ -88,7 +88,7 @@ mod tests {
                 ("rwnd_limited", 0.0),
                 ("sndbuf_limited", 0.0),
             ]);
-            hole.jobs[0].obtained.insert("mss".into(), "1448".into());
+            hole.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
             let finding = PathMtu.judge(&hole).expect("nothing arrives");
             assert!(finding.evidence[2].observed.ends_with("1448 B"), "{:?}", finding.evidence);
             let others = crate::diagnosis::suspects(&hole);

@@ -74,7 +74,7 @@ mod tests {
     fn it_is_silent_below_and_on_spinning_threads() {
         assert_eq!(ReceiverCpu.judge(&point(&[("goodput", 5e8), ("receiver_cpu", 0.85)])), None);
         let mut spinning = point(&[("goodput", 5e8), ("receiver_cpu", 1.0)]);
-        spinning.jobs[0].obtained.insert("wait".into(), "spin".into());
+        spinning.jobs[0].obtained.insert("wait".into(), crate::Obtained::mode("spin"));
         assert_eq!(ReceiverCpu.judge(&spinning), None);
     }
 }

@@ -102,7 +102,9 @@ mod tests {
         };
         assert_eq!((judge(65_536.0, 0.85), judge(64.0, 0.99)), (None, None));
         let mut spinning = point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 1.0)]);
-        spinning.jobs[0].obtained.insert("wait".into(), "from: spin; to: block".into());
+        let mode = |word: &str| vec![crate::Given::Mode(word.to_owned())];
+        let modes = crate::Obtained { from: mode("spin"), to: mode("block") };
+        spinning.jobs[0].obtained.insert("wait".into(), modes);
         assert_eq!(SenderCpu.judge(&spinning), None);
     }
 }

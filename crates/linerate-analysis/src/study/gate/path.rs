@@ -16,6 +16,7 @@ use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
 use crate::study::backlog;
+use crate::study::reason::Reason;
 use crate::study::samples::NANOS;
 use crate::study::span::{Span, total};
 use crate::study::traffic::{Flow, Job};
@@ -51,7 +52,7 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
         return Judgement::Admitted(limit);
     }
     let why = explain(metric, direction, value, bound, allowed, edges);
-    if part_s.is_some() { Judgement::Withheld(why) } else { Judgement::Impossible(why) }
+    if part_s.is_some() { Judgement::Withheld(why.to_string()) } else { Judgement::Impossible(why) }
 }
 
 /// Seconds of the span of which `metric` is a rate of goodput, for which goodput's ceilings hold: one second, or those in which files were
@@ -157,21 +158,19 @@ fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
     flows.map(of_flow).fold(0.0, f64::max)
 }
 
-fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, tolerance: f64, edges: Edges) -> String {
+fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, allowed: f64, edges: Edges) -> Reason {
     let ceiling = &bound.ceiling;
-    format!(
-        "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} {unit} ({name}) by {excess:.2} %, \
-         with {tolerance:.3} % allowed: impossible; look for, in this order: accounting at the sender, counts in steps (here \
-         {quantum:.0} B), a wrong layer, offload or compression, two directions counted as one, a wrong link speed, a \
-         backlog received late beyond the {late:.0} B observed, which are allowed for",
-        unit = ceiling.unit,
-        limit = ceiling.value,
-        name = ceiling.name(),
-        excess = (value / ceiling.value - 1.0) * 100.0,
-        tolerance = tolerance * 100.0,
-        quantum = edges.quantum,
-        late = edges.late,
-    )
+    Reason::AboveCeiling {
+        metric: metric.to_owned(),
+        direction,
+        unit: ceiling.unit,
+        value,
+        limit: ceiling.value,
+        ceiling: ceiling.name(),
+        allowed,
+        quantum_bytes: edges.quantum,
+        late_bytes: edges.late,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verd
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::super::obtained::Obtained;
 use super::super::samples::Hosts;
 use super::{MixedJob, PointStudy, Way};
 use crate::limits::pcie::{self, slots};
@@ -199,10 +200,10 @@ fn device_chains<'a>(
     study: &super::super::JobStudy,
     job: &MixedJob,
 ) -> Option<Vec<Crossing<'a>>> {
-    let disk = study.obtained.get("device");
+    let disk = study.obtained.get("device").and_then(Obtained::word);
     let crossing = |(host, way): &(String, Way)| {
         let end = if *host == spec.from.host { &spec.from } else { &spec.to };
-        let device = disk.or(end.device.as_ref())?;
+        let device = disk.or(end.device.as_deref())?;
         let chain = hosts.fact(host, "pcie")?.get(device)?.as_array()?;
         Some((host.clone(), *way, chain.as_slice()))
     };

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use linerate_model::{Counter, Counters, LastGap, Nanos, PeerClock};
+use linerate_model::{Counter, Counters, FrameClocks, LastGap, Nanos, PeerClock};
 use linerate_packet::frame::{SIGNATURE_BYTES, Signature};
 
 use crate::Tally;
@@ -71,9 +71,9 @@ impl Clocks {
     /// As the row says it.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::One => "one clock",
-            Self::Two(_) => "two clocks, compared before and after",
-            Self::Unknown => "two clocks: no one-way times",
+            Self::One => FrameClocks::One.recorded(),
+            Self::Two(_) => FrameClocks::Compared.recorded(),
+            Self::Unknown => FrameClocks::Unrelated.recorded(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! is no longer than that is withheld; the variation of delay is not concerned.
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{Direction, Unit, metric};
+use linerate_model::{Direction, FrameClocks, Unit, metric};
 
 use crate::curves::curves;
 use crate::document::{Block, Cell, Column, Row, Table};
@@ -32,8 +32,6 @@ const TWO_READ: &str = "on two clocks that were compared by four time stamps bef
      by as much as the last column says, which its interval holds, and is withheld if it is no longer; variation is not concerned.";
 /// What is drawn over the load.
 const DRAWN: [&str; 3] = [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
-/// What the mode `clock` says of ends without a common clock begins with.
-const TWO_CLOCKS: &str = "two clocks: no";
 
 /// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed one way.
 pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
@@ -65,7 +63,8 @@ fn is_timed(point: &PointStudy) -> bool {
 }
 
 fn has_two_clocks(point: &PointStudy) -> bool {
-    headline(point).and_then(|job| job.obtained.get("clock")).is_some_and(|clock| clock.contains(TWO_CLOCKS))
+    let clocks = headline(point).and_then(|job| job.obtained.get("clock")?.clocks());
+    clocks == Some(FrameClocks::Unrelated)
 }
 
 /// The axis that is the offered load.

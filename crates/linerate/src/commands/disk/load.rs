@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_analysis::{JobStudy, PointStudy, Study, study};
+use linerate_analysis::{JobStudy, Kind, Obtained, PointStudy, Reason, Study, study};
 use linerate_campaign::catalog::Found;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{Bytes, Campaign, Direction, Nanos, metric};
-use linerate_report::Document;
+use linerate_model::{Bytes, Campaign, Direction, Nanos, Validity, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::{Document, obtained_text};
 use serde_json::Value;
 
 use crate::args::{Global, Saved};
@@ -334,35 +334,34 @@ fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
 
 /// What the points say of `name`, each saying once and with how many points say so, unless all do.
 fn said(study: &Study, name: &str) -> Vec<String> {
-    let mut said: Vec<(&String, usize)> = Vec::new();
+    let mut said: Vec<(&Obtained, usize)> = Vec::new();
     for told in study.points.iter().filter_map(|point| job(point)?.obtained.get(name)) {
         match said.iter_mut().find(|(known, _)| *known == told) {
             Some((_, points)) => *points += 1,
             None => said.push((told, 1)),
         }
     }
-    let tell = |(told, points): (&String, usize)| match study.points.len() {
-        all if points == all => told.clone(),
-        all => format!("{told} ({points} of {all} points)"),
+    let tell = |(told, points): (&Obtained, usize)| match study.points.len() {
+        all if points == all => obtained_text(told),
+        all => format!("{} ({points} of {all} points)", obtained_text(told)),
     };
     said.into_iter().map(tell).collect()
 }
 
 /// Why points are not valid: reasons that differ in their numbers only are one, told as it was met first, with how often it was met.
 fn reasons(study: &Study) -> Vec<String> {
-    let mut reasons: Vec<(String, String, usize)> = Vec::new();
-    for (word, why) in
-        study.points.iter().flat_map(|point| point.why.iter().map(move |why| (point.validity.word(), why)))
+    let mut reasons: Vec<(Validity, Kind, &Reason, usize)> = Vec::new();
+    for (validity, why) in study.points.iter().flat_map(|point| point.why.iter().map(move |why| (point.validity, why)))
     {
-        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        match reasons.iter_mut().find(|(known, ..)| *known == kind) {
+        let kind = why.kind();
+        match reasons.iter_mut().find(|(known, of, ..)| *known == validity && *of == kind) {
             Some((.., times)) => *times += 1,
-            None => reasons.push((kind, format!("{word}: {why}"), 1)),
+            None => reasons.push((validity, kind, why, 1)),
         }
     }
-    let tell = |(_, told, times): (String, String, usize)| match times {
-        1 => told,
-        times => format!("{told} (so or with other figures {times} times)"),
+    let tell = |(validity, _, why, times): (Validity, Kind, &Reason, usize)| match times {
+        1 => format!("{}: {why}", validity.word()),
+        times => format!("{}: {why} (so or with other figures {times} times)", validity.word()),
     };
     reasons.into_iter().map(tell).collect()
 }

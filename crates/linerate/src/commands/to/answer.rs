@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{BitRate, Campaign, Direction, Unit, Use, Verdict, metric};
-use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::{Document, obtained_text};
 
 use super::{DEFAULT_UDP_RATE, ToArgs, ToMode, decimal};
 use crate::show;
@@ -91,7 +91,8 @@ fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6
 
 /// The congestion control that was used and the rate that was offered: a user who chose neither must know.
 fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<String> {
-    let congestion = point.jobs.iter().find_map(|job| job.obtained.get("congestion")).map(|used| {
+    let congestion = point.jobs.iter().find_map(|job| job.obtained.get("congestion")).map(obtained_text);
+    let congestion = congestion.map(|used| {
         let defaults: BTreeSet<&str> = campaign
             .hosts
             .iter()
