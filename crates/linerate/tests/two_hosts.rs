@@ -173,7 +173,7 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     }
     let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {told:?}"));
     let sum = |end: &JobRecord, counter| end.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
-    let modes = &agents.flows.first().expect("a flow").modes;
+    let modes = &agents.flows.first().unwrap_or_else(|| panic!("no flow: {told:?}")).modes;
     assert!(modes["send"].starts_with("live: made by the kernel"), "{modes:?}");
     // Each frame that its driver took arrived, and was told by its number.
     let (sent, received) = (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));

@@ -12,10 +12,10 @@ use crate::{LoadError, Permits};
 
 /// What a lab's namespaces are called.
 const LAB_PREFIX: &str = "lr-";
-/// Flags of net/if.h: administratively up, loopback, carrier.
+/// Flags of net/if.h: administratively up, loopback, carrier (`IFF_LOWER_UP`: `IFF_RUNNING` follows up to a second later).
 const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
-const RUNNING: u32 = 0x40;
+const CARRIER: u32 = 0x1_0000;
 
 /// An interface that frames go out of and come in by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Interface {
         if self.flags & UP == 0 {
             return refuse(format!("it is down (`ip link set {} up`)", self.name));
         }
-        if self.flags & RUNNING == 0 {
+        if self.flags & CARRIER == 0 {
             return refuse("it has no carrier (is the other end of its link connected, and up?)".into());
         }
         let (size, n_tags) = (params.frame_size.sizes().largest(), params.tags().len());
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn load_outside_of_a_lab_is_refused_unless_it_is_allowed_or_goes_nowhere() {
-        let outside = interface(UP | RUNNING, 1500);
+        let outside = interface(UP | CARRIER, 1500);
         let said = why(&outside, json!({}), false);
         assert!(
             said.contains("eth7") && said.contains("RFC 6815") && said.contains("allow_outside_lab = true"),
@@ -200,19 +200,19 @@ mod tests {
         );
         assert!(outside.is_fit(&params(json!({})), true).is_ok());
         assert!(outside.is_fit(&params(json!({ "allow_outside_lab": true })), false).is_ok());
-        assert!(interface(UP | RUNNING | LOOPBACK, 1500).is_fit(&params(json!({})), false).is_ok());
+        assert!(interface(UP | CARRIER | LOOPBACK, 1500).is_fit(&params(json!({})), false).is_ok());
     }
 
     #[test]
     fn a_link_that_is_down_without_carrier_or_too_narrow_is_refused_with_the_remedy() {
-        assert!(why(&interface(RUNNING, 1500), json!({}), true).contains("ip link set eth7 up"));
+        assert!(why(&interface(CARRIER, 1500), json!({}), true).contains("ip link set eth7 up"));
         assert!(why(&interface(UP, 1500), json!({}), true).contains("no carrier"));
-        let narrow = interface(UP | RUNNING, 1500);
+        let narrow = interface(UP | CARRIER, 1500);
         assert!(narrow.is_fit(&params(json!({ "frame_size": "1518 B" })), true).is_ok());
         let said = why(&narrow, json!({ "frame_size": "1519 B" }), true);
         assert!(said.contains("MTU of 1501, it has 1500") && said.contains("1518 B at most"), "{said}");
         assert!(narrow.is_fit(&params(json!({ "frame_size": "1522 B", "vlan": 5 })), true).is_ok());
-        assert!(why(&interface(UP | RUNNING, 500), json!({ "frame_size": "imix" }), true).contains("MTU of 1500"));
+        assert!(why(&interface(UP | CARRIER, 500), json!({ "frame_size": "imix" }), true).contains("MTU of 1500"));
     }
 
     #[test]
