@@ -217,7 +217,7 @@ impl Space {
     fn new() -> Option<Self> {
         let space = Self(format!("lr-test-gone-{}", std::process::id()));
         let made = space.ip(&["netns", "add", &space.0]) && space.ip(&["-n", &space.0, "link", "set", "lo", "up"]);
-        let table = "table ip t { chain c { type filter hook input priority 0; } }";
+        let table = "table ip t { chain c { type filter hook input priority 0; }; }";
         if made && space.ip(&["netns", "exec", &space.0, "nft", table]) {
             return Some(space);
         }

@@ -288,7 +288,11 @@ pub fn event() -> impl Strategy<Value = Event> {
     let trial = || (0..4_u32).prop_map(TrialId);
     let end = || (trial(), 0..3_u32, prop_oneof![Just(Side::Active), Just(Side::Passive)]);
     // Nothing that a terminal would obey: a ledger is read with those written out.
-    let incident = "[^\\p{C}\\p{Zl}\\p{Zp}]{0,5}".prop_map(|message| Incident { host: "h".into(), kind: IncidentKind::Clock, message });
+    let incident = "[^\\p{C}\\p{Zl}\\p{Zp}]{0,5}".prop_map(|message| Incident {
+        host: "h".into(),
+        kind: IncidentKind::Clock,
+        message,
+    });
     let outcome =
         prop_oneof![Just(TrialOutcome::Completed), Just(TrialOutcome::Failed), Just(TrialOutcome::Interrupted)];
     let specs = prop::collection::btree_map(

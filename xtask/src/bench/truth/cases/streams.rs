@@ -307,7 +307,7 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     Ok(claims)
 }
 
-/// The rates of the result, all directions added: `goodput L4  tx  2.855 Gbit/s  ...`, or `connection_rate  sum  6713 1/s  ...`.
+/// The rate of the result, both directions added, by us if it has no such row: `goodput L4  tx  2.855 Gbit/s  ...`, or `connection_rate  sum  6713 1/s  ...`.
 fn result(text: &str) -> Option<f64> {
     let value = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
@@ -317,9 +317,12 @@ fn result(text: &str) -> Option<f64> {
     if let Some(line) = text.lines().find(|line| line.starts_with("connection_rate ")) {
         return value(line);
     }
-    let mut rates = text.lines().filter(|line| line.starts_with("goodput L4 ")).peekable();
-    rates.peek()?;
-    rates.map(value).sum()
+    let rates: Vec<&str> = text.lines().filter(|line| line.starts_with("goodput L4 ")).collect();
+    match rates.iter().find(|line| line.split_whitespace().nth(2) == Some("sum")) {
+        Some(both) => value(both),
+        None if rates.is_empty() => None,
+        None => rates.into_iter().map(value).sum(),
+    }
 }
 
 #[cfg(test)]
@@ -348,6 +351,10 @@ mod tests {
             10_260.0
         );
         assert_eq!(result("goodput L4  tx  2.5 Gbit/s  98 %\ngoodput L4  rx  500 Mbit/s\n"), Some(3e9));
+        assert_eq!(
+            result("goodput L4  tx  2 Gbit/s\ngoodput L4  rx  1 Gbit/s\ngoodput L4  sum  3 Gbit/s\n"),
+            Some(3e9)
+        );
         assert_eq!(
             result("goodput L4  tx  9 kbit/s\nconnection_rate  sum  6713 1/s  868.1 1/s to 1 k/s\n"),
             Some(6713.0)
