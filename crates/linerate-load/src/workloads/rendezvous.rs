@@ -26,6 +26,8 @@ const STRANGERS: usize = 128;
 const IN_A_ROW: usize = 64;
 /// How often what has arrived is looked at while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long a planned port is asked for again while a connection of before has it.
+const PORT_FREED_WITHIN: Duration = Duration::from_secs(3);
 /// Accepted connections waiting in the kernel.
 const BACKLOG: i32 = 4096;
 
@@ -283,6 +285,11 @@ impl Opened {
     }
 }
 
+/// Whether a connection of before still has the port of `source`: the one of the trial before, say, whose other end has not closed yet.
+fn is_held(source: SocketAddr, cause: &io::Error) -> bool {
+    source.port() != 0 && cause.kind() == io::ErrorKind::AddrNotAvailable
+}
+
 /// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before it is opened.
 pub(crate) fn connect(
     setup: &Setup<'_>,
@@ -290,15 +297,21 @@ pub(crate) fn connect(
     source: SocketAddr,
     device: Option<&str>,
     hello: Hello,
-    prepare: impl FnOnce(&Socket) -> Result<(), LoadError>,
+    prepare: impl Fn(&Socket) -> Result<(), LoadError>,
 ) -> Result<Opened, LoadError> {
     setup.permits.connection(address)?;
     setup.permits.port(source.port())?;
-    let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
-    prepare(&socket)?;
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
-    let connected = socket.connect_timeout(&address.into(), setup.patience).map_err(error);
-    connected.map_err(|error| held(source.port(), error))?;
+    let until = Instant::now() + setup.patience.min(PORT_FREED_WITHIN);
+    let socket = loop {
+        let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
+        prepare(&socket)?;
+        match socket.connect_timeout(&address.into(), setup.patience) {
+            Ok(()) => break socket,
+            Err(cause) if is_held(source, &cause) && Instant::now() < until => std::thread::sleep(LOOK_EVERY),
+            Err(cause) => return Err(held(source.port(), error(cause))),
+        }
+    };
     let mut stream: TcpStream = socket.into();
     let exchange = Exchange::open(hello);
     stream.write_all(&exchange.hello_bytes()).map_err(error)?;
@@ -410,6 +423,10 @@ mod tests {
 
     /// Opens a connection to `address` that says `hello`.
     fn opened(address: SocketAddr, hello: Hello) -> Opened {
+        opened_from(0, address, hello)
+    }
+
+    fn opened_from(port: u16, address: SocketAddr, hello: Hello) -> Opened {
         let (params, disks, local) = (linerate_model::Params::default(), linerate_disk::Disks::none(), endpoint());
         let setup = Setup {
             params: &params,
@@ -422,8 +439,25 @@ mod tests {
             peer_clock: None,
             permits: &Permits::EVERYTHING,
         };
-        let from = SocketAddr::new(source_for(address, &local), 0);
+        let from = SocketAddr::new(source_for(address, &local), port);
         connect(&setup, address, from, None, hello, |_| Ok(())).expect("loopback")
+    }
+
+    #[test]
+    fn a_planned_port_that_a_connection_of_before_still_has_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let before = Socket::new(socket2::Domain::IPV4, Type::STREAM, None).expect("a socket");
+        before.set_reuse_address(true).expect("an option");
+        before.connect(&address.into()).expect("loopback");
+        let port = before.local_addr().expect("bound").as_socket().expect("an address").port();
+        let closing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(before);
+        });
+        let stream = opened_from(port, address, hello(0)).stream;
+        assert_eq!(stream.local_addr().expect("bound").port(), port);
+        closing.join().expect("it sleeps only");
     }
 
     fn in_time() -> Instant {
