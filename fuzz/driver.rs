@@ -1,11 +1,14 @@
-//! Fuzzing with a stable compiler: inputs are made from good ones, and nothing that is made of them may panic, take long or fill memory.
+//! Fuzzing with a stable compiler: inputs are made from good ones, and nothing that is made of them
+//! may panic, take long or fill memory.
 //!
-//! A subject is a function from bytes to a class of outcomes. An input with a new class is kept and changed further, so that the search
-//! goes where the parser goes. Everything follows from a fixed seed.
+//! A subject is a function from bytes to a class of outcomes. An input with a new class is kept and
+//! changed further, so that the search goes where the parser goes. Everything follows from a fixed
+//! seed.
 //!
-//! As part of the tests a subject gets a few hundred inputs and nothing is said of time and memory, as other tests run beside it. With
-//! `LINERATE_FUZZ_SECONDS` it runs for so long and is measured too (`cargo xtask torture fuzz`). If an input ends the process
-//! itself, `LINERATE_FUZZ_TRACE=FILE` leaves that input in FILE.
+//! As part of the tests a subject gets a few hundred inputs and nothing is said of time and memory,
+//! as other tests run beside it. With `LINERATE_FUZZ_SECONDS` it runs for so long and is measured
+//! too (`cargo xtask torture fuzz`). If an input ends the process itself,
+//! `LINERATE_FUZZ_TRACE=FILE` leaves that input in FILE.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Debug, Write as _};
@@ -17,13 +20,15 @@ use std::time::{Duration, Instant};
 const FEW: u64 = 500;
 /// It ends after this, too, so that a slow parser does not make the tests long.
 const SHORT: Duration = Duration::from_secs(2);
-/// The longest input; measured, every [`SELDOM`]th may have [`MOST_MEASURED_BYTES`], so that what grows faster than its input shows.
+/// The longest input; measured, every [`SELDOM`]th may have [`MOST_MEASURED_BYTES`], so that what
+/// grows faster than its input shows.
 const MOST_BYTES: usize = 64 << 10;
 const MOST_MEASURED_BYTES: usize = 1_000_000;
 const SELDOM: usize = 16;
 /// Inputs that are kept for new outcomes.
 const MOST_KEPT: usize = 4_096;
-/// What one input may take in a development build, of a CPU: beside other programs it may take longer.
+/// What one input may take in a development build, of a CPU: beside other programs it may take
+/// longer.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const MOST_MEMORY_KIB: u64 = 256 << 10;
 /// Inputs between two looks at the memory of the process.
@@ -74,9 +79,15 @@ const VALUES: [u64; 12] = [
 ///
 /// # Panics
 /// If an input panicked or took too much.
-pub(crate) fn fuzz(name: &str, corpus: Vec<Vec<u8>>, words: &[&str], subject: impl Fn(&[u8]) -> u64) {
+pub(crate) fn fuzz(
+    name: &str,
+    corpus: Vec<Vec<u8>>,
+    words: &[&str],
+    subject: impl Fn(&[u8]) -> u64,
+) {
     assert!(!corpus.is_empty(), "nothing to begin with");
-    let seconds: Option<u64> = std::env::var("LINERATE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds: Option<u64> =
+        std::env::var("LINERATE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let mut search = Search::new(0x6c69_6e65_7261_7465, corpus, words);
     search.is_long_tried = seconds.is_some();
     let mut findings = Findings::default();
@@ -113,23 +124,33 @@ pub(crate) fn fuzz(name: &str, corpus: Vec<Vec<u8>>, words: &[&str], subject: im
         }
     }
     let time = began.elapsed().as_secs_f64();
-    print!("fuzz {name}: {n_inputs} inputs in {time:.1} s, {} classes of outcomes", search.seen.len());
+    print!(
+        "fuzz {name}: {n_inputs} inputs in {time:.1} s, {} classes of outcomes",
+        search.seen.len()
+    );
     if seconds.is_some() {
         print!(", at most {:.1} ms and {} MiB", longest.as_secs_f64() * 1e3, memory.most_kib >> 10);
     }
     println!(", {} findings", findings.0.len());
     for (what, input) in &findings.0 {
-        println!("{name}: {what}: {} bytes b\"{}\"", input.len(), input[..input.len().min(600)].escape_ascii());
+        println!(
+            "{name}: {what}: {} bytes b\"{}\"",
+            input.len(),
+            input[..input.len().min(600)].escape_ascii()
+        );
     }
     assert!(findings.0.is_empty(), "{name}: {} findings", findings.0.len());
 }
 
-/// The class of an outcome: what it says but for digits, so that two that differ in a number are one.
+/// The class of an outcome: what it says but for digits, so that two that differ in a number are
+/// one.
 pub(crate) fn class(outcome: &impl Debug) -> u64 {
     struct Words(DefaultHasher, usize);
     impl std::fmt::Write for Words {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            text.bytes().filter(|byte| !byte.is_ascii_digit()).for_each(|byte| self.0.write_u8(byte));
+            text.bytes()
+                .filter(|byte| !byte.is_ascii_digit())
+                .for_each(|byte| self.0.write_u8(byte));
             self.1 += text.len();
             if self.1 > CLASS_BYTES { Err(std::fmt::Error) } else { Ok(()) }
         }
@@ -157,7 +178,9 @@ fn is_slow(subject: &impl Fn(&[u8]) -> u64, input: &[u8]) -> bool {
 /// How long this thread has had a CPU (the first field of `schedstat`, ns).
 fn on_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0))
+    Duration::from_nanos(
+        text.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0),
+    )
 }
 
 /// What went wrong, and an input that does it.
@@ -171,7 +194,9 @@ impl Findings {
 
     /// Keeps the smallest input found that panics in the same words, numbers aside.
     fn add_panic(&mut self, what: String, mut input: Vec<u8>, subject: &impl Fn(&[u8]) -> u64) {
-        let plain = |text: &str| text.chars().filter(|c| c.is_ascii_alphabetic()).take(60).collect::<String>();
+        let plain = |text: &str| {
+            text.chars().filter(|c| c.is_ascii_alphabetic()).take(60).collect::<String>()
+        };
         if self.0.keys().any(|known| plain(known) == plain(&what)) {
             return;
         }
@@ -194,7 +219,8 @@ impl Findings {
     }
 }
 
-/// The memory of the process, looked at after every few inputs (`VmHWM`, which `/proc/self/clear_refs` sets back; proc(5)).
+/// The memory of the process, looked at after every few inputs (`VmHWM`, which
+/// `/proc/self/clear_refs` sets back; proc(5)).
 #[derive(Default)]
 struct Memory {
     batch: Vec<Vec<u8>>,
@@ -310,7 +336,8 @@ impl<'a> Search<'a> {
     /// A part of `input`, mostly a short one.
     fn part(&mut self, input: &[u8]) -> std::ops::Range<usize> {
         let start = self.below(input.len() + 1);
-        let most = if self.below(4) == 0 { input.len() - start } else { (input.len() - start).min(16) };
+        let most =
+            if self.below(4) == 0 { input.len() - start } else { (input.len() - start).min(16) };
         start..start + self.below(most + 1)
     }
 
@@ -342,16 +369,20 @@ impl<'a> Search<'a> {
             5 => {
                 let value = VALUES[self.below(VALUES.len())];
                 let width = [1, 2, 4, 8][self.below(4)];
-                let bytes = if self.below(2) == 0 { value.to_le_bytes() } else { value.to_be_bytes() };
+                let bytes =
+                    if self.below(2) == 0 { value.to_le_bytes() } else { value.to_be_bytes() };
                 let bytes = if self.below(2) == 0 { &bytes[..width] } else { &bytes[8 - width..] };
                 let end = (part.start + width).min(input.len());
                 input.splice(part.start..end, bytes.iter().copied());
             }
             6 | 7 => {
                 // The number that stands there, if one does.
-                let start =
-                    input[part.start..].iter().position(u8::is_ascii_digit).map_or(part.start, |at| part.start + at);
-                let n_digits = input[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let start = input[part.start..]
+                    .iter()
+                    .position(u8::is_ascii_digit)
+                    .map_or(part.start, |at| part.start + at);
+                let n_digits =
+                    input[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let number = NUMBERS[self.below(NUMBERS.len())];
                 input.splice(start..start + n_digits, number.bytes());
             }

@@ -1,6 +1,7 @@
 use linerate_packet::frame::{FrameView, Signature};
 
-/// Whatever a device may deliver: it is read without a panic, and what is said of it stays inside of it.
+/// Whatever a device may deliver: it is read without a panic, and what is said of it stays inside
+/// of it.
 pub(crate) fn frame(bytes: &[u8]) {
     if let Some(view) = FrameView::read(bytes) {
         assert!(view.payload_at <= bytes.len());

@@ -1,9 +1,10 @@
-//! Whatever stands in the files of procfs and sysfs: reading them ends without a panic, and a number read is one a kernel can
-//! have written.
+//! Whatever stands in the files of procfs and sysfs: reading them ends without a panic, and a
+//! number read is one a kernel can have written.
 
 use linerate_observe::{read_any_fact, samplers};
 
-/// What a kernel counts is below 2^64, and no unit we turn it into is larger than a tick of ten milliseconds in nanoseconds.
+/// What a kernel counts is below 2^64, and no unit we turn it into is larger than a tick of ten
+/// milliseconds in nanoseconds.
 const MOST: f64 = 2e19 * 1e7;
 /// The longest kernel list that is believed.
 const MOST_MEMBERS: usize = 65_536;

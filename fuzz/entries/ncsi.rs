@@ -1,6 +1,7 @@
 use linerate_packet::ncsi::{Answer, Command, Letter, Notification};
 
-/// Whatever came on a sideband: read as every kind of packet it may be; what was read can be said again and means the same.
+/// Whatever came on a sideband: read as every kind of packet it may be; what was read can be said
+/// again and means the same.
 pub(crate) fn ncsi(bytes: &[u8]) {
     for letter in [Letter::parse(bytes), Letter::parse_packet(bytes)].into_iter().flatten() {
         let (outcome, reason, answer) = Answer::parse(letter.command(), letter.payload);

@@ -1,5 +1,5 @@
-//! Whatever the bytes: reading a plan, changing it and expanding it end without a panic, problems point into the text, and
-//! a changed plan is TOML that can be changed again.
+//! Whatever the bytes: reading a plan, changing it and expanding it end without a panic, problems
+//! point into the text, and a changed plan is TOML that can be changed again.
 
 use linerate_model::plan::{MAX_TRIALS, apply_set, expand, parse};
 use linerate_model::{Endpoint, Testbed};
@@ -20,7 +20,8 @@ pub fn plan(bytes: &[u8]) {
         assert_eq!(broken, None, "not TOML: {changed}");
     }
     if let (Some(plan), true) = (plan, problems.is_empty()) {
-        let names = plan.sweeps.iter().flat_map(|sweep| &sweep.jobs).flat_map(|job| [&job.from, &job.to]);
+        let names =
+            plan.sweeps.iter().flat_map(|sweep| &sweep.jobs).flat_map(|job| [&job.from, &job.to]);
         let endpoints = names.map(|name| Endpoint {
             name: name.clone(),
             host: "host".into(),
@@ -31,7 +32,8 @@ pub fn plan(bytes: &[u8]) {
             pin: true,
             ncsi: None,
         });
-        let testbed = Testbed { hosts: Vec::new(), endpoints: endpoints.collect(), emulated: false };
+        let testbed =
+            Testbed { hosts: Vec::new(), endpoints: endpoints.collect(), emulated: false };
         if let Ok(trials) = expand(&plan, &testbed) {
             assert!(trials.len() as u64 <= MAX_TRIALS);
         }

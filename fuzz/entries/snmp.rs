@@ -1,7 +1,9 @@
-//! Whatever came from an agent: it is read as a message of either version without a panic, and one that was read can be said again.
+//! Whatever came from an agent: it is read as a message of either version without a panic, and one
+//! that was read can be said again.
 
 use linerate_packet::snmp::{
-    BerError, Community, Digest, Engine, Header, Incoming, Keys, Oid, Pdu, PduKind, Refusal, User, Value,
+    BerError, Community, Digest, Engine, Header, Incoming, Keys, Oid, Pdu, PduKind, Refusal, User,
+    Value,
 };
 
 /// The entry the fuzzer and the property test share.
@@ -10,7 +12,9 @@ pub(crate) fn snmp(bytes: &[u8]) -> (Result<Community, BerError>, Result<Incomin
     if let Ok(message) = &read {
         // Values of a kind that is not known are said as none.
         let again = Community::parse(&message.emit());
-        let is_same = |again: &Community| (&again.name, again.pdu.request) == (&message.name, message.pdu.request);
+        let is_same = |again: &Community| {
+            (&again.name, again.pdu.request) == (&message.name, message.pdu.request)
+        };
         assert!(again.as_ref().is_ok_and(is_same), "{message:?} became {again:?}");
         assert!(message.pdu.bindings.len() <= bytes.len(), "more bindings than bytes");
     }
@@ -33,7 +37,8 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
         Value::Oid(oid.with(&[u32::MAX])),
     ];
     let bindings = (1..).zip(values).map(|(index, value)| (oid.with(&[index]), value)).collect();
-    let response = Pdu { kind: PduKind::Response, request: 77, error_status: 0, error_index: 0, bindings };
+    let response =
+        Pdu { kind: PduKind::Response, request: 77, error_status: 0, error_index: 0, bindings };
     let requests = [Pdu::get(1, std::slice::from_ref(&oid)), Pdu::get_bulk(2, &oid, 40), response];
     let engine = Engine { id: vec![0x80, 0, 0, 9, 3], boots: 3, time: 4_711 };
     let users = [

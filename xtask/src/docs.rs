@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: the reference, written by the program it describes. A test of `linerate` fails while it is stale.
+//! `cargo xtask docs`: the reference, written by the program it describes. A test of `linerate`
+//! fails while it is stale.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -10,7 +11,10 @@ const REFERENCE: &str = "docs/reference";
 
 /// Removes the pages there are and writes those there should be.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(arguments.is_empty(), "`cargo xtask docs` takes no arguments, got {arguments:?}");
+    anyhow::ensure!(
+        arguments.is_empty(),
+        "`cargo xtask docs` takes no arguments, got {arguments:?}"
+    );
     let folder = root.join(REFERENCE);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;

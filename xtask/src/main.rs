@@ -23,24 +23,38 @@ struct Task {
 
 /// Every task, alphabetically.
 static TASKS: &[Task] = &[
-    Task { name: "bench", summary: "linerate against the generators Debian ships: bench peers", run: bench::run },
+    Task {
+        name: "bench",
+        summary: "linerate against the generators Debian ships: bench peers",
+        run: bench::run,
+    },
     Task {
         name: "docs",
         summary: "write docs/reference anew, from the registries and the command line",
         run: docs::run,
     },
-    Task { name: "test", summary: "everything that must pass: format, clippy, tidy and all tests", run: test::run },
-    Task { name: "tidy", summary: "the promises of ARCHITECTURE.md that a compiler does not check", run: tidy::run },
+    Task {
+        name: "test",
+        summary: "everything that must pass: format, clippy, tidy and all tests",
+        run: test::run,
+    },
+    Task {
+        name: "tidy",
+        summary: "the promises of ARCHITECTURE.md that a compiler does not check",
+        run: tidy::run,
+    },
     Task {
         name: "torture",
-        summary: "kills, damage and hostile input: torture SUBJECT [PART...] [--quick] [--linerate PATH]",
+        summary: "kills, damage and hostile input: torture SUBJECT [PART...] [--quick] [--linerate \
+            PATH]",
         run: torture::run,
     },
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(task) = arguments.first().and_then(|name| TASKS.iter().find(|task| task.name == name)) else {
+    let Some(task) = arguments.first().and_then(|name| TASKS.iter().find(|task| task.name == name))
+    else {
         eprintln!("usage: cargo xtask TASK");
         for task in TASKS {
             eprintln!("  {:7} {}", task.name, task.summary);
@@ -55,6 +69,7 @@ fn main() -> ExitCode {
 
 /// The folder of the workspace: the parent of this crate's.
 fn repository_root() -> PathBuf {
-    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into()));
+    let here =
+        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into()));
     here.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// Most exposure that `systemd-analyze security` may find, in tenths: 0 is none, 100 is a service without any limit.
+/// Most exposure that `systemd-analyze security` may find, in tenths: 0 is none, 100 is a service
+/// without any limit.
 const MOST_EXPOSURE: &str = "20";
 
 fn exposure_is_low(unit: &std::path::Path) -> Option<(bool, String)> {

@@ -1,9 +1,10 @@
 //! `cargo xtask test`: what a stranger runs first, and what CI runs.
 //!
-//! Every step runs even if one before it failed, so that one run shows all there is to repair. Nothing is repeated to
-//! make it pass. A test that cannot run here prints `skipped: NAME: why`; those lines are counted and listed at the end,
-//! because a skip is no pass. So are the tests that failed, each with its panic and the end of its output: nobody has to search thousands
-//! of lines for them, of which a forge may show only a part.
+//! Every step runs even if one before it failed, so that one run shows all there is to repair.
+//! Nothing is repeated to make it pass. A test that cannot run here prints `skipped: NAME: why`;
+//! those lines are counted and listed at the end, because a skip is no pass. So are the tests that
+//! failed, each with its panic and the end of its output: nobody has to search thousands of lines
+//! for them, of which a forge may show only a part.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +18,8 @@ use crate::{tidy, tools, torture};
 /// How a test says that it could not run.
 const SKIP_MARK: &str = "skipped: ";
 
-/// Lines of a failed test's output that are shown again at the end, and how much of each: one may print a whole report.
+/// Lines of a failed test's output that are shown again at the end, and how much of each: one may
+/// print a whole report.
 const LAST_LINES: usize = 15;
 const LINE_CHARS: usize = 1_000;
 
@@ -26,7 +28,10 @@ const SCAN_MARK: &str = "scanned: ";
 
 /// Runs every check; the exit code is that of the worst.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(arguments.is_empty(), "`cargo xtask test` takes no arguments, got {arguments:?}");
+    anyhow::ensure!(
+        arguments.is_empty(),
+        "`cargo xtask test` takes no arguments, got {arguments:?}"
+    );
     let missing = tools::provide(tools::FOR_TESTS)?;
     let mut failed: Vec<&str> = Vec::new();
     let mut note = |step: &'static str, passed: bool| {
@@ -37,7 +42,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     note("format", step(root, "format", &["fmt", "--all", "--check"])?);
     note(
         "clippy",
-        step(root, "clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?,
+        step(
+            root,
+            "clippy",
+            &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+        )?,
     );
     println!("== tidy");
     note("tidy", tidy::report(root)?);
@@ -49,7 +58,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     for skip in &seen.skips {
         println!("   {skip}");
     }
-    println!("== tests that failed: {} of {}", seen.failures.len(), seen.passed + seen.failures.len());
+    println!(
+        "== tests that failed: {} of {}",
+        seen.failures.len(),
+        seen.passed + seen.failures.len()
+    );
     for name in &seen.failures {
         println!("   {name}");
     }
@@ -58,7 +71,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         output.end().for_each(|line| println!("   {line}"));
     }
     println!(
-        "== numbers scanned: of {} trials in the ledgers of the tests; a number that cannot be fails its test",
+        "== numbers scanned: of {} trials in the ledgers of the tests; a number that cannot be \
+            fails its test",
         seen.scanned
     );
     for tool in missing {
@@ -76,7 +90,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
 /// Runs cargo with `arguments`; whether it succeeded.
 fn step(root: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<bool> {
     println!("== {name}: cargo {}", arguments.join(" "));
-    let status = cargo(root, arguments).status().with_context(|| format!("start cargo {}", arguments[0]))?;
+    let status =
+        cargo(root, arguments).status().with_context(|| format!("start cargo {}", arguments[0]))?;
     Ok(status.success())
 }
 
@@ -161,19 +176,25 @@ impl Seen {
     fn read(&mut self, line: &str) {
         self.read_failed(line);
         let line = line.trim();
-        // A test writes to the same standard output, so that its result may follow other text on the line.
-        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+        // A test writes to the same standard output, so that its result may follow other text on
+        // the line.
+        if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
             self.failures.push(name.to_owned());
         } else if line.starts_with("test ") && line.ends_with(" ... ok") {
             self.passed += 1;
         } else if let Some(skip) = line.strip_prefix(SKIP_MARK) {
             self.skips.push(skip.to_owned());
-        } else if let Some(scanned) = line.strip_prefix(SCAN_MARK).and_then(|rest| rest.strip_suffix(" trials")) {
+        } else if let Some(scanned) =
+            line.strip_prefix(SCAN_MARK).and_then(|rest| rest.strip_suffix(" trials"))
+        {
             self.scanned += scanned.parse::<usize>().unwrap_or_default();
         }
     }
 
-    /// Reads one line of what the harness repeats of failed tests: under `failures:` and their names, to the list of all names.
+    /// Reads one line of what the harness repeats of failed tests: under `failures:` and their
+    /// names, to the list of all names.
     fn read_failed(&mut self, line: &str) {
         let named = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
         if line == "failures:" {
@@ -189,17 +210,20 @@ impl Seen {
     }
 }
 
-/// Runs all tests once and shows their output as it comes; returns whether they passed, and what the output says.
+/// Runs all tests once and shows their output as it comes; returns whether they passed, and what
+/// the output says.
 fn tests(root: &Path) -> anyhow::Result<(bool, Seen)> {
     // `--show-output` lets the skip lines of passing tests through.
     let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
     println!("== tests: cargo {}", arguments.join(" "));
-    let mut child = cargo(root, &arguments).stdout(Stdio::piped()).spawn().context("start cargo test")?;
+    let mut child =
+        cargo(root, &arguments).stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let output = child.stdout.take().expect("stdout is piped two lines above");
     let mut shown = std::io::stdout().lock();
     let mut seen = Seen::default();
     for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();
+        let line =
+            String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();
         seen.read(&line);
         writeln!(shown, "{line}").context("write to stdout")?;
     }
@@ -243,36 +267,46 @@ mod tests {
     fn of_a_failed_test_the_panic_and_the_last_lines_are_shown_again() {
         let mut seen = Seen::default();
         let before = (0..20).map(|n| format!("line {n}"));
-        let lines =
-            ["successes:", "", "---- good stdout ----", "fine", "", "successes:", "    good", "", "failures:", ""]
-                .map(str::to_owned)
-                .into_iter()
-                .chain(["---- a::bad stdout ----".to_owned()])
-                .chain(before)
-                .chain(
-                    [
-                        "",
-                        "thread 'a::bad' (7) panicked at tests/a.rs:3:5:",
-                        "assertion `left == right` failed",
-                        "  left: 1",
-                        " right: 2",
-                        "stack backtrace:",
-                        "   0: core::panicking::panic_fmt",
-                        "             at src/panicking.rs:75",
-                        "note: Some details are omitted",
-                        "",
-                        "---- worse stdout ----",
-                        "the only line",
-                        "",
-                        "failures:",
-                        "    a::bad",
-                        "    worse",
-                        "",
-                        "test result: FAILED. 1 passed; 2 failed",
-                        "running 1 test",
-                    ]
-                    .map(str::to_owned),
-                );
+        let lines = [
+            "successes:",
+            "",
+            "---- good stdout ----",
+            "fine",
+            "",
+            "successes:",
+            "    good",
+            "",
+            "failures:",
+            "",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["---- a::bad stdout ----".to_owned()])
+        .chain(before)
+        .chain(
+            [
+                "",
+                "thread 'a::bad' (7) panicked at tests/a.rs:3:5:",
+                "assertion `left == right` failed",
+                "  left: 1",
+                " right: 2",
+                "stack backtrace:",
+                "   0: core::panicking::panic_fmt",
+                "             at src/panicking.rs:75",
+                "note: Some details are omitted",
+                "",
+                "---- worse stdout ----",
+                "the only line",
+                "",
+                "failures:",
+                "    a::bad",
+                "    worse",
+                "",
+                "test result: FAILED. 1 passed; 2 failed",
+                "running 1 test",
+            ]
+            .map(str::to_owned),
+        );
         lines.for_each(|line| seen.read(&line));
         let ends: Vec<(&str, Vec<&str>)> = seen
             .outputs
@@ -289,6 +323,12 @@ mod tests {
             ]
             .map(str::to_owned),
         );
-        assert_eq!(ends, [("a::bad", bad.iter().map(String::as_str).collect()), ("worse", vec!["the only line"])]);
+        assert_eq!(
+            ends,
+            [
+                ("a::bad", bad.iter().map(String::as_str).collect()),
+                ("worse", vec!["the only line"])
+            ]
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Programs that tests and benchmarks call: which are missing, what they are for, and how to get them.
+//! Programs that tests and benchmarks call: which are missing, what they are for, and how to get
+//! them.
 //!
-//! As root on Debian or a descendant the missing packages are installed; elsewhere they are named with the command
-//! that installs them, and the tests that need them skip aloud.
+//! As root on Debian or a descendant the missing packages are installed; elsewhere they are named
+//! with the command that installs them, and the tests that need them skip aloud.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,34 +29,106 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
         package: "cryptsetup-bin",
         purpose: "makes encrypted volumes that must not be written to",
     },
-    Tool { command: "curl", package: "curl", purpose: "fetches files from our servers and sends them there" },
+    Tool {
+        command: "curl",
+        package: "curl",
+        purpose: "fetches files from our servers and sends them there",
+    },
     Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
-    Tool { command: "fio_jsonplus_clat2csv", package: "fio", purpose: "fio's own script for its figures reads ours" },
-    Tool { command: "fsfreeze", package: "util-linux", purpose: "holds writes up in the middle of a load" },
+    Tool {
+        command: "fio_jsonplus_clat2csv",
+        package: "fio",
+        purpose: "fio's own script for its figures reads ours",
+    },
+    Tool {
+        command: "fsfreeze",
+        package: "util-linux",
+        purpose: "holds writes up in the middle of a load",
+    },
     Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
-    Tool { command: "lftp", package: "lftp", purpose: "fetches files from our servers and sends them there" },
+    Tool {
+        command: "lftp",
+        package: "lftp",
+        purpose: "fetches files from our servers and sends them there",
+    },
     Tool { command: "losetup", package: "mount", purpose: "shows files as disks" },
-    Tool { command: "make-bcache", package: "bcache-tools", purpose: "makes a cache that must not be written to" },
-    Tool { command: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.erofs", package: "erofs-utils", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.exfat", package: "exfatprogs", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.ext4", package: "e2fsprogs", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.f2fs", package: "f2fs-tools", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.ntfs", package: "ntfs-3g", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.vfat", package: "dosfstools", purpose: "makes a filesystem that must not be written to" },
-    Tool { command: "mkfs.xfs", package: "xfsprogs", purpose: "makes a filesystem that must not be written to" },
+    Tool {
+        command: "make-bcache",
+        package: "bcache-tools",
+        purpose: "makes a cache that must not be written to",
+    },
+    Tool {
+        command: "mkfs.btrfs",
+        package: "btrfs-progs",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.erofs",
+        package: "erofs-utils",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.exfat",
+        package: "exfatprogs",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.ext4",
+        package: "e2fsprogs",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.f2fs",
+        package: "f2fs-tools",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.ntfs",
+        package: "ntfs-3g",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.vfat",
+        package: "dosfstools",
+        purpose: "makes a filesystem that must not be written to",
+    },
+    Tool {
+        command: "mkfs.xfs",
+        package: "xfsprogs",
+        purpose: "makes a filesystem that must not be written to",
+    },
     Tool {
         command: "mksquashfs",
         package: "squashfs-tools",
         purpose: "makes a filesystem that must not be written to",
     },
     Tool { command: "nginx", package: "nginx-light", purpose: "serves files to our clients" },
-    Tool { command: "pvcreate", package: "lvm2", purpose: "makes a volume that must not be written to" },
-    Tool { command: "sfdisk", package: "fdisk", purpose: "makes partitions that must not be written to" },
-    Tool { command: "sgdisk", package: "gdisk", purpose: "makes partitions that must not be written to" },
+    Tool {
+        command: "pvcreate",
+        package: "lvm2",
+        purpose: "makes a volume that must not be written to",
+    },
+    Tool {
+        command: "sfdisk",
+        package: "fdisk",
+        purpose: "makes partitions that must not be written to",
+    },
+    Tool {
+        command: "sgdisk",
+        package: "gdisk",
+        purpose: "makes partitions that must not be written to",
+    },
     Tool { command: "snmpd", package: "snmpd", purpose: "a switch's agent, to be observed by" },
-    Tool { command: "snmpset", package: "snmp", purpose: "tells that agent how often to read its counters" },
-    Tool { command: "systemd-analyze", package: "systemd", purpose: "judges how confined the agent's unit is" },
+    Tool {
+        command: "snmpset",
+        package: "snmp",
+        purpose: "tells that agent how often to read its counters",
+    },
+    Tool {
+        command: "systemd-analyze",
+        package: "systemd",
+        purpose: "judges how confined the agent's unit is",
+    },
     Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
     Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
     Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
@@ -72,7 +145,11 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },
     Tool { command: "nginx", package: "nginx-light", purpose: "a peer: serves files" },
     Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
-    Tool { command: "openssl", package: "openssl", purpose: "makes a certificate for foreign servers" },
+    Tool {
+        command: "openssl",
+        package: "openssl",
+        purpose: "makes a certificate for foreign servers",
+    },
     Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
     Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
     Tool { command: "trafgen", package: "netsniff-ng", purpose: "a peer" },
@@ -91,11 +168,23 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
     Tool { command: "fio", package: "fio", purpose: "loads the same disk" },
     Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
     Tool { command: "iperf3", package: "iperf3", purpose: "measures the same path" },
-    Tool { command: "losetup", package: "mount", purpose: "shows a file as a disk that nobody else uses" },
-    Tool { command: "nft", package: "nftables", purpose: "drops, duplicates and corrupts packets, and counts them" },
+    Tool {
+        command: "losetup",
+        package: "mount",
+        purpose: "shows a file as a disk that nobody else uses",
+    },
+    Tool {
+        command: "nft",
+        package: "nftables",
+        purpose: "drops, duplicates and corrupts packets, and counts them",
+    },
     Tool { command: "nginx", package: "nginx-light", purpose: "serves files and logs them" },
     Tool { command: "ss", package: "iproute2", purpose: "reads the kernel's state of connections" },
-    Tool { command: "tc", package: "iproute2", purpose: "shapes the path and counts what it drops" },
+    Tool {
+        command: "tc",
+        package: "iproute2",
+        purpose: "shapes the path and counts what it drops",
+    },
     Tool {
         command: "tcpdump",
         package: "tcpdump",
@@ -139,7 +228,8 @@ fn packages(tools: &[&Tool]) -> Vec<&'static str> {
     packages
 }
 
-/// Where `command` is; system folders count even if `PATH` lacks them, as a plain user's does on Debian.
+/// Where `command` is; system folders count even if `PATH` lacks them, as a plain user's does on
+/// Debian.
 fn find(command: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

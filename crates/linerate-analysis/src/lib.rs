@@ -1,7 +1,7 @@
 //! The judgement: statistics, limits, study and diagnosis.
 //!
-//! Pure functions from observations to conclusions: no I/O, no clock, nothing random that is not seeded. It runs on
-//! last year's ledger as on today's, and both are judged by today's rules.
+//! Pure functions from observations to conclusions: no I/O, no clock, nothing random that is not
+//! seeded. It runs on last year's ledger as on today's, and both are judged by today's rules.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,12 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy, DirectionMatrix, DropCause, End,
-    Found, Given, GoalStudy, Headline, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded,
-    LossPlace, LossStudy, MatrixCell, MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, Place,
-    PointStudy, PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun, SearchStudy, SearchTrial,
-    Settled, Stage, StageCeiling, Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy,
-    Way, Withheld, clock_course, headline, look, looked_at, reached, reasons, searched, study,
+    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy,
+    DirectionMatrix, DropCause, End, Found, Given, GoalStudy, Headline, JobStudy, Joint, Kind,
+    LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace, LossStudy, MatrixCell,
+    MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, Place, PointStudy,
+    PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun, SearchStudy,
+    SearchTrial, Settled, Stage, StageCeiling, Stall, Stopped, Study, Surety, Tested,
+    TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course, headline, look,
+    looked_at, reached, reasons, searched, study,
 };

@@ -1,13 +1,15 @@
-//! Lines of a trial while it runs: what both ends counted, span by span. Pure: intervals in, lines out.
+//! Lines of a trial while it runs: what both ends counted, span by span. Pure: intervals in, lines
+//! out.
 //!
-//! A line is complete once every worker seen so far has passed its end, so that lines add up to the result of the study. Counts are
-//! apportioned by time, as the study does; the last line ends with the load, and what drains after it has a line of its own.
-//! Retransmitted segments are those of all connections of both ends, as the kernel counts them (`TcpRetransSegs`), and stand where they
-//! were read. The round-trip time is the mean over the connections that sent payload: one that only receives has measured nothing but
-//! its handshake.
+//! A line is complete once every worker seen so far has passed its end, so that lines add up to the
+//! result of the study. Counts are apportioned by time, as the study does; the last line ends with
+//! the load, and what drains after it has a line of its own. Retransmitted segments are those of
+//! all connections of both ends, as the kernel counts them (`TcpRetransSegs`), and stand where they
+//! were read. The round-trip time is the mean over the connections that sent payload: one that only
+//! receives has measured nothing but its handshake.
 //!
-//! What arrives of a span whose line was given out is added to the next line: a worker that had counted nothing before, or one that was
-//! more than [`PATIENCE`] behind the others.
+//! What arrives of a span whose line was given out is added to the next line: a worker that had
+//! counted nothing before, or one that was more than [`PATIENCE`] behind the others.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,14 +39,16 @@ pub struct LiveLine {
     pub connections: f64,
     /// What became of requests so far; `None` if the load keeps no account of them.
     pub operations: Option<LiveOperations>,
-    /// Segments sent again, both ends; `None` if no connection's state was read in the trial so far.
+    /// Segments sent again, both ends; `None` if no connection's state was read in the trial so
+    /// far.
     pub retransmits: Option<u64>,
-    /// Smoothed round-trip time in seconds, mean over readings of the connections that sent; `None` if none did.
+    /// Smoothed round-trip time in seconds, mean over readings of the connections that sent; `None`
+    /// if none did.
     pub rtt: Option<f64>,
 }
 
-/// Requests, connections and transfers of one line, by when each thing happened: over all lines they add up to the account of the study,
-/// where nothing is omitted.
+/// Requests, connections and transfers of one line, by when each thing happened: over all lines
+/// they add up to the account of the study, where nothing is omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LiveOperations {
     /// Started in it.
@@ -94,7 +98,8 @@ impl LiveLines {
         Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states, open: None }
     }
 
-    /// Takes intervals of workers of one end, in their order, and returns the lines that are complete.
+    /// Takes intervals of workers of one end, in their order, and returns the lines that are
+    /// complete.
     pub fn take(&mut self, side: Side, intervals: &[Interval]) -> Vec<LiveLine> {
         let end = usize::from(side == Side::Passive);
         for interval in intervals {
@@ -104,7 +109,8 @@ impl LiveLines {
         }
         let first = self.reached.values().copied().max().unwrap_or_default();
         let waited_for = self.reached.values().filter(|reached| first.since(**reached) <= PATIENCE);
-        let both = [0, 1].iter().all(|end| self.reached.keys().any(|(of, _)| of == end)) || first > PATIENCE;
+        let both = [0, 1].iter().all(|end| self.reached.keys().any(|(of, _)| of == end))
+            || first > PATIENCE;
         let passed = waited_for.min().copied().filter(|_| both).unwrap_or_default();
         let mut lines = Vec::new();
         while self.given < self.drain() && self.span_of(self.given).1 <= passed {
@@ -113,7 +119,8 @@ impl LiveLines {
         lines
     }
 
-    /// Returns what is left once the trial has ended: incomplete lines, and the drain if anything happened in it.
+    /// Returns what is left once the trial has ended: incomplete lines, and the drain if anything
+    /// happened in it.
     pub fn rest(&mut self) -> Vec<LiveLine> {
         let mut lines = Vec::new();
         while self.given < self.drain() && !self.pending.is_empty() {
@@ -122,9 +129,15 @@ impl LiveLines {
         if !self.pending.is_empty() {
             let line = self.give();
             let ended = line.operations.map_or(0.0, |of| of.answered + of.lost);
-            let moved = line.forward_bytes + line.backward_bytes + line.transactions + line.connections + ended;
+            let moved = line.forward_bytes
+                + line.backward_bytes
+                + line.transactions
+                + line.connections
+                + ended;
             let is_quiet = moved == 0.0;
-            lines.extend(Some(line).filter(|line| !is_quiet || line.retransmits.is_some_and(|n| n > 0)));
+            lines.extend(
+                Some(line).filter(|line| !is_quiet || line.retransmits.is_some_and(|n| n > 0)),
+            );
         }
         lines
     }
@@ -191,7 +204,8 @@ impl LiveLines {
             let known = before.unwrap_or_default();
             let sends = before.is_some_and(|before| sent(&flow.tcp) > sent(&before));
             let counts = self.counts(middle);
-            counts.retransmits += counter_growth(known.retransmits.into(), flow.tcp.retransmits.into());
+            counts.retransmits +=
+                counter_growth(known.retransmits.into(), flow.tcp.retransmits.into());
             if sends && flow.tcp.rtt_us > 0 {
                 counts.rtt_us += f64::from(flow.tcp.rtt_us);
                 counts.n_rtt += 1;
@@ -256,7 +270,10 @@ mod tests {
     #[test]
     fn a_line_waits_for_every_worker_of_both_ends() {
         let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
-        assert_eq!(lines.take(Side::Active, &[interval(0, 0, 1000, &[]), interval(1, 0, 1000, &[])]), []);
+        assert_eq!(
+            lines.take(Side::Active, &[interval(0, 0, 1000, &[]), interval(1, 0, 1000, &[])]),
+            []
+        );
         let first = [received(0, 0, 1000, 700), received(1, 0, 900, 270)];
         assert_eq!(lines.take(Side::Passive, &first), [], "a worker has not passed the second");
         let given = lines.take(Side::Passive, &[received(1, 900, 1100, 60)]);
@@ -291,10 +308,21 @@ mod tests {
         assert_eq!(given, [], "the other end has not been heard of");
         assert_eq!(lines.take(Side::Passive, &[received(0, 0, 1000, 10)]).len(), 1);
         // A second worker appears late, then ends.
-        assert_eq!(lines.take(Side::Passive, &[received(1, 0, 1000, 90), received(0, 1000, 2000, 10)]), []);
-        let bytes = |lines: Vec<LiveLine>| lines.iter().map(|line| line.forward_bytes).collect::<Vec<_>>();
-        assert_eq!(bytes(lines.take(Side::Active, &[received(0, 1000, 5000, 0)])), [100.0], "it is not waited for");
-        assert_eq!(bytes(lines.take(Side::Passive, &[received(0, 2000, 5000, 30)])), [10.0, 10.0, 10.0]);
+        assert_eq!(
+            lines.take(Side::Passive, &[received(1, 0, 1000, 90), received(0, 1000, 2000, 10)]),
+            []
+        );
+        let bytes =
+            |lines: Vec<LiveLine>| lines.iter().map(|line| line.forward_bytes).collect::<Vec<_>>();
+        assert_eq!(
+            bytes(lines.take(Side::Active, &[received(0, 1000, 5000, 0)])),
+            [100.0],
+            "it is not waited for"
+        );
+        assert_eq!(
+            bytes(lines.take(Side::Passive, &[received(0, 2000, 5000, 30)])),
+            [10.0, 10.0, 10.0]
+        );
     }
 
     #[test]
@@ -313,13 +341,17 @@ mod tests {
             state(1, 500, 1000, sends(2_000, 9, 10_000)),
         ];
         // The other end only receives: its greeting of one byte was acknowledged in 5 ms.
-        let passive = [state(0, 0, 500, sends(1, 0, 5_000)), state(0, 500, 1000, sends(1, 0, 5_000))];
+        let passive =
+            [state(0, 0, 500, sends(1, 0, 5_000)), state(0, 500, 1000, sends(1, 0, 5_000))];
         assert_eq!(lines.take(Side::Active, &active), []);
         let given = lines.take(Side::Passive, &passive);
         assert_eq!((given[0].retransmits, given[0].rtt), (Some(13), Some(0.012)));
         lines.take(
             Side::Active,
-            &[state(0, 1000, 2000, sends(3_000, 6, 14_000)), state(1, 1000, 2000, sends(3_000, 9, 9_000))],
+            &[
+                state(0, 1000, 2000, sends(3_000, 6, 14_000)),
+                state(1, 1000, 2000, sends(3_000, 9, 9_000)),
+            ],
         );
         let given = lines.take(Side::Passive, &[state(0, 1000, 2000, sends(1, 0, 5_000))]);
         assert_eq!((given[0].retransmits, given[0].rtt), (Some(2), Some(0.0115)));
@@ -327,7 +359,10 @@ mod tests {
 
     #[test]
     fn requests_of_lines_are_due_answered_lost_or_still_open() {
-        use Counter::{OperationsAnswered as Answered, OperationsDue as Due, OperationsLost as Lost, OperationsOpen};
+        use Counter::{
+            OperationsAnswered as Answered, OperationsDue as Due, OperationsLost as Lost,
+            OperationsOpen,
+        };
         let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
         let active = [
             interval(0, 0, 1000, &[(Due, 50), (Answered, 40), (Lost, 2)]),
@@ -337,7 +372,8 @@ mod tests {
         let mut given = lines.take(Side::Passive, &[interval(0, 0, 2500, &[])]);
         given.extend(lines.take(Side::Active, &active));
         given.extend(lines.rest());
-        let operations: Vec<LiveOperations> = given.iter().filter_map(|line| line.operations).collect();
+        let operations: Vec<LiveOperations> =
+            given.iter().filter_map(|line| line.operations).collect();
         let line = |due, answered, lost, open| LiveOperations { due, answered, lost, open };
         assert_eq!(
             operations,
@@ -352,6 +388,9 @@ mod tests {
         let counted = [(Counter::Transactions, 50), (Counter::Connections, 50)];
         lines.take(Side::Active, &[interval(0, 0, 1000, &counted)]);
         let given = lines.take(Side::Passive, &[interval(0, 0, 1000, &counted)]);
-        assert_eq!((given[0].transactions, given[0].connections, given[0].retransmits), (50.0, 50.0, None));
+        assert_eq!(
+            (given[0].transactions, given[0].connections, given[0].retransmits),
+            (50.0, 50.0, None)
+        );
     }
 }

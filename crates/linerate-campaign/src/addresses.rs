@@ -23,6 +23,7 @@ pub fn with_port(text: &str, port: u16) -> String {
 /// If it is no address.
 pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
-    let mut addresses = with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    let mut addresses =
+        with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     addresses.next().ok_or_else(|| failed("it has no address".into()))
 }

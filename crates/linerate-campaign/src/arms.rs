@@ -1,7 +1,9 @@
-//! What the arms of a comparison set at hosts: made so before each trial of the arm, and put back after it.
+//! What the arms of a comparison set at hosts: made so before each trial of the arm, and put back
+//! after it.
 //!
-//! The agents guard it: they change what they were told that they may (`linerate agent --allow-tune`), write down what was there
-//! before, and put it back when our session ends, however it ends.
+//! The agents guard it: they change what they were told that they may (`linerate agent
+//! --allow-tune`), write down what was there before, and put it back when our session ends, however
+//! it ends.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,8 @@ impl<'a> Arms<'a> {
     /// Makes hosts as `trial` wants them.
     ///
     /// # Errors
-    /// If an agent refuses or is lost; then nothing is known of its settings, and nothing must be measured.
+    /// If an agent refuses or is lost; then nothing is known of its settings, and nothing must be
+    /// measured.
     pub(crate) fn settle(&mut self, trial: &TrialSpec) -> Result<(), ControlError> {
         let wanted = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);
         if wanted == self.present {
@@ -38,16 +41,26 @@ impl<'a> Arms<'a> {
         self.present.clear();
         let mut by_host: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
         for setting in wanted {
-            let endpoint =
-                self.testbed.endpoint(&setting.at).expect("the plan was expanded: endpoints of settings exist");
+            let endpoint = self
+                .testbed
+                .endpoint(&setting.at)
+                .expect("the plan was expanded: endpoints of settings exist");
             let setting = Setting::of(&setting.name, endpoint.device.as_deref(), &setting.value);
             by_host.entry(&endpoint.host).or_default().push(setting);
         }
         for (host, settings) in by_host {
             if !self.tuners.contains_key(host) {
-                let address = self.testbed.hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
+                let address = self
+                    .testbed
+                    .hosts
+                    .iter()
+                    .find(|(name, _)| name == host)
+                    .map(|(_, address)| address);
                 let address = address.expect("a testbed has the hosts of its endpoints");
-                self.tuners.insert(host.to_owned(), Tuner::open(host, address, self.keys, "linerate run")?);
+                self.tuners.insert(
+                    host.to_owned(),
+                    Tuner::open(host, address, self.keys, "linerate run")?,
+                );
             }
             if let Some(tuner) = self.tuners.get_mut(host) {
                 tuner.apply(settings)?;

@@ -40,14 +40,15 @@ pub struct Found {
 }
 
 impl Found {
-    /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that the measurement can be repeated.
+    /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that
+    /// the measurement can be repeated.
     ///
     /// # Errors
     /// Every problem of the text.
     pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
         let found = Self { origin: origin.into(), text: draft.text() };
-        let plan =
-            plan::read(&found.text).map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
+        let plan = plan::read(&found.text)
+            .map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
         Ok((found, plan))
     }
 }
@@ -64,9 +65,11 @@ pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, Failure
         Ok(text) => Ok(Found { origin: name.to_owned(), text }),
         Err(error) => {
             let near = nearest(name, presets.iter().map(|preset| preset.name));
-            let hint = near.map(|near| format!("; did you mean the preset `{near}`?")).unwrap_or_default();
+            let hint =
+                near.map(|near| format!("; did you mean the preset `{near}`?")).unwrap_or_default();
             let known: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
-            let message = format!("read {kind} {name}: {error}{hint} (presets: {})", known.join(", "));
+            let message =
+                format!("read {kind} {name}: {error}{hint} (presets: {})", known.join(", "));
             Err(Failure::wrong(message))
         }
     }
@@ -81,7 +84,8 @@ pub fn quick(name: &str) -> Result<String, Failure> {
     if PLANS.iter().any(|preset| preset.name == short) {
         return Ok(short);
     }
-    let known: Vec<&str> = PLANS.iter().filter_map(|preset| preset.name.strip_suffix("-quick")).collect();
+    let known: Vec<&str> =
+        PLANS.iter().filter_map(|preset| preset.name.strip_suffix("-quick")).collect();
     Err(Failure::wrong(format!(
         "plan {name} --quick: it has no short variant (presets that have one: {})",
         known.join(", ")

@@ -2,15 +2,20 @@
 
 use linerate_control::search::{Expected, expected};
 use linerate_load::{WORKLOADS, Workload, workload};
-use linerate_model::plan::{Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse};
-use linerate_model::{Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest};
+use linerate_model::plan::{
+    Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse,
+};
+use linerate_model::{
+    Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
+};
 
 use crate::catalog::{self, Found, PLANS, find};
 use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
 use crate::{Failure, rates, searches};
 
-/// What is taken for granted of hosts that nobody has asked, where the plan depends on it: their CPUs.
+/// What is taken for granted of hosts that nobody has asked, where the plan depends on it: their
+/// CPUs.
 #[must_use]
 pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
     let has_cpus = |sweep: &Sweep| sweep.axes.iter().any(|axis| axis.path == "cpus");
@@ -19,12 +24,21 @@ pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
         return Vec::new();
     }
     let is_elsewhere = |host: &str| {
-        ground.testbed.hosts.iter().any(|(name, address)| name == host && *address != HostAddress::InProcess)
+        ground
+            .testbed
+            .hosts
+            .iter()
+            .any(|(name, address)| name == host && *address != HostAddress::InProcess)
     };
-    let endpoints = ground.testbed.endpoints.iter().filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
+    let endpoints = ground
+        .testbed
+        .endpoints
+        .iter()
+        .filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
     let told = |endpoint: &Endpoint| {
         format!(
-            "endpoint `{}` has {} CPUs, as this host has: {} was not asked. `linerate run` asks it, and leaves out points that need more",
+            "endpoint `{}` has {} CPUs, as this host has: {} was not asked. `linerate run` asks \
+                it, and leaves out points that need more",
             endpoint.name,
             endpoint.cpus.len(),
             endpoint.host
@@ -41,15 +55,17 @@ pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
     if quick { catalog::quick(plan) } else { Ok(plan.to_owned()) }
 }
 
-/// Reads the plan called `name` with `set` applied, and checks everything that can be checked without a testbed.
+/// Reads the plan called `name` with `set` applied, and checks everything that can be checked
+/// without a testbed.
 ///
 /// # Errors
 /// If there is no such plan, or with every problem of it.
 pub fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure> {
     let mut found = find("plan", PLANS, name)?;
     for assignment in set {
-        found.text = apply_set(&found.text, assignment)
-            .map_err(|problem| Failure::in_text(&format!("--set {assignment}"), assignment, &[problem]))?;
+        found.text = apply_set(&found.text, assignment).map_err(|problem| {
+            Failure::in_text(&format!("--set {assignment}"), assignment, &[problem])
+        })?;
     }
     let (plan, mut problems) = parse(&found.text);
     if let Some(plan) = &plan {
@@ -61,16 +77,18 @@ pub fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure> {
     }
 }
 
-/// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches get their loads.
+/// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches
+/// get their loads.
 ///
 /// # Errors
 /// Every problem of the plan on this testbed.
 pub fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
     let wrong = |problems: &[Problem]| Failure::in_text(&found.origin, &found.text, problems);
-    let mut trials = expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {
-        Some(problem) => wrong(&[problem]),
-        None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
-    })?;
+    let mut trials =
+        expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {
+            Some(problem) => wrong(&[problem]),
+            None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
+        })?;
     rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
     let problems = [check_points(plan, &trials), rates::check_offered(plan, &trials)].concat();
     if !problems.is_empty() {
@@ -80,7 +98,8 @@ pub fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSp
     Ok(trials)
 }
 
-/// That `plan` is made for a lab, where its endpoints are not on `ground` and a lab that comes with the program has them all.
+/// That `plan` is made for a lab, where its endpoints are not on `ground` and a lab that comes with
+/// the program has them all.
 fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Problem> {
     let mut missing: Vec<&str> = Vec::new();
     let mut first = None;
@@ -95,7 +114,8 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
     if missing.is_empty() || labs.is_empty() {
         return None;
     }
-    let here: Vec<&str> = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+    let here: Vec<&str> =
+        ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
     let named: Vec<String> = labs.iter().map(|lab| format!("`--lab {lab}`")).collect();
     let message = format!(
         "the testbed has no endpoints {}: it has {}, and the plan is for another",
@@ -103,13 +123,15 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
         here.join(", ")
     );
     Some(
-        Problem::new(first, message).expected(format!("{}, or a `--testbed` with these endpoints", named.join(" or "))),
+        Problem::new(first, message)
+            .expected(format!("{}, or a `--testbed` with these endpoints", named.join(" or "))),
     )
 }
 
 /// The endpoints that `plan` names.
 fn endpoints(plan: &Plan) -> Vec<&str> {
-    let mut names: Vec<&str> = plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
+    let mut names: Vec<&str> =
+        plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -128,7 +150,8 @@ pub fn duration(trials: &[TrialSpec]) -> Nanos {
     Nanos(trials.iter().map(of).sum())
 }
 
-/// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in the text.
+/// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in
+/// the text.
 fn check_jobs(plan: &Plan) -> Vec<Problem> {
     let mut problems = Vec::new();
     for sweep in &plan.sweeps {
@@ -149,7 +172,11 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
                 let applied = rates::stand_in(workload, &arm.applied(job).params);
                 for error in workload.check(&applied).into_iter().filter(of_arm) {
                     let subject = format!("{} of `{}`", error.key, workload.name());
-                    problems.push(unfit(arm.span_of(&format!("params.{}", error.key)), &subject, error));
+                    problems.push(unfit(
+                        arm.span_of(&format!("params.{}", error.key)),
+                        &subject,
+                        error,
+                    ));
                 }
             }
             for axis in &sweep.axes {
@@ -174,12 +201,16 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
     let refused = |value: &serde_json::Value| {
         let mut params = Params::default();
         params.set(key, value.clone());
-        workload.check(&rates::stand_in(workload, &params)).into_iter().find(|error| error.expected.is_some())
+        workload
+            .check(&rates::stand_in(workload, &params))
+            .into_iter()
+            .find(|error| error.expected.is_some())
     };
     axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
 }
 
-/// Parameters that do not go together at some point of the grid, where the axis or else the parameter stands.
+/// Parameters that do not go together at some point of the grid, where the axis or else the
+/// parameter stands.
 fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for trial in trials.iter().filter(|trial| trial.repeat == 0) {
@@ -203,7 +234,8 @@ mod tests {
 
     fn plan(axis: &str) -> Plan {
         let text = format!(
-            "[campaign]\nname = \"x\"\n[[sweep]]\nname = \"x\"\nduration = \"1 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+            "[campaign]\nname = \"x\"\n[[sweep]]\nname = \"x\"\nduration = \"1 \
+                s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
              to = \"b\"\n[sweep.axis]\n{axis}\n"
         );
         let (plan, problems) = parse(&text);
@@ -227,7 +259,10 @@ mod tests {
         let ground = towards_a_host();
         let lines = assumed(&of_cpus, &ground);
         assert_eq!(lines.len(), 1, "this host knows its own CPUs: {lines:?}");
-        assert!(lines[0].starts_with("endpoint `b` has 3 CPUs, as this host has: far was not asked"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("endpoint `b` has 3 CPUs, as this host has: far was not asked"),
+            "{lines:?}"
+        );
         assert_eq!(assumed(&of_streams, &ground), [""; 0], "the plan does not depend on them");
 
         let mut named = towards_a_host();

@@ -11,8 +11,9 @@ use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress,
 use linerate_disk::Writable;
 use linerate_model::plan::Plan;
 use linerate_model::{
-    Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos, OFFERED_AXIS, Recorder,
-    RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec, printable,
+    Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos,
+    OFFERED_AXIS, Recorder, RecorderError, TrialId, TrialOutcome, TrialRecord, TrialSpec,
+    printable,
 };
 use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
@@ -39,7 +40,8 @@ pub struct Request<'a> {
     pub resume: bool,
 }
 
-/// The workload whose scratch files are filled before they are loaded, and how long that may take: what an agent grants at most.
+/// The workload whose scratch files are filled before they are loaded, and how long that may take:
+/// what an agent grants at most.
 const STORAGE: &str = "storage";
 const FILLING: Duration = Duration::from_secs(60);
 
@@ -51,7 +53,8 @@ pub fn conduct(
     conduct_serving(request, &[], progress)
 }
 
-/// The same, where the files in the folders `served` may be sent from here to whoever asks for them.
+/// The same, where the files in the folders `served` may be sent from here to whoever asks for
+/// them.
 pub fn conduct_serving(
     request: &Request<'_>,
     served: &[PathBuf],
@@ -64,7 +67,10 @@ pub fn conduct_serving(
     }
     let observers = Observers::open(&request.ground.observers)?;
     let fresh = CampaignHeader { observed: observers.ports(), ..header(request) };
-    let begun = [Event::CampaignStarted(Box::new(fresh.clone())), Event::Planned { trials: trials.clone() }];
+    let begun = [
+        Event::CampaignStarted(Box::new(fresh.clone())),
+        Event::Planned { trials: trials.clone() },
+    ];
     // One that was killed before its ledger was there is begun by --resume, too.
     let (mut ledger, existed) = match Ledger::create_with(request.ledger, &begun) {
         Err(StoreError::Exists { .. }) => (Ledger::open(request.ledger)?, true),
@@ -127,14 +133,17 @@ pub fn conduct_serving(
         return Err(Failure::missing(error));
     }
     if !recorded {
-        return Err(Failure::new(Exit::Interrupted, "interrupted before the campaign began: nothing was measured"));
+        return Err(Failure::new(
+            Exit::Interrupted,
+            "interrupted before the campaign began: nothing was measured",
+        ));
     }
     let ledger = Ledger::open_read_only(request.ledger)?;
     Ok((ledger.load(Which::Id(&id))?, summary))
 }
 
-/// Makes hosts as each trial wants them, before anything is opened for it. Where that cannot be done, nothing is measured: the trial is
-/// interrupted and the campaign stops.
+/// Makes hosts as each trial wants them, before anything is opened for it. Where that cannot be
+/// done, nothing is measured: the trial is interrupted and the campaign stops.
 struct Settled<'a> {
     arms: Arms<'a>,
     stop: Arc<AtomicBool>,
@@ -153,8 +162,8 @@ impl Settled<'_> {
     }
 }
 
-/// The ledger, with an eye on the emulation: what a lab's devices counted is recorded with the trial it fell in, and frames that
-/// the lab lost by itself make that trial invalid.
+/// The ledger, with an eye on the emulation: what a lab's devices counted is recorded with the
+/// trial it fell in, and frames that the lab lost by itself make that trial invalid.
 struct Watched<'a> {
     ledger: &'a mut Ledger,
     ground: &'a Ground,
@@ -181,13 +190,15 @@ impl Recorder for Watched<'_> {
     }
 
     fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
-        let mut addenda: Vec<Event> = self.devices.samples(ended, self.ground.devices()).into_iter().collect();
+        let mut addenda: Vec<Event> =
+            self.devices.samples(ended, self.ground.devices()).into_iter().collect();
         addenda.extend(self.observers.addenda(ended));
         let losses = self.ground.emulation_losses();
         let new = losses - std::mem::replace(&mut self.losses, losses);
         if new > 0 {
             let message = format!(
-                "emulate device or delayed link: {new} frames lost by the emulation itself (lower the lab's rates)"
+                "emulate device or delayed link: {new} frames lost by the emulation itself (lower \
+                    the lab's rates)"
             );
             let incident = Incident { host: String::new(), kind: IncidentKind::Tester, message };
             addenda.push(Event::Incident { trial: Some(ended), incident });
@@ -202,16 +213,18 @@ pub fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
         linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
         linerate_control::Exit::Completed => Ok(Exit::Done),
         linerate_control::Exit::Interrupted => Ok(Exit::Interrupted),
-        linerate_control::Exit::AgentLost(error) | linerate_control::Exit::RecorderFailed(error) => {
-            Err(Failure::missing(error))
-        }
+        linerate_control::Exit::AgentLost(error)
+        | linerate_control::Exit::RecorderFailed(error) => Err(Failure::missing(error)),
     }
 }
 
 fn header(request: &Request<'_>) -> CampaignHeader {
     let now = jiff::Timestamp::now();
     let started = Nanos(u64::try_from(now.as_nanosecond()).unwrap_or(0));
-    let plan_sha256 = Sha256::digest(request.found.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let plan_sha256 = Sha256::digest(request.found.text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     CampaignHeader {
         id: format!("{}-{:04x}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id() & 0xffff),
         name: request.plan.name.clone(),
@@ -238,25 +251,37 @@ struct Earlier {
     hosts: Vec<HostRecord>,
 }
 
-/// The newest campaign of `ledger` with the same plan and lab, and which of its trials are complete.
-fn earlier(ledger: &Ledger, fresh: &CampaignHeader, trials: &[TrialSpec]) -> Result<Earlier, Failure> {
-    // Trials of searches are as many as were chosen, and so are those after the first look and those whose load follows from others.
+/// The newest campaign of `ledger` with the same plan and lab, and which of its trials are
+/// complete.
+fn earlier(
+    ledger: &Ledger,
+    fresh: &CampaignHeader,
+    trials: &[TrialSpec],
+) -> Result<Earlier, Failure> {
+    // Trials of searches are as many as were chosen, and so are those after the first look and
+    // those whose load follows from others.
     let is_planned = |trial: &TrialSpec| {
         let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
-        trial.search.is_none() && !follows && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
+        trial.search.is_none()
+            && !follows
+            && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
     };
     // As a ledger returns it.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
-        let same = campaign.header.plan_sha256 == fresh.plan_sha256 && campaign.header.lab.as_deref() == lab.as_deref();
+        let same = campaign.header.plan_sha256 == fresh.plan_sha256
+            && campaign.header.lab.as_deref() == lab.as_deref();
         let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();
         if same && planned == trials.iter().filter(|trial| is_planned(trial)).count() {
             let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
-            let done = campaign.trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
+            let done =
+                campaign.trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
             let is_judged = |trial: &TrialRecord| {
                 let spec = &trial.spec;
-                spec.search.is_some() || spec.until.is_some() || spec.point.contains_key(OFFERED_AXIS)
+                spec.search.is_some()
+                    || spec.until.is_some()
+                    || spec.point.contains_key(OFFERED_AXIS)
             };
             let recorded = campaign.trials.into_iter().filter(is_judged).collect();
             return Ok(Earlier { header: campaign.header, done, recorded, hosts: campaign.hosts });

@@ -1,7 +1,9 @@
-//! What became of the frames that came to a lab's devices under test, as readings of the trial they came in.
+//! What became of the frames that came to a lab's devices under test, as readings of the trial they
+//! came in.
 //!
-//! The devices run in this process, not on a host: their readings are recorded under the empty host name. A series stands for one
-//! direction of one device; its instance is `NAME FROM>TO`, where FROM and TO are what the two ports lead to.
+//! The devices run in this process, not on a host: their readings are recorded under the empty host
+//! name. A series stands for one direction of one device; its instance is `NAME FROM>TO`, where
+//! FROM and TO are what the two ports lead to.
 
 use std::time::Instant;
 
@@ -31,7 +33,12 @@ impl Devices {
             return None;
         }
         let after = readings(running);
-        let columns = self.before.iter().zip(&after).map(|(before, after)| vec![Some(*before), Some(*after)]).collect();
+        let columns = self
+            .before
+            .iter()
+            .zip(&after)
+            .map(|(before, after)| vec![Some(*before), Some(*after)])
+            .collect();
         let elapsed = Nanos(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let times = vec![Nanos(0), elapsed];
         let block = SampleBlock { series, times, columns, ..SampleBlock::default() };
@@ -58,5 +65,7 @@ fn series(running: &[Running]) -> Vec<SeriesSpec> {
 }
 
 fn readings(running: &[Running]) -> Vec<f64> {
-    counters(running).map(|(device, end, class, fate)| device.counted(end).of(class, fate) as f64).collect()
+    counters(running)
+        .map(|(device, end, class, fate)| device.counted(end).of(class, fate) as f64)
+        .collect()
 }

@@ -14,20 +14,31 @@ pub struct Route {
     pub to: Option<String>,
     /// The endpoint that sends.
     pub from: Option<String>,
-    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `to` is reached.
+    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `to` is
+    /// reached.
     pub is_named: bool,
 }
 
 impl Route {
-    /// Sender and receiver among `endpoints`: without `--to` the second one receives, without `--from` the first one of another
-    /// host sends. `command` is who complains.
+    /// Sender and receiver among `endpoints`: without `--to` the second one receives, without
+    /// `--from` the first one of another host sends. `command` is who complains.
     ///
     /// # Errors
     /// If there is no such endpoint; told with those that there are.
-    pub fn among<'e>(&self, command: &str, endpoints: &'e [Endpoint]) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
-        let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ");
-        let wrong =
-            |name: &str| Failure::wrong(format!("{command}: there is no endpoint {name} here (there are {})", names()));
+    pub fn among<'e>(
+        &self,
+        command: &str,
+        endpoints: &'e [Endpoint],
+    ) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
+        let names = || {
+            endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let wrong = |name: &str| {
+            Failure::wrong(format!(
+                "{command}: there is no endpoint {name} here (there are {})",
+                names()
+            ))
+        };
         let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name);
         let to = match &self.to {
             Some(name) if self.is_named => find(name).ok_or_else(|| wrong(name))?,
@@ -35,12 +46,18 @@ impl Route {
             None => endpoints.get(1).ok_or_else(|| wrong("to send to"))?,
         };
         let from = match &self.from {
-            Some(name) => find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?,
-            // Nothing was named: both ends are this host's, as of a load on one of its disks.
-            None if self.to.is_none() && !self.is_named => {
-                endpoints.iter().find(|from| from.name != to.name).ok_or_else(|| wrong("to send from"))?
+            Some(name) => {
+                find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?
             }
-            None => endpoints.iter().find(|from| from.host != to.host).ok_or_else(|| wrong("elsewhere"))?,
+            // Nothing was named: both ends are this host's, as of a load on one of its disks.
+            None if self.to.is_none() && !self.is_named => endpoints
+                .iter()
+                .find(|from| from.name != to.name)
+                .ok_or_else(|| wrong("to send from"))?,
+            None => endpoints
+                .iter()
+                .find(|from| from.host != to.host)
+                .ok_or_else(|| wrong("elsewhere"))?,
         };
         Ok((from, to))
     }

@@ -66,12 +66,21 @@ impl Failure {
         Self::new(Exit::Missing, message)
     }
 
-    /// Every problem of `text`, which was read from `origin`. A text that is refused has at least one.
+    /// Every problem of `text`, which was read from `origin`. A text that is refused has at least
+    /// one.
     #[must_use]
     pub fn in_text(origin: &str, text: &str, problems: &[Problem]) -> Self {
-        let unknown = || Problem::new(None, "the text is refused, and linerate does not say why: please report it");
+        let unknown = || {
+            Problem::new(
+                None,
+                "the text is refused, and linerate does not say why: please report it",
+            )
+        };
         let problems = if problems.is_empty() { vec![unknown()] } else { problems.to_vec() };
-        Self { exit: Exit::Wrong, cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems } }
+        Self {
+            exit: Exit::Wrong,
+            cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems },
+        }
     }
 
     /// How the command ends.
@@ -92,7 +101,8 @@ impl Failure {
         match &self.cause {
             Cause::Message(message) => message.clone(),
             Cause::Text { origin, problems, .. } => {
-                let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+                let told: Vec<&str> =
+                    problems.iter().map(|problem| problem.message.as_str()).collect();
                 format!("{}: {}", printable(origin, Lines::One), told.join("; "))
             }
         }
@@ -167,9 +177,12 @@ mod tests {
 
     #[test]
     fn a_text_that_is_refused_has_at_least_one_problem() {
-        let Cause::Text { problems, .. } = Failure::in_text("x.toml", "", &[]).cause else { panic!("of a text") };
+        let Cause::Text { problems, .. } = Failure::in_text("x.toml", "", &[]).cause else {
+            panic!("of a text")
+        };
         assert_eq!(problems.len(), 1);
-        let said = Failure::in_text("x.toml", "", &[Problem::new(None, "one"), Problem::new(None, "two")]);
+        let said =
+            Failure::in_text("x.toml", "", &[Problem::new(None, "one"), Problem::new(None, "two")]);
         assert_eq!((said.exit(), said.message().as_str()), (Exit::Wrong, "x.toml: one; two"));
     }
 }

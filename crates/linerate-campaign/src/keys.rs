@@ -18,11 +18,16 @@ pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
 
 /// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).
 fn usual() -> Result<PathBuf, Failure> {
-    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let from =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("XDG_CONFIG_HOME")
         .or_else(|| from("HOME").map(|home| home.join(".config")))
         .map(|base| base.join("linerate"))
-        .ok_or_else(|| Failure::missing("find the keys: neither LINERATE_KEYS, XDG_CONFIG_HOME nor HOME is set"))
+        .ok_or_else(|| {
+            Failure::missing(
+                "find the keys: neither LINERATE_KEYS, XDG_CONFIG_HOME nor HOME is set",
+            )
+        })
 }
 
 /// Our keys, if one of `hosts` is reached over the network.

@@ -1,4 +1,5 @@
-//! Campaigns from a plan to a ledger, and the ladders of campaigns that `diagnose` and `tune` climb.
+//! Campaigns from a plan to a ledger, and the ladders of campaigns that `diagnose` and `tune`
+//! climb.
 //!
 //! | Module | |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | [`stages`] | the small trait that ladders are written against: "run this plan, give me what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
 //!
-//! The ladders decide, and decide nothing else: they open no socket and no file, so that they are tested with simulated hosts in virtual
-//! time. What this crate does *not* do: read a command line, or print.
+//! The ladders decide, and decide nothing else: they open no socket and no file, so that they are
+//! tested with simulated hosts in virtual time. What this crate does *not* do: read a command line,
+//! or print.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,13 @@
 //! Independent observers of a testbed file: who counts which port, and how he is let in.
 //!
-//! Passwords stand in the file, in a file of their own or in the environment; none of them reaches a ledger or a report.
+//! Passwords stand in the file, in a file of their own or in the environment; none of them reaches
+//! a ledger or a report.
 
 use std::time::Duration;
 
-use linerate_model::{Event, Incident, IncidentKind, Nanos, ObservedPort, Problem, TrialId, nearest};
+use linerate_model::{
+    Event, Incident, IncidentKind, Nanos, ObservedPort, Problem, TrialId, nearest,
+};
 use linerate_observe::{Digest, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
 use serde::Deserialize;
 
@@ -13,7 +16,8 @@ use crate::addresses::with_port;
 
 /// SNMP's port (RFC 3417 3.1).
 const SNMP_PORT: u16 = 161;
-/// How often an observer is asked, and how long it may take to answer, unless the file says otherwise.
+/// How often an observer is asked, and how long it may take to answer, unless the file says
+/// otherwise.
 const PERIOD: Nanos = Nanos::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// A poll may take this long at most: an end of a trial waits for several.
@@ -85,7 +89,8 @@ impl Secret {
                 std::env::var(env).map_err(|_| format!("environment variable {env} is not set"))
             }
             Self::File { file } => {
-                let text = std::fs::read_to_string(file).map_err(|error| format!("read {file}: {error}"))?;
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| format!("read {file}: {error}"))?;
                 Ok(text.trim_end_matches(['\r', '\n']).to_owned())
             }
         }
@@ -97,7 +102,10 @@ impl ObserverText {
     pub(crate) fn spec(&self, endpoints: &[&str], taken: &[&str]) -> Result<ObserverSpec, Problem> {
         let problem = |message: String| Problem::new(None, message);
         if taken.contains(&self.name.as_str()) {
-            return Err(problem(format!("`{}` is the name of a host or of another observer", self.name)));
+            return Err(problem(format!(
+                "`{}` is the name of a host or of another observer",
+                self.name
+            )));
         }
         if !endpoints.contains(&self.faces.as_str()) {
             let near = nearest(&self.faces, endpoints.iter().copied());
@@ -107,7 +115,10 @@ impl ObserverText {
             None => Ok(otherwise),
             Some(text) => match text.parse::<Nanos>() {
                 Ok(time) if time > Nanos(0) && time <= most => Ok(time),
-                Ok(_) => Err(problem(format!("`{text}` is not above 0 and at most {} s", most.as_secs_f64()))),
+                Ok(_) => Err(problem(format!(
+                    "`{text}` is not above 0 and at most {} s",
+                    most.as_secs_f64()
+                ))),
                 Err(error) => Err(problem(error.to_string())),
             },
         };
@@ -127,7 +138,9 @@ impl ObserverText {
     }
 
     fn source(&self, timeout: Duration) -> Result<ObserverSource, String> {
-        let of_snmp = [&self.community, &self.password, &self.privacy_password].iter().any(|secret| secret.is_some())
+        let of_snmp = [&self.community, &self.password, &self.privacy_password]
+            .iter()
+            .any(|secret| secret.is_some())
             || self.address.is_some()
             || self.user.is_some()
             || self.authentication.is_some()
@@ -138,7 +151,10 @@ impl ObserverText {
             }
             Kind::Interface => Ok(ObserverSource::Kernel),
             Kind::Snmp => {
-                let address = self.address.as_ref().ok_or("an observer of kind \"snmp\" needs an `address`")?;
+                let address = self
+                    .address
+                    .as_ref()
+                    .ok_or("an observer of kind \"snmp\" needs an `address`")?;
                 Ok(ObserverSource::Snmp(SnmpAgent {
                     address: with_port(address, SNMP_PORT),
                     access: self.access()?,
@@ -155,30 +171,45 @@ impl ObserverText {
             if long {
                 Ok(password)
             } else {
-                Err(format!("`{key}` is shorter than {SHORTEST_PASSWORD} characters (RFC 3414 11.2)"))
+                Err(format!(
+                    "`{key}` is shorter than {SHORTEST_PASSWORD} characters (RFC 3414 11.2)"
+                ))
             }
         };
         match (&self.community, &self.user) {
             (Some(community), None) => {
-                if self.authentication.is_some() || self.password.is_some() || self.privacy_password.is_some() {
-                    return Err("a community has no password: those are SNMPv3's, with a `user`".into());
+                if self.authentication.is_some()
+                    || self.password.is_some()
+                    || self.privacy_password.is_some()
+                {
+                    return Err(
+                        "a community has no password: those are SNMPv3's, with a `user`".into()
+                    );
                 }
                 Ok(SnmpAccess::Community(community.read()?))
             }
             (None, Some(name)) => {
                 let authentication = match (self.authentication, &self.password) {
-                    (Some(digest), Some(secret)) => Some((digest.into(), password(secret, "password")?)),
+                    (Some(digest), Some(secret)) => {
+                        Some((digest.into(), password(secret, "password")?))
+                    }
                     (None, None) => None,
                     _ => return Err("`authentication` and `password` go together".into()),
                 };
-                let privacy =
-                    self.privacy_password.as_ref().map(|secret| password(secret, "privacy_password")).transpose()?;
+                let privacy = self
+                    .privacy_password
+                    .as_ref()
+                    .map(|secret| password(secret, "privacy_password"))
+                    .transpose()?;
                 if privacy.is_some() && authentication.is_none() {
                     return Err("`privacy_password` needs `authentication` (RFC 3414 1.4.3)".into());
                 }
                 Ok(SnmpAccess::User { name: name.clone(), authentication, privacy })
             }
-            _ => Err("an observer of kind \"snmp\" needs a `community` (SNMPv2c) or a `user` (SNMPv3)".into()),
+            _ => Err(
+                "an observer of kind \"snmp\" needs a `community` (SNMPv2c) or a `user` (SNMPv3)"
+                    .into(),
+            ),
         }
     }
 }
@@ -199,14 +230,16 @@ impl From<DigestText> for Digest {
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     observers: Vec<Observer>,
-    /// The trial's start barrier on this host's clock, as near as it is known: before what any interval says that it ended.
+    /// The trial's start barrier on this host's clock, as near as it is known: before what any
+    /// interval says that it ended.
     barrier: Option<u64>,
 }
 
 impl Observers {
     /// Reaches them.
     pub(crate) fn open(specs: &[ObserverSpec]) -> Result<Self, Failure> {
-        let observers = specs.iter().map(Observer::open).collect::<Result<_, _>>().map_err(Failure::missing)?;
+        let observers =
+            specs.iter().map(Observer::open).collect::<Result<_, _>>().map_err(Failure::missing)?;
         Ok(Self { observers, barrier: None })
     }
 
@@ -235,14 +268,24 @@ impl Observers {
     /// What they say of the trial that ended.
     pub(crate) fn addenda(&mut self, trial: TrialId) -> Vec<Event> {
         let origin = Nanos(self.barrier.unwrap_or_else(linerate_sys::clock::monotonic));
-        let endings: Vec<_> = self.observers.iter().map(|observer| (observer.port(), observer.end())).collect();
+        let endings: Vec<_> =
+            self.observers.iter().map(|observer| (observer.port(), observer.end())).collect();
         let mut events = Vec::new();
         for (port, ending) in endings {
             let observed = ending.observed(origin);
-            let incident = |message| Incident { host: String::new(), kind: IncidentKind::Environment, message };
+            let incident = |message| Incident {
+                host: String::new(),
+                kind: IncidentKind::Environment,
+                message,
+            };
             let incidents = observed.disturbances.into_iter().map(incident);
-            events.extend(incidents.map(|incident| Event::Incident { trial: Some(trial), incident }));
-            events.push(Event::Samples { trial, host: port.observer.clone(), block: observed.block });
+            events
+                .extend(incidents.map(|incident| Event::Incident { trial: Some(trial), incident }));
+            events.push(Event::Samples {
+                trial,
+                host: port.observer.clone(),
+                block: observed.block,
+            });
         }
         events
     }

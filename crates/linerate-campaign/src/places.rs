@@ -14,7 +14,8 @@ pub(crate) fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option
     }
 }
 
-/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a job.
+/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a
+/// job.
 pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
     let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
     let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
@@ -25,7 +26,8 @@ pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Opti
 
 /// A value that does not fit, of `subject` at `place`.
 pub(crate) fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
-    let problem = Problem::new(place, format!("{subject}: {}", error.cause)).nearest(error.nearest.as_deref());
+    let problem = Problem::new(place, format!("{subject}: {}", error.cause))
+        .nearest(error.nearest.as_deref());
     Problem { expected: error.expected, ..problem }
 }
 

@@ -1,7 +1,9 @@
-//! Rates that a plan gives as a share of the path's ceiling: `"90 %"` becomes frames a second, in every trial by its own frame size.
+//! Rates that a plan gives as a share of the path's ceiling: `"90 %"` becomes frames a second, in
+//! every trial by its own frame size.
 //!
-//! A workload never sees a share: what a plan's text is checked with instead is any rate ([`stand_in`]), and what a trial is run with is
-//! the rate that its share comes to on its path ([`resolve`]).
+//! A workload never sees a share: what a plan's text is checked with instead is any rate
+//! ([`stand_in`]), and what a trial is run with is the rate that its share comes to on its path
+//! ([`resolve`]).
 
 use linerate_analysis::limits::ethernet;
 use linerate_control::offered::Offered;
@@ -26,20 +28,29 @@ pub(crate) fn stand_in(workload: &dyn Workload, params: &Params) -> Params {
 }
 
 /// Gives every job of `trials` the rates that its shares come to.
-pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) -> Result<(), Vec<Problem>> {
+pub(crate) fn resolve(
+    plan: &Plan,
+    ground: &Ground,
+    trials: &mut [TrialSpec],
+) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     for trial in trials {
         for job in &mut trial.jobs {
             let Some(workload) = workload(&job.workload) else { continue };
             for (key, share) in shares(workload, &job.params) {
                 match ceiling(&ground.capacities, &[job]) {
-                    Some((frames, _)) => job.params.set(&key, json!(format!("{} packet/s", share * frames))),
+                    Some((frames, _)) => {
+                        job.params.set(&key, json!(format!("{} packet/s", share * frames)))
+                    }
                     None => {
                         let place = places::place(plan, &trial.sweep, &job.workload, &key);
-                        let message =
-                            format!("`{key}` of `{}` is a share of a ceiling that is not known", job.workload);
+                        let message = format!(
+                            "`{key}` of `{}` is a share of a ceiling that is not known",
+                            job.workload
+                        );
                         problems.push(Problem::new(place, message).expected(
-                            "a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, and a lab or testbed that says what \
+                            "a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, \
+                                and a lab or testbed that says what \
                              its links carry",
                         ));
                     }
@@ -51,7 +62,8 @@ pub(crate) fn resolve(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) ->
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Jobs of `trials` to which no share of what they reach alone can be offered, or that have a load before.
+/// Jobs of `trials` to which no share of what they reach alone can be offered, or that have a load
+/// before.
 pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let is_share = |trial: &&TrialSpec| trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
     let problem = |trial: &TrialSpec, job: &JobSpec| {
@@ -61,22 +73,36 @@ pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
             Err(why) => Some(Problem::new(place, format!("`offered`: {why}"))),
             Ok(offered) if job.params.0.contains_key(offered.parameter) => {
                 let key = offered.parameter;
-                let message = format!("`offered` sets `{key}` of `{}`, which the plan sets too", job.workload);
-                Some(Problem::new(place, message).expected(format!("no `{key}`: first it goes as fast as it can")))
+                let message = format!(
+                    "`offered` sets `{key}` of `{}`, which the plan sets too",
+                    job.workload
+                );
+                Some(
+                    Problem::new(place, message)
+                        .expected(format!("no `{key}`: first it goes as fast as it can")),
+                )
             }
             Ok(_) => None,
         }
     };
-    let jobs = trials.iter().filter(is_share).flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)));
+    let jobs = trials
+        .iter()
+        .filter(is_share)
+        .flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)));
     let measured = jobs.filter(|(_, job)| job.background.is_none());
     places::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
 }
 
 /// The rates among `params` that are given as shares.
 fn shares(workload: &dyn Workload, params: &Params) -> Vec<(String, f64)> {
-    let rates = workload.parameters().into_iter().filter(|parameter| matches!(parameter.takes, Takes::Rate));
+    let rates = workload
+        .parameters()
+        .into_iter()
+        .filter(|parameter| matches!(parameter.takes, Takes::Rate));
     let share = |key: &str| share(params.0.get(key)?);
-    rates.filter_map(|parameter| Some((parameter.name.to_owned(), share(parameter.name)?))).collect()
+    rates
+        .filter_map(|parameter| Some((parameter.name.to_owned(), share(parameter.name)?)))
+        .collect()
 }
 
 fn share(value: &Value) -> Option<f64> {
@@ -84,7 +110,8 @@ fn share(value: &Value) -> Option<f64> {
     text.parse().ok().map(|Ratio(share)| share).filter(|share| *share > 0.0)
 }
 
-/// The most frames a second that the lowest declared capacity on the way of any of `jobs` carries, and its name.
+/// The most frames a second that the lowest declared capacity on the way of any of `jobs` carries,
+/// and its name.
 pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
     let of = |job: &JobSpec| {
         let crosses = |capacity: &&Capacity| {

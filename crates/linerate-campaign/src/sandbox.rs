@@ -10,11 +10,20 @@ use crate::Failure;
 const INSIDE: &str = "LINERATE_USER_NAMESPACE";
 
 /// What a process without root leaves its host's of.
-const UNSHARED: &[&str] =
-    &["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const UNSHARED: &[&str] = &[
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+];
 
-/// Makes sure that namespaces may be made and that their names are ours, so that nothing outlives us: as root, by mounts of our own; otherwise
-/// starts this program again inside a user namespace, with its own mounts and its own process tree.
+/// Makes sure that namespaces may be made and that their names are ours, so that nothing outlives
+/// us: as root, by mounts of our own; otherwise starts this program again inside a user namespace,
+/// with its own mounts and its own process tree.
 ///
 /// # Errors
 /// If user namespaces are not allowed here: why, and the remedies.
@@ -26,12 +35,18 @@ pub fn enter() -> Result<(), Failure> {
         return linerate_sys::netns::keep_names_private()
             .map_err(|error| Failure::missing(format!("build a lab: {error} ({})", remedy())));
     }
-    let why_not = |cause: &str| Failure::missing(format!("build a lab without root: {cause} ({})", remedy()));
+    let why_not =
+        |cause: &str| Failure::missing(format!("build a lab without root: {cause} ({})", remedy()));
     possible().map_err(|cause| why_not(&cause))?;
-    let program = std::env::current_exe().map_err(|error| why_not(&format!("find this program: {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| why_not(&format!("find this program: {error}")))?;
     let error = Command::new("unshare")
         .args(UNSHARED)
-        .args(["sh", "-c", "mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec \"$0\" \"$@\""])
+        .args([
+            "sh",
+            "-c",
+            "mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec \"$0\" \"$@\"",
+        ])
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
@@ -57,7 +72,9 @@ pub fn remedy() -> String {
     if is_root() {
         return "give this container CAP_SYS_ADMIN and CAP_NET_ADMIN, or leave it".to_owned();
     }
-    let is = |path: &str, value: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    let is = |path: &str, value: &str| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value)
+    };
     let settings = [
         ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
         ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
@@ -77,7 +94,9 @@ pub fn remedy() -> String {
 /// Whether the tools a lab is built with are installed; the missing ones otherwise.
 pub fn missing_tools() -> Vec<&'static str> {
     let found = |tool: &str| {
-        ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(tool).exists())
+        ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
+            .iter()
+            .any(|d| Path::new(d).join(tool).exists())
     };
     ["ip", "tc", "ethtool", "sysctl"].into_iter().filter(|tool| !found(tool)).collect()
 }

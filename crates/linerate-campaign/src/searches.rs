@@ -1,14 +1,21 @@
-//! From a plan's searches to searches with loads: shares of a path's ceiling become rates, names of endpoints ends of a wire.
+//! From a plan's searches to searches with loads: shares of a path's ceiling become rates, names of
+//! endpoints ends of a wire.
 
 use linerate_load::workload;
 use linerate_model::plan::{LoadLimit, Plan, SearchPlan};
-use linerate_model::{JobSpec, LoadUnit, Nanos, Problem, Search, Searched, Testbed, TrialSpec, nearest};
+use linerate_model::{
+    JobSpec, LoadUnit, Nanos, Problem, Search, Searched, Testbed, TrialSpec, nearest,
+};
 
 use crate::rates::ceiling;
 use crate::testbeds::Ground;
 
 /// Gives every trial of `trials` that stands for a search the search.
-pub(crate) fn attach(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) -> Result<(), Vec<Problem>> {
+pub(crate) fn attach(
+    plan: &Plan,
+    ground: &Ground,
+    trials: &mut [TrialSpec],
+) -> Result<(), Vec<Problem>> {
     let mut problems: Vec<Problem> = Vec::new();
     for trial in trials {
         let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep);
@@ -23,7 +30,8 @@ pub(crate) fn attach(plan: &Plan, ground: &Ground, trials: &mut [TrialSpec]) -> 
 }
 
 fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<Search, Problem> {
-    let measured: Vec<&JobSpec> = trial.jobs.iter().filter(|job| job.background.is_none()).collect();
+    let measured: Vec<&JobSpec> =
+        trial.jobs.iter().filter(|job| job.background.is_none()).collect();
     for job in &measured {
         check_parameter(planned, job)?;
     }
@@ -31,9 +39,14 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
         LoadLimit::Load(load, unit) => (load, unit, "the plan".to_owned()),
         LoadLimit::Share(share) => {
             let (ceiling, of) = ceiling(&ground.capacities, &measured).ok_or_else(|| {
-                let message = format!("`max` is {:.0} % of a ceiling that is not known", share * 100.0);
+                let message = format!(
+                    "`max` is {:.0} % of a ceiling that is not \
+                    known",
+                    share * 100.0
+                );
                 Problem::new(Some(planned.spans.1.clone()), message).expected(
-                    "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a lab or testbed that says what its links carry",
+                    "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a lab or testbed that says \
+                        what its links carry",
                 )
             })?;
             (share * ceiling, LoadUnit::Frames, format!("{:.0} % of {of}", share * 100.0))
@@ -44,17 +57,27 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
         LoadLimit::Load(load, of) if of == unit => load,
         LoadLimit::Load(..) => {
             let expected = format!("a rate in the unit of the highest load, {}", unit.told(max));
-            return Err(Problem::new(planned.span.clone(), "`min` and `max` have different units").expected(expected));
+            return Err(Problem::new(planned.span.clone(), "`min` and `max` have different units")
+                .expected(expected));
         }
     };
     if min >= max {
-        let message = format!("the lowest load {} is not below the highest, {}", unit.told(min), unit.told(max));
+        let message = format!(
+            "the lowest load {} is not below the highest, {}",
+            unit.told(min),
+            unit.told(max)
+        );
         return Err(Problem::new(planned.span.clone(), message).expected("a lower `min`"));
     }
-    let wire = planned.wire.as_ref().map(|(from, to)| wire(&ground.testbed, planned, from, to)).transpose()?;
-    // Where the device cannot be replaced, the tester's loopback stands for it; a workload that has none is not tested.
-    let tested =
-        wire.is_some() || measured.iter().all(|job| workload(&job.workload).is_some_and(|w| w.runs_on_loopback()));
+    let wire = planned
+        .wire
+        .as_ref()
+        .map(|(from, to)| wire(&ground.testbed, planned, from, to))
+        .transpose()?;
+    // Where the device cannot be replaced, the tester's loopback stands for it; a workload that has
+    // none is not tested.
+    let tested = wire.is_some()
+        || measured.iter().all(|job| workload(&job.workload).is_some_and(|w| w.runs_on_loopback()));
     Ok(Search {
         parameter: planned.parameter.clone(),
         unit,
@@ -78,8 +101,11 @@ fn check_parameter(planned: &SearchPlan, job: &JobSpec) -> Result<(), Problem> {
         return Ok(());
     }
     let near = nearest(&planned.parameter, parameters.iter().map(|parameter| parameter.name));
-    let message = format!("`{}` has no parameter `{}` to be searched", job.workload, planned.parameter);
-    Err(Problem::new(Some(planned.spans.0.clone()), message).expected("a rate of its open load").nearest(near))
+    let message =
+        format!("`{}` has no parameter `{}` to be searched", job.workload, planned.parameter);
+    Err(Problem::new(Some(planned.spans.0.clone()), message)
+        .expected("a rate of its open load")
+        .nearest(near))
 }
 
 fn wire(
@@ -90,9 +116,11 @@ fn wire(
 ) -> Result<(linerate_model::Endpoint, linerate_model::Endpoint), Problem> {
     let end = |name: &str| {
         testbed.endpoint(name).cloned().ok_or_else(|| {
-            let known: Vec<&str> = testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+            let known: Vec<&str> =
+                testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
             let message = format!("`wire`: the testbed has no endpoint `{name}`");
-            let problem = Problem::new(planned.span.clone(), message).expected(format!("one of {}", known.join(", ")));
+            let problem = Problem::new(planned.span.clone(), message)
+                .expected(format!("one of {}", known.join(", ")));
             problem.nearest(nearest(name, known.iter().copied()))
         })
     };

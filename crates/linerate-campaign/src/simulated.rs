@@ -1,4 +1,5 @@
-//! A bench of two simulated hosts, in virtual time: what a path does with a load is a formula, and the conductor is the real one.
+//! A bench of two simulated hosts, in virtual time: what a path does with a load is a formula, and
+//! the conductor is the real one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,8 +8,9 @@ use linerate_control::ControlError;
 use linerate_control::conductor::simulated::{Leaving, Simulation, simulate};
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{
-    Bytes, Campaign, CampaignHeader, Counter, Endpoint, FlowReport, FlowTcp, HostAddress, Interval, JobRecord, JobSpec,
-    Nanos, Phases, Role, Side, SocketValue, TcpState, Testbed, TestbedKind, TrialSpec, Warmup,
+    Bytes, Campaign, CampaignHeader, Counter, Endpoint, FlowReport, FlowTcp, HostAddress, Interval,
+    JobRecord, JobSpec, Nanos, Phases, Role, Side, SocketValue, TcpState, Testbed, TestbedKind,
+    TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -103,7 +105,11 @@ impl SimulatedBench {
 
     /// How many trials of the stage called `name` ended well; `None` if it was not run.
     pub(crate) fn n_completed(&self, name: &str) -> Option<usize> {
-        self.stages.borrow().iter().find(|(stage, _)| stage == name).map(|(_, completed)| *completed)
+        self.stages
+            .borrow()
+            .iter()
+            .find(|(stage, _)| stage == name)
+            .map(|(_, completed)| *completed)
     }
 
     fn trouble(&self, stage: &str) -> Option<Trouble> {
@@ -145,7 +151,8 @@ impl Bench for SimulatedBench {
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         let plan = read(&draft.text()).unwrap_or_else(|problems| panic!("{name}: {problems:?}"));
         let trials = expand(&plan, &testbed()).expect("endpoints a and b");
-        let by_number: BTreeMap<u32, TrialSpec> = trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
+        let by_number: BTreeMap<u32, TrialSpec> =
+            trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
         let trouble = self.trouble(name);
         self.drafts.borrow_mut().push(draft.clone());
         let (mut begun, mut broken): (u32, Option<Failure>) = (0, None);
@@ -164,7 +171,8 @@ impl Bench for SimulatedBench {
                 if has_setting && matches!(trouble, Some(Trouble::Refused)) {
                     broken = Some(Failure::missing("settings of far: not consented"));
                 }
-                let stops = matches!(trouble, Some(Trouble::Interrupted(number)) if begun == number);
+                let stops =
+                    matches!(trouble, Some(Trouble::Interrupted(number)) if begun == number);
                 begun += 1;
                 broken.is_none() && !stops
             }),
@@ -172,8 +180,9 @@ impl Bench for SimulatedBench {
                 Some(Trouble::Leaves(leaving)) => Some(leaving),
                 _ => None,
             },
-            refuses: matches!(trouble, Some(Trouble::Busy))
-                .then(|| (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })),
+            refuses: matches!(trouble, Some(Trouble::Busy)).then(|| {
+                (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })
+            }),
         };
         let ran = simulate(simulation, trials);
         let completed = ran.as_ref().map_or(0, |(_, summary)| summary.completed);
@@ -200,7 +209,11 @@ fn scatter(seed: u64) -> f64 {
 impl SimulatedPath {
     /// Bytes that the sender may have under way: twice what is asked for, as the kernel grants it.
     fn window(&self, job: &JobSpec) -> f64 {
-        let asked = job.params.get("send_buffer").and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());
+        let asked = job
+            .params
+            .get("send_buffer")
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse::<Bytes>().ok());
         asked.map_or(self.send_buffer, |asked| 2.0 * asked.0 as f64)
     }
 
@@ -216,8 +229,11 @@ impl SimulatedPath {
             Some(Role::Changed) if settings => self.settings,
             _ => 1.0,
         };
-        let noise =
-            1.0 + self.noise * scatter((self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64);
+        let noise = 1.0
+            + self.noise
+                * scatter(
+                    (self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64,
+                );
         (free * factor * noise, !self.follows || of_window < limit)
     }
 
@@ -248,12 +264,17 @@ impl SimulatedPath {
                 send_window: 16 << 20,
                 pacing_rate: u64::MAX,
                 busy_us: micros,
-                send_buffer_limited_us: if is_held { (micros as f64 * self.waits) as u64 } else { 0 },
+                send_buffer_limited_us: if is_held {
+                    (micros as f64 * self.waits) as u64
+                } else {
+                    0
+                },
                 ..TcpState::default()
             }
         };
         let counted = |number: u64| {
-            let (start, end) = (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)));
+            let (start, end) =
+                (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)));
             let bytes = (goodput / 8.0 * end.since(start).as_secs_f64()) as u64;
             let mut counted = Interval { start, end, ..Interval::default() };
             match side {
@@ -266,7 +287,8 @@ impl SimulatedPath {
             }
             counted
         };
-        let granted = SocketValue { granted: Some(json!(self.window(job) as u64)), ..SocketValue::default() };
+        let granted =
+            SocketValue { granted: Some(json!(self.window(job) as u64)), ..SocketValue::default() };
         let mut flow = FlowReport::default();
         if side == Side::Active {
             flow.tcp = Some(state(loaded));

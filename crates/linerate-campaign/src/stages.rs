@@ -1,7 +1,7 @@
 //! Stages: the plans that a ladder has run, one after the other, and what it is given of them.
 //!
-//! A ladder knows no host and no ledger, only a [`Bench`]: "run this plan, give me what was recorded". [`Ledgers`] runs plans on hosts; tests
-//! run them on simulated ones, in virtual time.
+//! A ladder knows no host and no ledger, only a [`Bench`]: "run this plan, give me what was
+//! recorded". [`Ledgers`] runs plans on hosts; tests run them on simulated ones, in virtual time.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::conduct::{self, Request};
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
 
-/// Share of a measurement that others may take from the load before it is no evidence of anything else.
+/// Share of a measurement that others may take from the load before it is no evidence of anything
+/// else.
 const MOST_TAKEN: f64 = 0.05;
 /// How often a stage is measured that others disturb.
 const MOST_LOOKS: usize = 3;
@@ -25,8 +26,8 @@ pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
 
 /// What runs plans.
 pub trait Bench {
-    /// Runs the plan `draft` as stage `name`, and returns what was recorded; `before` is called when a trial begins, before anything is opened
-    /// for it.
+    /// Runs the plan `draft` as stage `name`, and returns what was recorded; `before` is called
+    /// when a trial begins, before anything is opened for it.
     ///
     /// # Errors
     /// If the campaign was interrupted, could not be run, or `before` failed.
@@ -41,9 +42,15 @@ impl dyn Bench + '_ {
         Ok((campaign, study))
     }
 
-    /// The same, but what others disturb is measured again, [`MOST_LOOKS`] times in all, and `told`. The last one counts, whatever it says: which
-    /// one does must not depend on what came of it.
-    pub(crate) fn look(&self, name: &str, draft: &Draft, told: &mut Vec<String>) -> Result<(Campaign, Study), Ended> {
+    /// The same, but what others disturb is measured again, [`MOST_LOOKS`] times in all, and
+    /// `told`. The last one counts, whatever it says: which one does must not depend on what came
+    /// of it.
+    pub(crate) fn look(
+        &self,
+        name: &str,
+        draft: &Draft,
+        told: &mut Vec<String>,
+    ) -> Result<(Campaign, Study), Ended> {
         let mut seen = Vec::new();
         loop {
             let (campaign, study) = self.observe(name, draft)?;
@@ -55,7 +62,8 @@ impl dyn Bench + '_ {
             }
             if disturbed || seen.len() > 1 {
                 told.push(format!(
-                    "{name}: the machine took {} of the time from it, above {:.0} %: measured {} times, the last one counts",
+                    "{name}: the machine took {} of the time from it, above {:.0} %: measured {} \
+                        times, the last one counts",
                     seen.join(", then "),
                     MOST_TAKEN * 100.0,
                     seen.len()
@@ -66,14 +74,16 @@ impl dyn Bench + '_ {
     }
 }
 
-/// How many trials of `study` others disturbed, if any were: that hides what a change does, and can only weaken a verdict.
+/// How many trials of `study` others disturbed, if any were: that hides what a change does, and can
+/// only weaken a verdict.
 pub(crate) fn disturbed(name: &str, study: &Study) -> Option<String> {
     let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
     let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
     let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
     let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
     Some(format!(
-        "{name}: the machine took more than {:.0} % of the time from {} of {n_trials} runs, {:.0} % at the most: that hides what a change does",
+        "{name}: the machine took more than {:.0} % of the time from {} of {n_trials} runs, {:.0} \
+            % at the most: that hides what a change does",
         MOST_TAKEN * 100.0,
         disturbed.len(),
         most * 100.0
@@ -99,7 +109,13 @@ impl Bench for Ledgers<'_> {
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         let (found, plan) = Found::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
-        let request = Request { found: &found, plan: &plan, ground: self.ground, ledger: &ledger, resume: false };
+        let request = Request {
+            found: &found,
+            plan: &plan,
+            ground: self.ground,
+            ledger: &ledger,
+            resume: false,
+        };
         let mut watcher = (self.watch)();
         let mut broken = None;
         let (campaign, summary) = conduct::conduct(&request, &mut |event| {

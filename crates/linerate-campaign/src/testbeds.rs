@@ -7,7 +7,8 @@ use std::process::Command;
 use linerate_control::HostFacts;
 use linerate_lab::{Description, Lab, SwitchPort};
 use linerate_model::{
-    Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters, nearest,
+    Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters,
+    nearest,
 };
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
@@ -93,7 +94,8 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     }
 }
 
-/// The same endpoints without anything built or connected, for `plan`. Hosts that nobody asks are taken to have the CPUs of this one.
+/// The same endpoints without anything built or connected, for `plan`. Hosts that nobody asks are
+/// taken to have the CPUs of this one.
 ///
 /// # Errors
 /// If there is no such lab, or a file is wrong.
@@ -121,8 +123,8 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     })
 }
 
-/// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of its name, or those with the fewest others
-/// first.
+/// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of
+/// its name, or those with the fewest others first.
 #[must_use]
 pub fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// More are no help.
@@ -133,7 +135,8 @@ pub fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
         let has = |name: &&str| testbed.endpoint(name).is_some();
         endpoints.iter().all(has).then(|| testbed.endpoints.len() - endpoints.len())
     };
-    let mut found: Vec<(usize, &str)> = LABS.iter().filter_map(|preset| Some((others(preset)?, preset.name))).collect();
+    let mut found: Vec<(usize, &str)> =
+        LABS.iter().filter_map(|preset| Some((others(preset)?, preset.name))).collect();
     found.sort_unstable();
     if found.iter().any(|(_, lab)| *lab == name) {
         found.retain(|(_, lab)| *lab == name);
@@ -144,7 +147,8 @@ pub fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
 /// Both endpoints on this host's loopback interface.
 #[must_use]
 pub fn loopback(ipv6: bool) -> Ground {
-    let address = if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
+    let address =
+        if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     let endpoint = |name: &str| Endpoint {
         name: name.into(),
         host: "local".into(),
@@ -171,7 +175,8 @@ pub fn loopback(ipv6: bool) -> Ground {
     }
 }
 
-/// Endpoint `b` serves whoever comes to `address` of this host; `a`, which does nothing, is here too.
+/// Endpoint `b` serves whoever comes to `address` of this host; `a`, which does nothing, is here
+/// too.
 #[must_use]
 pub fn serving(address: IpAddr) -> Ground {
     let mut ground = loopback(address.is_ipv6());
@@ -190,8 +195,10 @@ pub fn in_lab(name: &str) -> Result<Ground, Failure> {
     let (description, text) = describe(name)?;
     let missing = sandbox::missing_tools();
     if !missing.is_empty() {
-        let message =
-            format!("build lab {name}: {} not installed (apt install iproute2 ethtool procps)", missing.join(", "));
+        let message = format!(
+            "build lab {name}: {} not installed (apt install iproute2 ethtool procps)",
+            missing.join(", ")
+        );
         return Err(Failure::missing(message));
     }
     let lab = Lab::build(&description, &Lab::instance()).map_err(Failure::missing)?;
@@ -202,8 +209,13 @@ pub fn in_lab(name: &str) -> Result<Ground, Failure> {
         if let HostAddress::Command(command) = address {
             command.extend([program.clone(), "agent".into(), "--stdio".into()]);
             // The lab's own hosts are there to be changed.
-            let devices = endpoints.iter().filter(|endpoint| endpoint.host == *name).filter_map(|e| e.device.clone());
-            command.extend(devices.chain(["host".into()]).flat_map(|device| ["--allow-tune".into(), device]));
+            let devices = endpoints
+                .iter()
+                .filter(|endpoint| endpoint.host == *name)
+                .filter_map(|e| e.device.clone());
+            command.extend(
+                devices.chain(["host".into()]).flat_map(|device| ["--allow-tune".into(), device]),
+            );
         }
     }
     list_own_cpus(&mut testbed);
@@ -234,7 +246,8 @@ fn switch_port(port: &SwitchPort) -> ObserverSpec {
 }
 
 fn own_program() -> Result<String, Failure> {
-    let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     program
         .into_os_string()
         .into_string()
@@ -243,16 +256,18 @@ fn own_program() -> Result<String, Failure> {
 
 /// An agent started through ssh at `target`, which is `[USER@]HOST`.
 ///
-/// The only place that builds an ssh command line. A target that ssh could read as an option (`-oProxyCommand=...` runs a command
-/// here) is refused, and `--` ends the options in any case.
+/// The only place that builds an ssh command line. A target that ssh could read as an option
+/// (`-oProxyCommand=...` runs a command here) is refused, and `--` ends the options in any case.
 fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || ".:_-%[]".contains(c);
     // The user and the host, or the host alone.
     let mut parts = target.split('@');
-    let is_name = |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
+    let is_name =
+        |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
     if !parts.clone().all(is_name) || parts.nth(2).is_some() {
         return Err(Failure::wrong(format!(
-            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ ], not beginning with -)",
+            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ \
+                ], not beginning with -)",
             target.escape_debug()
         )));
     }
@@ -260,7 +275,8 @@ fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
     Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
 }
 
-/// Endpoint `a` here, `b` at `host`, whose agent is asked what it is; `local` is the address to use here, if it is to be a certain one.
+/// Endpoint `a` here, `b` at `host`, whose agent is asked what it is; `local` is the address to use
+/// here, if it is to be a certain one.
 ///
 /// # Errors
 /// If it cannot be reached.
@@ -308,10 +324,12 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
     })
 }
 
-/// The machine that ssh goes to for `target`: names of its own (`Host` in its configuration) are looked up there.
+/// The machine that ssh goes to for `target`: names of its own (`Host` in its configuration) are
+/// looked up there.
 fn machine_behind(target: &str) -> String {
     let told = Command::new("ssh").args(["-G", "--", target]).output();
-    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let told =
+        told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let named = told.lines().find_map(|line| line.strip_prefix("hostname "));
     // An ssh that cannot tell says so when it is started for the agent.
     let written = || target.rsplit_once('@').map_or(target, |(_, machine)| machine);
@@ -319,25 +337,38 @@ fn machine_behind(target: &str) -> String {
 }
 
 fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
-    let failed =
-        |cause: &str| Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"));
-    let addresses: Vec<SocketAddr> = (host, 0).to_socket_addrs().map_err(|error| failed(&error.to_string()))?.collect();
-    let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 { None } else { addresses.first() });
-    wanted.map(SocketAddr::ip).ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
+    let failed = |cause: &str| {
+        Failure::missing(format!(
+            "look up host {host}: {cause} (check the name, or give the address)"
+        ))
+    };
+    let addresses: Vec<SocketAddr> =
+        (host, 0).to_socket_addrs().map_err(|error| failed(&error.to_string()))?.collect();
+    let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 {
+        None
+    } else {
+        addresses.first()
+    });
+    wanted
+        .map(SocketAddr::ip)
+        .ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
 }
 
 /// The address this host would use towards `there`: asked of the routing table, nothing is sent.
 fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
-    let failed = |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
-    let any: IpAddr = if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let failed =
+        |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
+    let any: IpAddr =
+        if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
     socket.connect((there, DISCARD)).map_err(failed)?;
     socket.local_addr().map(|address| address.ip()).map_err(failed)
 }
 
-/// Lists the CPUs a `cpus` axis may use on endpoints of this machine. They are not pinned unless the plan says so.
+/// Lists the CPUs a `cpus` axis may use on endpoints of this machine. They are not pinned unless
+/// the plan says so.
 fn list_own_cpus(testbed: &mut Testbed) {
     let allowed = linerate_sys::cpu::allowed().unwrap_or_default();
     for endpoint in testbed.endpoints.iter_mut().filter(|endpoint| endpoint.cpus.is_empty()) {
@@ -345,12 +376,14 @@ fn list_own_cpus(testbed: &mut Testbed) {
     }
 }
 
-/// `ground` with what its hosts say of themselves: the CPUs that a `cpus` axis may use, and the device of each endpoint that names none.
+/// `ground` with what its hosts say of themselves: the CPUs that a `cpus` axis may use, and the
+/// device of each endpoint that names none.
 fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
     // This host last: then it has spoken with the others, and its tables know where they are.
-    let (here, there): (Vec<_>, Vec<_>) = hosts.iter().partition(|(_, address)| *address == HostAddress::InProcess);
+    let (here, there): (Vec<_>, Vec<_>) =
+        hosts.iter().partition(|(_, address)| *address == HostAddress::InProcess);
     for (host, address) in there.into_iter().chain(here) {
         let endpoints = &mut ground.testbed.endpoints;
         let others: Vec<(String, IpAddr)> =
@@ -358,30 +391,38 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
         let destinations: Vec<IpAddr> = others.iter().map(|(_, address)| *address).collect();
         let facts = linerate_control::ask(host, address, keys.as_ref(), "linerate", &destinations)?;
         for endpoint in endpoints.iter_mut().filter(|endpoint| endpoint.host == *host) {
-            let others = others.iter().filter(|(name, _)| *name != endpoint.name).map(|(_, address)| *address);
+            let others = others
+                .iter()
+                .filter(|(name, _)| *name != endpoint.name)
+                .map(|(_, address)| *address);
             complete(endpoint, &others.collect::<Vec<_>>(), &facts)?;
         }
     }
     Ok(ground)
 }
 
-/// Fills in what the owner of `endpoint` left open, from what its host says: the device by which it reaches the `others`, where that is
-/// one, and its CPUs. CPUs that were named must be there.
+/// Fills in what the owner of `endpoint` left open, from what its host says: the device by which it
+/// reaches the `others`, where that is one, and its CPUs. CPUs that were named must be there.
 fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Result<(), Failure> {
     let cpus = facts.cpus();
     if endpoint.cpus.is_empty() {
         endpoint.cpus = cpus;
-    } else if let Some(missing) = endpoint.cpus.iter().find(|cpu| !cpus.is_empty() && !cpus.contains(cpu)) {
+    } else if let Some(missing) =
+        endpoint.cpus.iter().find(|cpu| !cpus.is_empty() && !cpus.contains(cpu))
+    {
         let (name, host) = (&endpoint.name, &endpoint.host);
         return Err(Failure::wrong(format!(
-            "testbed: endpoint `{name}` lists CPU {missing}, which programs on {host} may not use (its CPUs: {})",
+            "testbed: endpoint `{name}` lists CPU {missing}, which programs on {host} may not use \
+                (its CPUs: {})",
             cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
         )));
     }
     if endpoint.device.is_none() {
-        let mut devices: Vec<&str> = others.iter().filter_map(|other| facts.device_towards(*other)).collect();
+        let mut devices: Vec<&str> =
+            others.iter().filter_map(|other| facts.device_towards(*other)).collect();
         devices.dedup();
-        let mut branches: Vec<&[String]> = others.iter().map(|other| facts.branches_towards(*other)).collect();
+        let mut branches: Vec<&[String]> =
+            others.iter().map(|other| facts.branches_towards(*other)).collect();
         branches.dedup();
         if let [device] = devices[..] {
             endpoint.device = Some(device.to_owned());
@@ -430,16 +471,20 @@ struct EndpointText {
 /// Reads a testbed file.
 fn from_file(path: &Path) -> Result<Ground, Failure> {
     let origin = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
-    let file: File = toml::from_str(&text)
-        .map_err(|error| Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::wrong(format!("read testbed {origin}: {error}")))?;
+    let file: File = toml::from_str(&text).map_err(|error| {
+        Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
+    })?;
     let mut found = control_characters(&text);
     for endpoint in &file.endpoint {
         let host = &endpoint.get_ref().host;
         if !file.host.iter().any(|known| known.name == *host) {
             let near = nearest(host, file.host.iter().map(|known| known.name.as_str()));
-            found.push(Problem::new(Some(endpoint.span()), format!("there is no host `{host}`")).nearest(near));
+            found.push(
+                Problem::new(Some(endpoint.span()), format!("there is no host `{host}`"))
+                    .nearest(near),
+            );
         }
     }
     let observers = observers(&file, &mut found);
@@ -451,7 +496,8 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         None if text == "local" => Ok(HostAddress::InProcess),
         None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
     };
-    let hosts: Result<_, Failure> = file.host.iter().map(|host| Ok((host.name.clone(), reach(&host.reach)?))).collect();
+    let hosts: Result<_, Failure> =
+        file.host.iter().map(|host| Ok((host.name.clone(), reach(&host.reach)?))).collect();
     let testbed = Testbed {
         hosts: hosts?,
         endpoints: file
@@ -471,12 +517,20 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             .collect(),
         emulated: false,
     };
-    Ok(Ground { testbed, capacities: file.capacity, kind: TestbedKind::Hosts, lab_text: None, lab: None, observers })
+    Ok(Ground {
+        testbed,
+        capacities: file.capacity,
+        kind: TestbedKind::Hosts,
+        lab_text: None,
+        lab: None,
+        observers,
+    })
 }
 
 /// The observers of `file`, and what is wrong with them.
 fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
-    let endpoints: Vec<&str> = file.endpoint.iter().map(|endpoint| endpoint.get_ref().name.as_str()).collect();
+    let endpoints: Vec<&str> =
+        file.endpoint.iter().map(|endpoint| endpoint.get_ref().name.as_str()).collect();
     let mut taken: Vec<String> = file.host.iter().map(|host| host.name.clone()).collect();
     let mut specs = Vec::new();
     for text in &file.observer {
@@ -504,7 +558,8 @@ mod tests {
         #[test]
         fn no_target_becomes_an_option_or_a_second_word_of_ssh(target in "(-o[A-Za-z]{0,8}=?)?\\PC{0,12}|[a-z.@-]{0,12}|[a-z]@\\PC{0,6}") {
             if let Ok(HostAddress::Command(command)) = through_ssh(&target) {
-                let end_of_options = command.iter().position(|word| word == "--").expect("options end");
+                let end_of_options = command.iter().position(|word| word == "--").expect("options \
+                    end");
                 prop_assert_eq!(&command[end_of_options + 1..], [target.as_str(), "linerate", "agent", "--stdio"]);
                 prop_assert!(!target.starts_with('-') && !target.contains("@-"), "{}", target);
                 prop_assert!(!target.contains(|c: char| c.is_whitespace() || c.is_control() || "$;`&|".contains(c)));
@@ -514,10 +569,14 @@ mod tests {
 
     #[test]
     fn users_hosts_and_addresses_are_targets_and_options_are_not() {
-        for target in ["host", "user@host.example", "root@192.0.2.7", "user@2001:db8::1", "user@fe80::1%eth0"] {
+        for target in
+            ["host", "user@host.example", "root@192.0.2.7", "user@2001:db8::1", "user@fe80::1%eth0"]
+        {
             assert!(through_ssh(target).is_ok(), "{target}");
         }
-        for target in ["", "-oProxyCommand=id", "user@-oProxyCommand=id", "user@", "a b", "a\nb", "$(id)"] {
+        for target in
+            ["", "-oProxyCommand=id", "user@-oProxyCommand=id", "user@", "a b", "a\nb", "$(id)"]
+        {
             assert!(through_ssh(target).is_err(), "{target}");
         }
     }
@@ -536,22 +595,38 @@ mod tests {
         };
         HostFacts {
             facts: json!({ "cpu": { "allowed": [0, 1, 2, 3, 4, 5, 6, 7] } }),
-            routes: vec![way("198.18.0.1", "eth0"), way("198.18.0.2", "eth0"), way("198.18.1.1", "eth1")],
+            routes: vec![
+                way("198.18.0.1", "eth0"),
+                way("198.18.0.2", "eth0"),
+                way("198.18.1.1", "eth1"),
+            ],
             branches: vec![
-                Branches { destination: [198, 18, 2, 1].into(), devices: vec!["eth0".into(), "eth1".into()] },
-                Branches { destination: [198, 18, 2, 2].into(), devices: vec!["eth0".into(), "eth1".into()] },
+                Branches {
+                    destination: [198, 18, 2, 1].into(),
+                    devices: vec!["eth0".into(), "eth1".into()],
+                },
+                Branches {
+                    destination: [198, 18, 2, 2].into(),
+                    devices: vec!["eth0".into(), "eth1".into()],
+                },
             ],
         }
     }
 
-    fn completed(mut endpoint: Endpoint, others: &[&str], facts: &HostFacts) -> Result<Endpoint, Failure> {
-        let others: Vec<IpAddr> = others.iter().map(|other| other.parse().expect("an address")).collect();
+    fn completed(
+        mut endpoint: Endpoint,
+        others: &[&str],
+        facts: &HostFacts,
+    ) -> Result<Endpoint, Failure> {
+        let others: Vec<IpAddr> =
+            others.iter().map(|other| other.parse().expect("an address")).collect();
         complete(&mut endpoint, &others, facts).map(|()| endpoint)
     }
 
     #[test]
     fn the_device_of_an_end_is_the_one_its_host_reaches_the_others_by() {
-        let device = |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").device;
+        let device =
+            |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").device;
         assert_eq!(device(&["198.18.0.1"]).as_deref(), Some("eth0"));
         assert_eq!(device(&["198.18.0.1", "198.18.0.2"]).as_deref(), Some("eth0"));
         assert_eq!(device(&["198.18.0.1", "198.18.1.1"]), None, "two devices are none");
@@ -559,19 +634,33 @@ mod tests {
         let named = Endpoint { device: Some("bond0".into()), ..endpoint(&[]) };
         let named = completed(named, &["198.18.0.1"], &far()).expect("fits").device;
         assert_eq!(named.as_deref(), Some("bond0"), "its owner knows better");
-        let branches = |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").branches;
-        assert_eq!(branches(&["198.18.2.1", "198.18.2.2"]), ["eth0", "eth1"], "several next hops, the same for both");
-        assert_eq!(branches(&["198.18.2.1", "198.18.1.1"]), [""; 0], "the one way is not the other");
+        let branches =
+            |others: &[&str]| completed(endpoint(&[]), others, &far()).expect("fits").branches;
+        assert_eq!(
+            branches(&["198.18.2.1", "198.18.2.2"]),
+            ["eth0", "eth1"],
+            "several next hops, the same for both"
+        );
+        assert_eq!(
+            branches(&["198.18.2.1", "198.18.1.1"]),
+            [""; 0],
+            "the one way is not the other"
+        );
     }
 
     #[test]
     fn cpus_are_those_of_the_host_they_are_on() {
-        assert_eq!(completed(endpoint(&[]), &[], &far()).expect("fits").cpus, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(
+            completed(endpoint(&[]), &[], &far()).expect("fits").cpus,
+            [0, 1, 2, 3, 4, 5, 6, 7]
+        );
         // No matter how few this host has.
         assert_eq!(completed(endpoint(&[7]), &[], &far()).expect("the far host has it").cpus, [7]);
-        let failure = completed(endpoint(&[2, 8]), &[], &far()).expect_err("the far host has no CPU 8");
+        let failure =
+            completed(endpoint(&[2, 8]), &[], &far()).expect_err("the far host has no CPU 8");
         assert!(failure.message().contains("lists CPU 8"), "{failure:?}");
-        let silent = completed(endpoint(&[8]), &[], &HostFacts::default()).expect("nobody knows better");
+        let silent =
+            completed(endpoint(&[8]), &[], &HostFacts::default()).expect("nobody knows better");
         assert_eq!(silent.cpus, [8]);
     }
 }

@@ -1,8 +1,10 @@
-//! Sessions of a paired conductor while strangers connect to the same agent: `strangers RATE SOURCE SESSIONS SECONDS`.
+//! Sessions of a paired conductor while strangers connect to the same agent: `strangers RATE SOURCE
+//! SESSIONS SECONDS`.
 //!
-//! RATE connections a second come from SOURCE (an address of loopback), by turns silent, with the head of a web page's request, with
-//! half a greeting and with half a TLS record. SESSIONS times the conductor asks the agent what its host is. Prints how many
-//! sessions were served within SECONDS, what came meanwhile, and how many lines the agent said of it.
+//! RATE connections a second come from SOURCE (an address of loopback), by turns silent, with the
+//! head of a web page's request, with half a greeting and with half a TLS record. SESSIONS times
+//! the conductor asks the agent what its host is. Prints how many sessions were served within
+//! SECONDS, what came meanwhile, and how many lines the agent said of it.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -33,10 +35,12 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: strangers RATE SOURCE SESSIONS SECONDS".into());
     };
     let (rate, sessions): (u64, u64) = (rate.parse()?, sessions.parse()?);
-    let (source, limit): (IpAddr, Duration) = (source.parse()?, Duration::from_secs(seconds.parse()?));
+    let (source, limit): (IpAddr, Duration) =
+        (source.parse()?, Duration::from_secs(seconds.parse()?));
     let (there, here) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let (theirs, ours) = (KeyStore::open(there.path())?, KeyStore::open(here.path())?);
-    let offer = pairing::offer(KeyStore::open(there.path())?, "there", ANY_PORT, Duration::from_secs(60))?;
+    let offer =
+        pairing::offer(KeyStore::open(there.path())?, "there", ANY_PORT, Duration::from_secs(60))?;
     let (address, token) = (offer.address().to_string(), offer.token().clone());
     let waiting = thread::spawn(move || offer.wait());
     pairing::accept(&ours, "here", &address, &token)?;
@@ -78,7 +82,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     agent.join().map_err(|_| "the agent panicked")?;
     let (made, said) = (made.load(Ordering::Relaxed), said.load(Ordering::Relaxed));
     println!(
-        "served {served} of {sessions} within {} s, slowest {} ms; {made} strangers in {:.1} s ({:.0} a second), {said} lines",
+        "served {served} of {sessions} within {} s, slowest {} ms; {made} strangers in {:.1} s \
+            ({:.0} a second), {said} lines",
         limit.as_secs(),
         slowest.as_millis(),
         lasted.as_secs_f64(),
@@ -89,7 +94,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Connects `rate` times a second until it is over.
 fn flood(agent: SocketAddr, source: IpAddr, rate: u64, over: &AtomicBool, made: &AtomicU64) {
-    const BEGINNINGS: [&[u8]; 4] = [b"", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\x01\0{", b"\x16\x03\x01\x02\0\x01"];
+    const BEGINNINGS: [&[u8]; 4] =
+        [b"", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\x01\0{", b"\x16\x03\x01\x02\0\x01"];
     let (began, mut due) = (Instant::now(), 0);
     let mut open: VecDeque<TcpStream> = VecDeque::new();
     while !over.load(Ordering::Relaxed) {

@@ -1,9 +1,12 @@
-//! How late it is elsewhere: offset of an agent's monotonic clock from the conductor's, by exchange of four timestamps.
+//! How late it is elsewhere: offset of an agent's monotonic clock from the conductor's, by exchange
+//! of four timestamps.
 //!
-//! A request leaves at T1, arrives at the agent's time T2, its answer leaves there at T3 and is heard here at T4 (RFC 5905 clause
-//! 8); each is stamped by the thread that writes or reads the stream. What an exchange tells, and how well, is arithmetic of
-//! `linerate_analysis::statistics`. Of several exchanges the one with the shortest round trip is kept; through those of a session
-//! a line says what the agent's clock gains. An agent in the same kernel and time namespace has our clock: nothing is estimated.
+//! A request leaves at T1, arrives at the agent's time T2, its answer leaves there at T3 and is
+//! heard here at T4 (RFC 5905 clause 8); each is stamped by the thread that writes or reads the
+//! stream. What an exchange tells, and how well, is arithmetic of `linerate_analysis::statistics`.
+//! Of several exchanges the one with the shortest round trip is kept; through those of a session a
+//! line says what the agent's clock gains. An agent in the same kernel and time namespace has our
+//! clock: nothing is estimated.
 
 use linerate_analysis::statistics::{Course, Offset, course, exchange};
 use linerate_model::{ClockExchange, Nanos};
@@ -15,7 +18,8 @@ use crate::wire::Message;
 pub(crate) struct ClockEstimate {
     /// Agent's monotonic clock minus ours at `at`, ns.
     pub(crate) offset_ns: i64,
-    /// Half the round trip it comes from less the time spent there, ns; 0 if the agent has our clock.
+    /// Half the round trip it comes from less the time spent there, ns; 0 if the agent has our
+    /// clock.
     pub(crate) uncertainty_ns: u64,
     /// When it was made, on our clock.
     pub(crate) at: Nanos,
@@ -27,7 +31,8 @@ pub(crate) struct ClockEstimate {
 const DRIFT_PPM: u64 = 200;
 /// Change of the offset that is never worth a word, ns.
 const JUMP_FLOOR_NS: u64 = 1_000_000;
-/// Between hosts nothing is known of, clocks drift by no more than this: quartz on a board, not disciplined (parts in a whole).
+/// Between hosts nothing is known of, clocks drift by no more than this: quartz on a board, not
+/// disciplined (parts in a whole).
 const UNKNOWN_DRIFT: f64 = 50e-6;
 /// Exchanges kept through which the line is drawn.
 const MOST_KEPT: usize = 64;
@@ -38,7 +43,8 @@ impl ClockEstimate {
         Self { offset_ns: 0, uncertainty_ns: 0, at, gains: (0.0, 0.0) }
     }
 
-    /// From `best`, with the line through the `earlier` ones of the session; `None` if the four stamps cannot be.
+    /// From `best`, with the line through the `earlier` ones of the session; `None` if the four
+    /// stamps cannot be.
     pub(crate) fn from_exchange(best: ClockExchange, earlier: &[Offset]) -> Option<Self> {
         let offset = offset_of(best)?;
         let ahead = |theirs: u64, ours: u64| i128::from(theirs) - i128::from(ours);
@@ -74,8 +80,9 @@ impl ClockEstimate {
         self.uncertainty_ns + (self.gains.1 * passed).ceil() as u64
     }
 
-    /// By how much the offset changed since `earlier` beyond what uncertainty and drift explain, ns: a host that was
-    /// suspended (its monotonic clock stands still), or a clock that is not one.
+    /// By how much the offset changed since `earlier` beyond what uncertainty and drift explain,
+    /// ns: a host that was suspended (its monotonic clock stands still), or a clock that is not
+    /// one.
     pub(crate) fn jump_since(&self, earlier: &Self) -> Option<i64> {
         let change = self.offset_ns - earlier.offset_ns;
         let drift = self.at.since(earlier.at).0 / 1_000_000 * DRIFT_PPM;
@@ -84,11 +91,13 @@ impl ClockEstimate {
     }
 }
 
-/// What the clock gains by the line through `earlier`, and how far that may be off: both ends of the line may be as wrong as the
-/// worst of its points.
+/// What the clock gains by the line through `earlier`, and how far that may be off: both ends of
+/// the line may be as wrong as the worst of its points.
 fn gains(earlier: &[Offset]) -> (f64, f64) {
     let span = earlier.last().zip(earlier.first()).map_or(0.0, |(last, first)| last.at - first.at);
-    let known = course(earlier).filter(|_| span > 0.0).map(|line: Course| (line.skew, 2.0 * line.uncertainty() / span));
+    let known = course(earlier)
+        .filter(|_| span > 0.0)
+        .map(|line: Course| (line.skew, 2.0 * line.uncertainty() / span));
     known.filter(|(_, doubt)| *doubt < UNKNOWN_DRIFT).unwrap_or((0.0, UNKNOWN_DRIFT))
 }
 
@@ -104,7 +113,8 @@ pub(crate) fn best(made: &[ClockExchange]) -> Option<ClockExchange> {
     possible.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one)
 }
 
-/// Halves the number of exchanges once there are too many, keeping the better of each two neighbours.
+/// Halves the number of exchanges once there are too many, keeping the better of each two
+/// neighbours.
 pub(crate) fn thin(kept: &mut Vec<ClockExchange>) {
     if kept.len() > MOST_KEPT {
         *kept = kept.chunks(2).filter_map(best).collect();
@@ -141,7 +151,8 @@ mod tests {
     #[test]
     fn a_symmetric_exchange_gives_the_exact_offset_whatever_time_is_spent_there() {
         // The agent is 5000 ns ahead; 100 ns each way, 40 there.
-        let estimate = ClockEstimate::from_exchange(made(1_000, 6_100, 6_140, 1_240), &[]).expect("possible");
+        let estimate =
+            ClockEstimate::from_exchange(made(1_000, 6_100, 6_140, 1_240), &[]).expect("possible");
         assert_eq!((estimate.offset_ns, estimate.uncertainty_ns), (5_000, 100));
         assert_eq!(estimate.theirs(Nanos(2_000)), 7_000);
         assert_eq!(estimate.ours(7_000), Nanos(2_000));
@@ -149,8 +160,10 @@ mod tests {
 
     #[test]
     fn the_most_asymmetric_exchange_stays_within_the_uncertainty() {
-        // True offset -1000; everything on the way out (T1 = 5000, answered at 5200 - 1000), nothing on the way back.
-        let estimate = ClockEstimate::from_exchange(made(5_000, 4_200, 4_200, 5_200), &[]).expect("possible");
+        // True offset -1000; everything on the way out (T1 = 5000, answered at 5200 - 1000),
+        // nothing on the way back.
+        let estimate =
+            ClockEstimate::from_exchange(made(5_000, 4_200, 4_200, 5_200), &[]).expect("possible");
         assert!((estimate.offset_ns - -1_000).unsigned_abs() <= estimate.uncertainty_ns);
     }
 
@@ -171,10 +184,18 @@ mod tests {
     fn what_a_clock_gains_is_learnt_once_it_is_told_from_what_exchanges_may_be_off() {
         // 20 ppm, exchanges every 10 s that are off by at most 100 us.
         let earlier = |n: u32| -> Vec<Offset> {
-            let of = |i: u32| Offset { at: f64::from(i) * 1e10, offset: f64::from(i) * 2e5, uncertainty: 1e5 };
+            let of = |i: u32| Offset {
+                at: f64::from(i) * 1e10,
+                offset: f64::from(i) * 2e5,
+                uncertainty: 1e5,
+            };
             (0..n).map(of).collect()
         };
-        let after = |n| ClockEstimate::from_exchange(made(0, 0, 0, 200_000), &earlier(n)).expect("possible").gains;
+        let after = |n| {
+            ClockEstimate::from_exchange(made(0, 0, 0, 200_000), &earlier(n))
+                .expect("possible")
+                .gains
+        };
         assert_eq!(after(1), (0.0, UNKNOWN_DRIFT));
         let (gains, doubt) = after(31);
         assert!((gains - 20e-6).abs() < 1e-9 && doubt < 1e-6, "{gains} {doubt}");
@@ -182,7 +203,8 @@ mod tests {
 
     #[test]
     fn too_many_exchanges_are_thinned_to_the_better_ones() {
-        let mut kept: Vec<ClockExchange> = (0..65).map(|i| made(i * 1_000, 0, 0, i * 1_000 + 10 + i % 2)).collect();
+        let mut kept: Vec<ClockExchange> =
+            (0..65).map(|i| made(i * 1_000, 0, 0, i * 1_000 + 10 + i % 2)).collect();
         thin(&mut kept);
         assert_eq!(kept.len(), 33);
         assert!(kept.iter().all(|one| one.heard - one.sent == 10));

@@ -32,7 +32,8 @@ pub enum ControlError {
     },
     /// One end does not accept the other's key, or there is no key to show.
     #[error(
-        "authenticate with {host}: {cause} (pair the two hosts: `linerate pair offer` there, then `linerate pair accept` here)"
+        "authenticate with {host}: {cause} (pair the two hosts: `linerate pair offer` there, then \
+            `linerate pair accept` here)"
     )]
     KeyRefused {
         /// The other end.
@@ -42,7 +43,8 @@ pub enum ControlError {
     },
     /// The two ends speak different versions of the protocol.
     #[error(
-        "greet agent on {host}: it speaks control protocol {theirs} (linerate {their_release}), this end speaks {ours} \
+        "greet agent on {host}: it speaks control protocol {theirs} (linerate {their_release}), \
+            this end speaks {ours} \
          (linerate {our_release}); install the same linerate release on both hosts"
     )]
     VersionMismatch {
@@ -59,7 +61,8 @@ pub enum ControlError {
     },
     /// The agent serves another conductor.
     #[error(
-        "greet agent on {host}: it is busy with a campaign of {by} since {since_s} s ago (wait, or end that campaign)"
+        "greet agent on {host}: it is busy with a campaign of {by} since {since_s} s ago (wait, or \
+            end that campaign)"
     )]
     Busy {
         /// The agent's host.
@@ -78,7 +81,9 @@ pub enum ControlError {
         why: String,
     },
     /// The agent was lost and did not come back.
-    #[error("agent on {host}: {why} (check that it runs and can be reached, then resume the campaign)")]
+    #[error(
+        "agent on {host}: {why} (check that it runs and can be reached, then resume the campaign)"
+    )]
     AgentLost {
         /// The agent's host.
         host: String,

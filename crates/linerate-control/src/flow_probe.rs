@@ -1,8 +1,10 @@
-//! On which member of a group a flow leaves this host, found by sending a few datagrams and reading each member's counter.
+//! On which member of a group a flow leaves this host, found by sending a few datagrams and reading
+//! each member's counter.
 //!
-//! For hashes that nobody can compute: equal-cost routes of Linux, whose key is drawn when the host starts, and cards and switches
-//! that keep theirs. It sees interfaces of this host alone (members of a bond, legs of a route), not what a switch further on does,
-//! and takes a port for known only if one member counted every datagram and all others together far fewer: on a busy host it says
+//! For hashes that nobody can compute: equal-cost routes of Linux, whose key is drawn when the host
+//! starts, and cards and switches that keep theirs. It sees interfaces of this host alone (members
+//! of a bond, legs of a route), not what a switch further on does, and takes a port for known only
+//! if one member counted every datagram and all others together far fewer: on a busy host it says
 //! so little rather than something wrong.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -56,8 +58,9 @@ pub enum ProbeError {
 }
 
 impl FlowProbe {
-    /// Prepares to probe flows from this host to `to`, which need not listen, over `members`, in the calling thread's network
-    /// namespace. `from` may be an unspecified address: then the route chooses it.
+    /// Prepares to probe flows from this host to `to`, which need not listen, over `members`, in
+    /// the calling thread's network namespace. `from` may be an unspecified address: then the route
+    /// chooses it.
     ///
     /// # Errors
     /// If a member is no interface of this host, or the kernel does not answer.
@@ -68,7 +71,8 @@ impl FlowProbe {
         let index = |name: &String| {
             let found = links.iter().find(|(known, _)| known == name).map(|(_, index)| *index);
             found.ok_or_else(|| {
-                let known = links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+                let known =
+                    links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
                 ProbeError::Member { name: name.clone(), known }
             })
         };
@@ -76,7 +80,8 @@ impl FlowProbe {
         Ok(Self { socket, members, from, to })
     }
 
-    /// The member, counted from 0, that flows from `port` leave by; `None` if the port is taken, or no member or several counted.
+    /// The member, counted from 0, that flows from `port` leave by; `None` if the port is taken, or
+    /// no member or several counted.
     ///
     /// # Errors
     /// If nothing can be sent, or the counters cannot be read.
@@ -85,13 +90,18 @@ impl FlowProbe {
         let before = self.counters()?;
         for _ in 0..DATAGRAMS {
             // Not connected: an answer that nobody listens is not an error of the next datagram.
-            sender.send_to(&PAYLOAD, self.to).map_err(|cause| ProbeError::Send { to: self.to, cause })?;
+            sender
+                .send_to(&PAYLOAD, self.to)
+                .map_err(|cause| ProbeError::Send { to: self.to, cause })?;
         }
         let begun = Instant::now();
         loop {
             let after = self.counters()?;
-            let sent: Vec<u64> =
-                after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).collect();
+            let sent: Vec<u64> = after
+                .iter()
+                .zip(&before)
+                .map(|(after, before)| after.saturating_sub(*before))
+                .collect();
             if sent.iter().sum::<u64>() >= DATAGRAMS || begun.elapsed() > PATIENCE {
                 return Ok(the_one(&sent));
             }
@@ -143,16 +153,20 @@ mod tests {
     }
 
     fn ip(arguments: &str) {
-        let status = Command::new("ip").args(arguments.split_whitespace()).status().expect("ip runs");
+        let status =
+            Command::new("ip").args(arguments.split_whitespace()).status().expect("ip runs");
         assert!(status.success(), "ip {arguments}");
     }
 
     /// Two hosts with two equal-cost legs between them; `None` where namespaces may not be made.
     fn two_legs(policy: &str) -> Option<Namespaces> {
         let names = ["a", "b"].map(|end| format!("lr-probe{policy}{end}-{}", std::process::id()));
-        let made = names
-            .iter()
-            .all(|name| Command::new("ip").args(["netns", "add", name]).status().is_ok_and(|status| status.success()));
+        let made = names.iter().all(|name| {
+            Command::new("ip")
+                .args(["netns", "add", name])
+                .status()
+                .is_ok_and(|status| status.success())
+        });
         let namespaces = Namespaces(names);
         if !made {
             println!("skipped: network namespaces cannot be made here");
@@ -172,7 +186,8 @@ mod tests {
         ip(&format!("-n {b} addr add 10.9.9.9/32 dev leg0"));
         ip(&format!("-n {a} route add 10.9.9.9 nexthop via 10.9.0.2 nexthop via 10.9.1.2"));
         linerate_sys::netns::within(a, || {
-            std::fs::write("/proc/sys/net/ipv4/fib_multipath_hash_policy", policy).expect("its own namespace");
+            std::fs::write("/proc/sys/net/ipv4/fib_multipath_hash_policy", policy)
+                .expect("its own namespace");
         })
         .expect("entered");
         Some(namespaces)
@@ -182,7 +197,8 @@ mod tests {
         linerate_sys::netns::within(&namespaces.0[0], || {
             let members = ["leg0".to_owned(), "leg1".to_owned()];
             let from = "10.9.8.1".parse().expect("an address");
-            let mut probe = FlowProbe::new(from, ([10, 9, 9, 9], 5201).into(), &members).expect("members are there");
+            let mut probe = FlowProbe::new(from, ([10, 9, 9, 9], 5201).into(), &members)
+                .expect("members are there");
             (40_000..40_032).map(|port| probe.member_of(port).expect("sent")).collect::<Vec<_>>()
         })
         .expect("entered")
@@ -201,13 +217,17 @@ mod tests {
     fn addresses_alone_put_every_port_on_one_leg() {
         let Some(namespaces) = two_legs("0") else { return };
         let members = probed(&namespaces);
-        assert!(members.iter().all(|member| member.is_some() && *member == members[0]), "{members:?}");
+        assert!(
+            members.iter().all(|member| member.is_some() && *member == members[0]),
+            "{members:?}"
+        );
     }
 
     #[test]
     fn a_member_that_is_no_interface_is_named() {
         let from = "127.0.0.1".parse().expect("an address");
-        let why = FlowProbe::new(from, ([127, 0, 0, 1], 9).into(), &["lr-none".to_owned()]).expect_err("no such");
+        let why = FlowProbe::new(from, ([127, 0, 0, 1], 9).into(), &["lr-none".to_owned()])
+            .expect_err("no such");
         assert!(why.to_string().contains("lr-none") && why.to_string().contains("lo"), "{why}");
     }
 }

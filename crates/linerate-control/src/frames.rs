@@ -22,9 +22,14 @@ pub(crate) enum FrameError {
     Io(#[from] io::Error),
 }
 
-/// A time-out is reported by the kernel as `resource temporarily unavailable`, which tells nobody anything.
+/// A time-out is reported by the kernel as `resource temporarily unavailable`, which tells nobody
+/// anything.
 fn describe(error: &io::Error) -> String {
-    if is_silence(error) { "the other end was silent for too long".into() } else { error.to_string() }
+    if is_silence(error) {
+        "the other end was silent for too long".into()
+    } else {
+        error.to_string()
+    }
 }
 
 /// Cuts a byte stream into messages.

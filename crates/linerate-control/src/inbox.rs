@@ -1,8 +1,10 @@
-//! A bound on what was heard and not yet dealt with: a peer that says more waits, and TCP tells it so.
+//! A bound on what was heard and not yet dealt with: a peer that says more waits, and TCP tells it
+//! so.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Bytes on the wire that may wait to be dealt with; a message needs up to about ten times as much memory as bytes.
+/// Bytes on the wire that may wait to be dealt with; a message needs up to about ten times as much
+/// memory as bytes.
 const MOST: usize = 8 << 20;
 /// What the smallest message counts as: it is a value of some hundred bytes here.
 const LEAST: usize = 1 << 10;
@@ -25,12 +27,14 @@ pub(crate) struct Held {
 }
 
 impl Inbox {
-    /// Waits for room for `bytes`. A message that is larger than all room is taken when the inbox is empty.
+    /// Waits for room for `bytes`. A message that is larger than all room is taken when the inbox
+    /// is empty.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         let bytes = bytes.max(LEAST);
         let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |held: &mut usize| *held > 0 && *held + bytes > MOST;
-        let mut held = self.0.freed.wait_while(held, is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut held =
+            self.0.freed.wait_while(held, is_full).unwrap_or_else(PoisonError::into_inner);
         *held += bytes;
         Held { bytes, room: Arc::clone(&self.0) }
     }
@@ -62,7 +66,10 @@ mod tests {
         };
         assert!(matches!(told.try_recv(), Err(TryRecvError::Empty)));
         drop(first);
-        assert!(matches!(told.try_recv(), Err(TryRecvError::Empty)), "a small message is still held");
+        assert!(
+            matches!(told.try_recv(), Err(TryRecvError::Empty)),
+            "a small message is still held"
+        );
         drop(second);
         let held = told.recv().expect("it was told");
         waiting.join().expect("no panic").expect("it was received");
@@ -77,7 +84,10 @@ mod tests {
         let (tell, told) = channel();
         let peer = thread::spawn(move || (0..200).for_each(|_| drop(tell.send(inbox.hold(MOST)))));
         for _ in 0..200 {
-            drop(told.recv_timeout(std::time::Duration::from_secs(30)).expect("it does not wait for ever"));
+            drop(
+                told.recv_timeout(std::time::Duration::from_secs(30))
+                    .expect("it does not wait for ever"),
+            );
         }
         peer.join().expect("no panic");
     }

@@ -1,4 +1,5 @@
-//! Who we are and whom we know: this host's key pair, and the keys of hosts it has been paired with.
+//! Who we are and whom we know: this host's key pair, and the keys of hosts it has been paired
+//! with.
 //!
 //! ```text
 //! DIR (0700) / key.pem (0600)          our private key, ECDSA P-256, PKCS #8
@@ -8,9 +9,10 @@
 //!              lock                    held while any of them is written
 //! ```
 //!
-//! A host is its public key: names prove nothing, certificates never expire, and nobody is trusted for having been signed by somebody
-//! else (RFC 7250 argues the same for raw public keys). A host that is measured is bound to the addresses it was paired at, as ssh
-//! does: another host's key is refused there, also if that host is paired too.
+//! A host is its public key: names prove nothing, certificates never expire, and nobody is trusted
+//! for having been signed by somebody else (RFC 7250 argues the same for raw public keys). A host
+//! that is measured is bound to the addresses it was paired at, as ssh does: another host's key is
+//! refused there, also if that host is paired too.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -131,7 +133,8 @@ pub struct KnownPeer {
     pub key: Fingerprint,
     /// When it was paired, seconds since the Unix epoch.
     pub added: u64,
-    /// Names and addresses it is bound to; absent of a host paired before they were kept: the first one it is reached at is.
+    /// Names and addresses it is bound to; absent of a host paired before they were kept: the first
+    /// one it is reached at is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<String>>,
     /// What it may do.
@@ -148,7 +151,9 @@ impl KnownPeer {
 
     /// Whether a person means this host: its name, an address it is bound to, or its key.
     fn is_called(&self, which: &str) -> bool {
-        self.name == which || self.key.to_string() == which || self.is_at(&which.to_ascii_lowercase())
+        self.name == which
+            || self.key.to_string() == which
+            || self.is_at(&which.to_ascii_lowercase())
     }
 
     fn is_at(&self, address: &str) -> bool {
@@ -201,7 +206,9 @@ enum Recognised {
 fn recognise(peers: &[KnownPeer], at: &ReachedAt, key: Fingerprint) -> Recognised {
     let measured = || peers.iter().filter(|peer| peer.may(Right::BeMeasured));
     let Some(shown) = measured().find(|peer| peer.key == key) else {
-        return Recognised::No("its key is not among the hosts that may be measured from here".into());
+        return Recognised::No(
+            "its key is not among the hosts that may be measured from here".into(),
+        );
     };
     let bound = |address: &str| measured().filter(|peer| peer.is_at(address)).collect::<Vec<_>>();
     // As with ssh, what a person wrote counts before what it led to.
@@ -214,14 +221,16 @@ fn recognise(peers: &[KnownPeer], at: &ReachedAt, key: Fingerprint) -> Recognise
     }
     if let Some(expected) = expected.first() {
         return Recognised::No(format!(
-            "{} answers with the key of {} ({}), but {} ({}) was paired there; if that is right, pair again",
+            "{} answers with the key of {} ({}), but {} ({}) was paired there; if that is right, \
+                pair again",
             at.written, shown.name, shown.key, expected.name, expected.key
         ));
     }
     match &shown.addresses {
         None => Recognised::Unbound,
         Some(addresses) => Recognised::No(format!(
-            "{} answers with the key of {}, which was paired at {}; if that is right: linerate pair bind {} {}",
+            "{} answers with the key of {}, which was paired at {}; if that is right: linerate \
+                pair bind {} {}",
             at.written,
             shown.name,
             addresses.join(", "),
@@ -273,13 +282,23 @@ impl KeyStore {
             .map_err(|cause| keys("read private key", &key, &cause))?;
         let fingerprint = Fingerprint::of_certificate(&certificate)
             .map_err(|cause| keys("read public key from certificate in", directory, &cause))?;
-        CertifiedKey::from_der(vec![certificate.clone()], private_key.clone_key(), &pinned::provider()).map_err(
-            |cause| {
-                let remedy = "key.pem and certificate.pem do not belong together: remove both, and pair again";
-                keys("use the keys in", directory, &format!("{cause} ({remedy})"))
-            },
-        )?;
-        Ok(Self { directory: directory.to_owned(), certificate, private_key, fingerprint, broker: None })
+        CertifiedKey::from_der(
+            vec![certificate.clone()],
+            private_key.clone_key(),
+            &pinned::provider(),
+        )
+        .map_err(|cause| {
+            let remedy =
+                "key.pem and certificate.pem do not belong together: remove both, and pair again";
+            keys("use the keys in", directory, &format!("{cause} ({remedy})"))
+        })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            certificate,
+            private_key,
+            fingerprint,
+            broker: None,
+        })
     }
 
     /// What this host is known by.
@@ -300,9 +319,9 @@ impl KeyStore {
     /// If the list cannot be read, or is none.
     pub fn peers(&self) -> Result<Vec<KnownPeer>, ControlError> {
         match &self.broker {
-            Some(broker) => {
-                broker.peers().map_err(|cause| keys("read known peers", &peers_path(&self.directory), &cause))
-            }
+            Some(broker) => broker
+                .peers()
+                .map_err(|cause| keys("read known peers", &peers_path(&self.directory), &cause)),
             None => peers_in(&self.directory),
         }
     }
@@ -313,20 +332,29 @@ impl KeyStore {
         Self { broker: Some(broker), ..self }
     }
 
-    /// Remembers that the host called `name`, which was met `at` this address, has `key` and the `right`. A key known before keeps what
-    /// else it may do, and where else it is. A host that was measured at this address before has been replaced by this one.
+    /// Remembers that the host called `name`, which was met `at` this address, has `key` and the
+    /// `right`. A key known before keeps what else it may do, and where else it is. A host that was
+    /// measured at this address before has been replaced by this one.
     ///
     /// # Errors
     /// If the list cannot be read or written.
-    pub fn trust(&self, name: &str, key: Fingerprint, right: Right, at: &ReachedAt) -> Result<KnownPeer, ControlError> {
+    pub fn trust(
+        &self,
+        name: &str,
+        key: Fingerprint,
+        right: Right,
+        at: &ReachedAt,
+    ) -> Result<KnownPeer, ControlError> {
         let added = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.change(|peers| {
             let addresses = at.addresses();
             if right == Right::BeMeasured {
                 unbind(peers, key, &addresses);
             }
-            let known = peers.iter().position(|peer| peer.key == key).map(|place| peers.remove(place));
-            let fresh = KnownPeer { name: String::new(), key, added, addresses: None, may: Vec::new() };
+            let known =
+                peers.iter().position(|peer| peer.key == key).map(|place| peers.remove(place));
+            let fresh =
+                KnownPeer { name: String::new(), key, added, addresses: None, may: Vec::new() };
             let mut peer = KnownPeer { name: name.to_owned(), added, ..known.unwrap_or(fresh) };
             if right == Right::BeMeasured {
                 bind(&mut peer, addresses);
@@ -339,11 +367,16 @@ impl KeyStore {
         })
     }
 
-    /// Accepts the `key` that the agent reached `at` an address has proved to own, if it is that of the host that was paired there.
+    /// Accepts the `key` that the agent reached `at` an address has proved to own, if it is that of
+    /// the host that was paired there.
     ///
     /// # Errors
     /// Why it is not, as a cause; or if the list cannot be read or written.
-    pub(crate) fn recognise(&self, at: &ReachedAt, key: Fingerprint) -> Result<Result<(), String>, ControlError> {
+    pub(crate) fn recognise(
+        &self,
+        at: &ReachedAt,
+        key: Fingerprint,
+    ) -> Result<Result<(), String>, ControlError> {
         match recognise(&self.peers()?, at, key) {
             Recognised::Yes => Ok(Ok(())),
             Recognised::No(why) => Ok(Err(why)),
@@ -357,25 +390,35 @@ impl KeyStore {
     /// If the list cannot be read.
     pub(crate) fn expected(&self, at: &ReachedAt) -> Result<Option<KnownPeer>, ControlError> {
         let peers = self.peers()?;
-        let is_expected =
-            |peer: &&KnownPeer| peer.may(Right::BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address));
+        let is_expected = |peer: &&KnownPeer| {
+            peer.may(Right::BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address))
+        };
         Ok(peers.iter().find(is_expected).cloned())
     }
 
-    /// Lets the paired host `which` (a name, an address, or the key where several have the name) be reached at `address`, too.
+    /// Lets the paired host `which` (a name, an address, or the key where several have the name) be
+    /// reached at `address`, too.
     ///
     /// # Errors
     /// If there is none or several, or the list cannot be read or written.
     pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer, ControlError> {
         let named = |peer: &KnownPeer| peer.is_called(which);
         self.change(|peers| {
-            let found: Vec<usize> = (0..peers.len()).filter(|&place| named(&peers[place])).collect();
+            let found: Vec<usize> =
+                (0..peers.len()).filter(|&place| named(&peers[place])).collect();
             let [place] = found[..] else {
                 let cause = match found.len() {
-                    0 => "no paired host has this name, address or key (see `linerate pair list`)".to_owned(),
-                    n => format!("{n} paired hosts are called so: give its key (see `linerate pair list`)"),
+                    0 => "no paired host has this name, address or key (see `linerate pair list`)"
+                        .to_owned(),
+                    n => format!(
+                        "{n} paired hosts are called so: give its key (see `linerate pair list`)"
+                    ),
                 };
-                return Err(ControlError::Keys { operation: "bind", object: which.to_owned(), cause });
+                return Err(ControlError::Keys {
+                    operation: "bind",
+                    object: which.to_owned(),
+                    cause,
+                });
             };
             let address = address.to_ascii_lowercase();
             unbind(peers, peers[place].key, std::slice::from_ref(&address));
@@ -426,8 +469,8 @@ impl KeyStore {
     }
 
     fn write_peers(&self, peers: &[KnownPeer]) -> Result<(), ControlError> {
-        let text =
-            serde_json::to_vec_pretty(peers).map_err(|cause| keys("write known peers", &self.directory, &cause))?;
+        let text = serde_json::to_vec_pretty(peers)
+            .map_err(|cause| keys("write known peers", &self.directory, &cause))?;
         write_private(&peers_path(&self.directory), &text)
     }
 }
@@ -452,8 +495,9 @@ pub(crate) fn peers_in(directory: &Path) -> Result<Vec<KnownPeer>, ControlError>
     }
 }
 
-/// Binds the host of `key`, whose addresses were not kept, to the first one it is reached `at`. Another process may have done so since this one
-/// looked: it is decided anew, while nobody else writes.
+/// Binds the host of `key`, whose addresses were not kept, to the first one it is reached `at`.
+/// Another process may have done so since this one looked: it is decided anew, while nobody else
+/// writes.
 fn bind_first(peers: &mut [KnownPeer], at: &ReachedAt, key: Fingerprint) -> Result<(), String> {
     match recognise(peers, at, key) {
         Recognised::Yes => Ok(()),
@@ -476,7 +520,8 @@ fn bind(peer: &mut KnownPeer, addresses: Vec<String>) {
     }
 }
 
-/// Takes `addresses` from all hosts but that of `key`; one that is then nowhere, and does not conduct, is no longer known.
+/// Takes `addresses` from all hosts but that of `key`; one that is then nowhere, and does not
+/// conduct, is no longer known.
 fn unbind(peers: &mut Vec<KnownPeer>, key: Fingerprint, addresses: &[String]) {
     peers.retain_mut(|peer| {
         let Some(known) = peer.addresses.as_mut().filter(|_| peer.key != key) else { return true };
@@ -489,7 +534,8 @@ fn unbind(peers: &mut Vec<KnownPeer>, key: Fingerprint, addresses: &[String]) {
     });
 }
 
-/// The right to write the files of a key store; given up when dropped, also by a process that is killed.
+/// The right to write the files of a key store; given up when dropped, also by a process that is
+/// killed.
 struct Lock {
     _file: fs::File,
 }
@@ -498,7 +544,8 @@ impl Lock {
     /// Waits for it: whoever has it writes a few kilobytes.
     fn take(directory: &Path) -> Result<Self, ControlError> {
         let path = directory.join("lock");
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let opened =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = opened.map_err(|cause| keys("open", &path, &cause))?;
         loop {
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
@@ -539,7 +586,11 @@ fn check_own(path: &Path) -> Result<(), ControlError> {
     if mode & WRITABLE_BY_OTHERS == 0 {
         return Ok(());
     }
-    let cause = format!("others may write it (mode {:o}, owner {}; run `chmod go-w`)", mode & 0o777, metadata.uid());
+    let cause = format!(
+        "others may write it (mode {:o}, owner {}; run `chmod go-w`)",
+        mode & 0o777,
+        metadata.uid()
+    );
     Err(keys("use", path, &cause))
 }
 
@@ -549,7 +600,11 @@ fn check_private(path: &Path) -> Result<(), ControlError> {
     if mode & OTHERS == 0 {
         return Ok(());
     }
-    let cause = format!("others may read it (mode {:o}, owner {}; run `chmod 600`)", mode & 0o777, metadata.uid());
+    let cause = format!(
+        "others may read it (mode {:o}, owner {}; run `chmod 600`)",
+        mode & 0o777,
+        metadata.uid()
+    );
     Err(keys("use private key", path, &cause))
 }
 
@@ -564,7 +619,8 @@ mod tests {
         let first = KeyStore::open(&directory.path().join("keys")).unwrap();
         let second = KeyStore::open(&directory.path().join("keys")).unwrap();
         assert_eq!(first.fingerprint(), second.fingerprint());
-        let mode = |name| fs::metadata(first.directory().join(name)).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |name| fs::metadata(first.directory().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode("key.pem"), 0o600);
         assert_eq!(mode(""), 0o700);
     }
@@ -583,7 +639,9 @@ mod tests {
     fn a_list_of_hosts_that_others_may_write_is_refused() {
         let (directory, store) = a_store();
         store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
-        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+        };
         set(&peers_path(store.directory()), 0o620);
         let error = store.may(OLD, Right::Conduct).unwrap_err().to_string();
         assert!(error.contains("peers.json") && error.contains("chmod go-w"), "{error}");
@@ -633,7 +691,9 @@ mod tests {
         assert!(why.contains("give its key"), "{why}");
         store.bind(&OLD.to_string(), "198.18.0.3").unwrap();
         store.bind(&NEW.to_string(), "198.18.0.3").unwrap();
-        let addresses = |key| store.peers().unwrap().into_iter().find(|peer| peer.key == key).unwrap().addresses;
+        let addresses = |key| {
+            store.peers().unwrap().into_iter().find(|peer| peer.key == key).unwrap().addresses
+        };
         assert_eq!(
             addresses(OLD),
             Some(vec!["198.18.0.1".into()]),
@@ -641,22 +701,43 @@ mod tests {
         );
         assert_eq!(store.expected(&at("198.18.0.3")).unwrap().map(|peer| peer.key), Some(NEW));
         assert_eq!(store.expected(&at("198.18.0.4")).unwrap(), None);
-        assert_eq!(store.bind("198.18.0.3", "fd00::3").unwrap().key, NEW, "an address names its host");
+        assert_eq!(
+            store.bind("198.18.0.3", "fd00::3").unwrap().key,
+            NEW,
+            "an address names its host"
+        );
         assert_eq!(store.recognise(&at("198.18.0.3"), NEW).unwrap(), Ok(()));
     }
 
     #[test]
     fn what_a_person_wrote_counts_before_what_it_led_to() {
         let (_directory, store) = a_store();
-        store.trust("a", OLD, Right::BeMeasured, &ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 1]))).unwrap();
-        store.trust("b", NEW, Right::BeMeasured, &ReachedAt::new("b.example", IpAddr::from([192, 0, 2, 2]))).unwrap();
+        store
+            .trust(
+                "a",
+                OLD,
+                Right::BeMeasured,
+                &ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 1])),
+            )
+            .unwrap();
+        store
+            .trust(
+                "b",
+                NEW,
+                Right::BeMeasured,
+                &ReachedAt::new("b.example", IpAddr::from([192, 0, 2, 2])),
+            )
+            .unwrap();
         // Somebody made the name of a lead to b, which is paired, too.
         let poisoned = ReachedAt::new("a.example:4777", IpAddr::from([192, 0, 2, 2]));
         let why = store.recognise(&poisoned, NEW).unwrap().unwrap_err();
         assert!(why.contains("a.example answers with the key of b"), "{why}");
         let unknown = ReachedAt::new("c.example", IpAddr::from([192, 0, 2, 1]));
         let why = store.recognise(&unknown, NEW).unwrap().unwrap_err();
-        assert!(why.contains("but a (") && why.contains("was paired there"), "an unknown name leads to a: {why}");
+        assert!(
+            why.contains("but a (") && why.contains("was paired there"),
+            "an unknown name leads to a: {why}"
+        );
         assert_eq!(store.recognise(&unknown, OLD).unwrap(), Ok(()), "and a answers");
         let moved = ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 9]));
         assert_eq!(store.recognise(&moved, OLD).unwrap(), Ok(()), "its name leads elsewhere now");
@@ -667,7 +748,9 @@ mod tests {
         let (_directory, store) = a_store();
         let old = format!(r#"[{{ "name": "b", "key": "{OLD}", "added": 5 }}]"#);
         fs::write(peers_path(store.directory()), old).unwrap();
-        assert!(store.may(OLD, Right::Conduct).unwrap() && store.may(OLD, Right::BeMeasured).unwrap());
+        assert!(
+            store.may(OLD, Right::Conduct).unwrap() && store.may(OLD, Right::BeMeasured).unwrap()
+        );
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
         store.recognise(&at("198.18.0.2"), OLD).unwrap().unwrap_err();
@@ -695,14 +778,26 @@ mod tests {
         store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
         store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
         assert_eq!(store.peers().unwrap()[0].may, [Right::Conduct], "once");
-        assert!(store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap());
-        assert!(!store.may(NEW, Right::Conduct).unwrap(), "another host's right is none of this one");
-        assert_eq!(store.expected(&at("198.18.0.1")).unwrap(), None, "it is not measured from here");
+        assert!(
+            store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap()
+        );
+        assert!(
+            !store.may(NEW, Right::Conduct).unwrap(),
+            "another host's right is none of this one"
+        );
+        assert_eq!(
+            store.expected(&at("198.18.0.1")).unwrap(),
+            None,
+            "it is not measured from here"
+        );
         store.recognise(&at("198.18.0.1"), OLD).unwrap().unwrap_err();
         store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.peers().unwrap()[0].may, both_rights());
         store.trust("c", NEW, Right::BeMeasured, &at("198.18.0.1")).unwrap();
-        assert!(store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap(), "replaced");
+        assert!(
+            store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap(),
+            "replaced"
+        );
         store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
     }
@@ -717,7 +812,9 @@ mod tests {
                     let store = KeyStore::open(&keys).unwrap();
                     let address = IpAddr::from([198, 18, 0, n]);
                     let at = ReachedAt::new(&address.to_string(), address);
-                    store.trust("b", Fingerprint([n; DIGEST_BYTES]), Right::BeMeasured, &at).unwrap();
+                    store
+                        .trust("b", Fingerprint([n; DIGEST_BYTES]), Right::BeMeasured, &at)
+                        .unwrap();
                     store.fingerprint()
                 };
                 let threads: Vec<_> = (0..6).map(|n| scope.spawn(move || pair(n))).collect();
@@ -732,7 +829,8 @@ mod tests {
     fn a_key_and_a_certificate_of_two_pairs_are_refused_with_what_to_do() {
         let (first, _) = a_store();
         let (second, _) = a_store();
-        fs::copy(first.path().join("certificate.pem"), second.path().join("certificate.pem")).unwrap();
+        fs::copy(first.path().join("certificate.pem"), second.path().join("certificate.pem"))
+            .unwrap();
         let why = KeyStore::open(second.path()).unwrap_err().to_string();
         assert!(why.contains("do not belong together"), "{why}");
     }

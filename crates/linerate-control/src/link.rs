@@ -32,7 +32,8 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            // Three retransmitted SYNs (RFC 6298 clause 2: 1 + 2 s) and a slow BMC's TLS arithmetic.
+            // Three retransmitted SYNs (RFC 6298 clause 2: 1 + 2 s) and a slow BMC's TLS
+            // arithmetic.
             handshake: Duration::from_secs(5),
             // Six heartbeats: a saturated path may lose some of them.
             silence: Duration::from_secs(12),
@@ -51,9 +52,11 @@ pub(crate) type Closer = Arc<dyn Fn() + Send + Sync>;
 /// What the kernel knows of a connection's other end, whatever its programs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// Segments that have come from it so far: its kernel acknowledges what we say even where no program has time.
+    /// Segments that have come from it so far: its kernel acknowledges what we say even where no
+    /// program has time.
     pub(crate) segments: u32,
-    /// Within which an acknowledgement is to be expected: a smoothed round trip and four times its deviation (RFC 6298 clause 2.3).
+    /// Within which an acknowledgement is to be expected: a smoothed round trip and four times its
+    /// deviation (RFC 6298 clause 2.3).
     pub(crate) round_trip: Duration,
 }
 
@@ -87,7 +90,11 @@ impl std::fmt::Debug for Channel {
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// A message, when it arrived on our monotonic clock, and its room in the inbox.
-    Message(Box<Message>, Nanos, #[expect(dead_code, reason = "room is given back when it is dropped")] Held),
+    Message(
+        Box<Message>,
+        Nanos,
+        #[expect(dead_code, reason = "room is given back when it is dropped")] Held,
+    ),
     /// Nothing more will come; why.
     Ended(FrameError),
 }
@@ -110,7 +117,8 @@ impl Outbox {
         self.queue.send(Queued::Message(Box::new(message))).is_ok()
     }
 
-    /// Queues `message` if there is room; a peer for which there is none has stalled and is cut off.
+    /// Queues `message` if there is room; a peer for which there is none has stalled and is cut
+    /// off.
     pub(crate) fn offer(&self, message: Message) -> bool {
         match self.queue.try_send(Queued::Message(Box::new(message))) {
             Ok(()) => true,
@@ -150,9 +158,12 @@ impl Link {
         let (queue, queued) = sync_channel(QUEUE);
         let outbox = Outbox { queue, closer: Arc::clone(&closer) };
         let answering = outbox.clone();
-        let writer =
-            thread::Builder::new().name("linerate-speak".into()).spawn(move || speak(writer, &queued, &closer))?;
-        thread::Builder::new().name("linerate-hear".into()).spawn(move || listen(reader, hear, &answering))?;
+        let writer = thread::Builder::new()
+            .name("linerate-speak".into())
+            .spawn(move || speak(writer, &queued, &closer))?;
+        thread::Builder::new()
+            .name("linerate-hear".into())
+            .spawn(move || listen(reader, hear, &answering))?;
         Ok(Self { outbox, writer })
     }
 

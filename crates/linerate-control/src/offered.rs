@@ -1,4 +1,5 @@
-//! Which parameter of a job is the load that is offered to it, and what a share of what it reached is as its value.
+//! Which parameter of a job is the load that is offered to it, and what a share of what it reached
+//! is as its value.
 //!
 //! What it does not see: whether the path carries that load; what came of it is measured.
 
@@ -38,10 +39,14 @@ impl Offered {
             return Ok(Self { parameter: RATE, unit: LoadUnit::Frames, each_way });
         }
         if !has(SOURCE_RATE) {
-            return Err(format!("`{name}` has no load that could be offered, only as fast as it goes"));
+            return Err(format!(
+                "`{name}` has no load that could be offered, only as fast as it goes"
+            ));
         }
         if job.params.0.get(STREAMS).is_some_and(|streams| streams.as_u64() != Some(1)) {
-            return Err(format!("`{SOURCE_RATE}` of `{name}` is that of one thread: set {STREAMS} = 1"));
+            return Err(format!(
+                "`{SOURCE_RATE}` of `{name}` is that of one thread: set {STREAMS} = 1"
+            ));
         }
         Ok(Self { parameter: SOURCE_RATE, unit: LoadUnit::Bits, each_way })
     }

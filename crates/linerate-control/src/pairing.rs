@@ -1,4 +1,5 @@
-//! Pairing: two hosts learn each other's public key, once, by a token a person carries from one to the other.
+//! Pairing: two hosts learn each other's public key, once, by a token a person carries from one to
+//! the other.
 //!
 //! ```text
 //! offer                                             accept
@@ -10,12 +11,15 @@
 //! proof(role) = HMAC-SHA256(token, label , role , TLS exporter , SPKI hashes , names)   (RFC 2104)
 //! ```
 //!
-//! The exporter (RFC 8446 clause 7.5) is known to the two ends of this very connection only: whoever sits between two TLS
-//! connections cannot carry a proof from one to the other. The accepting end proves first, so that an offer tells a
-//! stranger nothing; a token of 128 bits cannot be searched, neither here nor from what was overheard: whoever tries wrong ones is
-//! refused each, and does not end the offer for the host that has the right one. A token works once, and not after its time.
+//! The exporter (RFC 8446 clause 7.5) is known to the two ends of this very connection only:
+//! whoever sits between two TLS connections cannot carry a proof from one to the other. The
+//! accepting end proves first, so that an offer tells a stranger nothing; a token of 128 bits
+//! cannot be searched, neither here nor from what was overheard: whoever tries wrong ones is
+//! refused each, and does not end the offer for the host that has the right one. A token works
+//! once, and not after its time.
 //!
-//! Pairing grants one direction: the accepting host may conduct measurements on the offering one. What this does not see: a person who reads the token over a shoulder.
+//! Pairing grants one direction: the accepting host may conduct measurements on the offering one.
+//! What this does not see: a person who reads the token over a shoulder.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -36,7 +40,8 @@ use crate::timed::Deadline;
 use crate::tls::{self, EXPORTER_BYTES, Secured, Trust};
 use crate::transport;
 use crate::wire::{
-    Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name, printable,
+    Greeting, HelloRole, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, PairProof, RELEASE, name,
+    printable,
 };
 use crate::{ControlError, Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 
@@ -79,17 +84,22 @@ impl std::fmt::Debug for Token {
 impl FromStr for Token {
     type Err = ControlError;
 
-    /// Reads a token as a person types it: any case, with or without hyphens, O for 0, I and L for 1.
+    /// Reads a token as a person types it: any case, with or without hyphens, O for 0, I and L for
+    /// 1.
     fn from_str(text: &str) -> Result<Self, ControlError> {
         let wrong = || ControlError::Pairing {
             operation: "read",
             object: "the token".into(),
-            cause: format!("it is not {TOKEN_DIGITS} letters and digits as `linerate pair offer` prints them"),
+            cause: format!(
+                "it is not {TOKEN_DIGITS} letters and digits as `linerate pair offer` prints them"
+            ),
         };
         let digit = |c: char| match c.to_ascii_uppercase() {
             'O' => Some(0),
             'I' | 'L' => Some(1),
-            c => ALPHABET.iter().position(|&digit| char::from(digit) == c).map(|value| value as u128),
+            c => {
+                ALPHABET.iter().position(|&digit| char::from(digit) == c).map(|value| value as u128)
+            }
         };
         let typed = text.chars().filter(|c| !c.is_whitespace() && *c != '-');
         let digits: Vec<u128> = typed.map(digit).collect::<Option<_>>().ok_or_else(wrong)?;
@@ -128,11 +138,17 @@ struct State {
     refused: u64,
 }
 
-/// Offers to be paired, at `listen`, for `validity`; `own_name` is what the other end calls this host.
+/// Offers to be paired, at `listen`, for `validity`; `own_name` is what the other end calls this
+/// host.
 ///
 /// # Errors
 /// If `listen` cannot be bound.
-pub fn offer(keys: KeyStore, own_name: &str, listen: SocketAddr, validity: Duration) -> Result<Offering, ControlError> {
+pub fn offer(
+    keys: KeyStore,
+    own_name: &str,
+    listen: SocketAddr,
+    validity: Duration,
+) -> Result<Offering, ControlError> {
     let error = |cause: io::Error| ControlError::Listen {
         operation: "listen for a host to be paired on",
         address: listen.to_string(),
@@ -177,7 +193,9 @@ impl Offering {
         let accepting = thread::spawn(move || {
             if let Err(error) = accept_all(&listener, &stop, &front) {
                 // If nobody waits any more, the offer is over anyway.
-                let _ = front.tell.send(Err(front.desk.error(&format!("cannot accept connections: {error}"))));
+                let _ = front
+                    .tell
+                    .send(Err(front.desk.error(&format!("cannot accept connections: {error}"))));
             }
         });
         let left = desk.expires.saturating_duration_since(Instant::now());
@@ -220,7 +238,11 @@ impl Desk {
     }
 
     fn error(&self, cause: &str) -> ControlError {
-        ControlError::Pairing { operation: "offer to be paired as", object: self.name.clone(), cause: cause.to_owned() }
+        ControlError::Pairing {
+            operation: "offer to be paired as",
+            object: self.name.clone(),
+            cause: cause.to_owned(),
+        }
     }
 
     /// Why an offer that nobody accepted is over.
@@ -235,8 +257,13 @@ impl Desk {
     fn meet(&self, socket: TcpStream, tell: &Sender<Result<KnownPeer, ControlError>>) {
         let at = (Instant::now() + self.handshake).min(self.expires);
         // A stranger that does not even get this far is no attempt: it has shown no token.
-        let Ok(mut counter) = Counter::open(socket, at, &self.keys, TlsEnd::Accepting) else { return };
-        let Ok(theirs) = counter.greet(HelloRole::PairOffer, &self.name, HelloRole::PairAccept) else { return };
+        let Ok(mut counter) = Counter::open(socket, at, &self.keys, TlsEnd::Accepting) else {
+            return;
+        };
+        let Ok(theirs) = counter.greet(HelloRole::PairOffer, &self.name, HelloRole::PairAccept)
+        else {
+            return;
+        };
         let Ok(Message::PairProof(proof)) = counter.reader.next() else { return };
         let transcript = counter.transcript(&self.keys, &self.name, &theirs);
         let token = match self.check(&proof, &transcript) {
@@ -270,9 +297,11 @@ impl Desk {
         theirs: &str,
     ) -> Result<KnownPeer, ControlError> {
         let ours = transcript.prove(token, HelloRole::PairOffer);
-        let failed =
-            |why: String| self.error(&format!("{theirs} showed the token and then failed: {why}; offer again"));
-        write(&mut *counter.channel.writer, &Message::PairProof(ours)).map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| {
+            self.error(&format!("{theirs} showed the token and then failed: {why}; offer again"))
+        };
+        write(&mut *counter.channel.writer, &Message::PairProof(ours))
+            .map_err(|error| failed(error.to_string()))?;
         match counter.reader.next() {
             Ok(Message::Paired) => {}
             Ok(other) => return Err(failed(format!("it said {}", name(&other)))),
@@ -280,28 +309,40 @@ impl Desk {
         }
         let at = ReachedAt::new(&counter.ip.to_string(), counter.ip);
         let peer = self.keys.trust(theirs, counter.key, Right::Conduct, &at)?;
-        write(&mut *counter.channel.writer, &Message::Paired).map_err(|error| failed(error.to_string()))?;
+        write(&mut *counter.channel.writer, &Message::Paired)
+            .map_err(|error| failed(error.to_string()))?;
         Ok(peer)
     }
 }
 
-/// Accepts the offer of the host at `address` (`host:port`), proving that we know `token`, and keeps its key;
-/// `own_name` is what the other end calls this host.
+/// Accepts the offer of the host at `address` (`host:port`), proving that we know `token`, and
+/// keeps its key; `own_name` is what the other end calls this host.
 ///
 /// # Errors
 /// If nobody offers there, or the token is wrong, used or expired.
-pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> Result<KnownPeer, ControlError> {
-    let error = |cause: String| ControlError::Pairing { operation: "pair with", object: address.to_owned(), cause };
+pub fn accept(
+    keys: &KeyStore,
+    own_name: &str,
+    address: &str,
+    token: &Token,
+) -> Result<KnownPeer, ControlError> {
+    let error = |cause: String| ControlError::Pairing {
+        operation: "pair with",
+        object: address.to_owned(),
+        cause,
+    };
     let at = Instant::now() + Timeouts::default().handshake;
     let socket = transport::connect_tcp(address, address, at).map_err(|cause| match cause {
-        ControlError::HostDown { cause, .. } => {
-            error(format!("{cause} (is `linerate pair offer` waiting there? a token is good for one use)"))
-        }
+        ControlError::HostDown { cause, .. } => error(format!(
+            "{cause} (is `linerate pair offer` waiting there? a token is good for one use)"
+        )),
         other => other,
     })?;
-    let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting)
-        .map_err(|cause| error(format!("{cause} (is it `linerate pair offer` that listens there?)")))?;
-    let theirs = counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;
+    let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting).map_err(|cause| {
+        error(format!("{cause} (is it `linerate pair offer` that listens there?)"))
+    })?;
+    let theirs =
+        counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;
     // Each end names both in the same order: the offering one first.
     let transcript = Transcript {
         exporter: counter.exporter,
@@ -309,27 +350,41 @@ pub fn accept(keys: &KeyStore, own_name: &str, address: &str, token: &Token) -> 
         names: [theirs.clone(), own_name.to_owned()],
     };
     let ours = transcript.prove(token, HelloRole::PairAccept);
-    write(&mut *counter.channel.writer, &Message::PairProof(ours)).map_err(|cause| error(cause.to_string()))?;
+    write(&mut *counter.channel.writer, &Message::PairProof(ours))
+        .map_err(|cause| error(cause.to_string()))?;
     let proof = match counter.reader.next() {
         Ok(Message::PairProof(proof)) => proof,
         Ok(Message::Refused { why, .. }) => {
             return Err(error(format!("{} (check it, or offer again)", printable(&why))));
         }
-        Ok(other) => return Err(error(format!("it said {} where its proof was due", name(&other)))),
+        Ok(other) => {
+            return Err(error(format!("it said {} where its proof was due", name(&other))));
+        }
         Err(cause) => return Err(error(cause.to_string())),
     };
     if !transcript.verify(token, HelloRole::PairOffer, &proof) {
         return Err(error(
-            "it does not know the token: it is not the host that offered, or somebody is in between".into(),
+            "it does not know the token: it is not the host that offered, or somebody is in \
+                between"
+                .into(),
         ));
     }
-    write(&mut *counter.channel.writer, &Message::Paired).map_err(|cause| error(cause.to_string()))?;
+    write(&mut *counter.channel.writer, &Message::Paired)
+        .map_err(|cause| error(cause.to_string()))?;
     match counter.reader.next() {
-        Ok(Message::Paired) => {
-            keys.trust(&theirs, counter.key, Right::BeMeasured, &ReachedAt::new(address, counter.ip))
+        Ok(Message::Paired) => keys.trust(
+            &theirs,
+            counter.key,
+            Right::BeMeasured,
+            &ReachedAt::new(address, counter.ip),
+        ),
+        Ok(other) => Err(error(format!(
+            "it said {} where it should have kept our key; pair again",
+            name(&other)
+        ))),
+        Err(cause) => {
+            Err(error(format!("it did not say that it kept our key ({cause}); pair again")))
         }
-        Ok(other) => Err(error(format!("it said {} where it should have kept our key; pair again", name(&other)))),
-        Err(cause) => Err(error(format!("it did not say that it kept our key ({cause}); pair again"))),
     }
 }
 
@@ -357,26 +412,39 @@ impl Counter {
             TlsEnd::Accepting => tls::accept(stream, keys, Trust::Anyone, at)?,
         };
         let (exporter, key) = (secured.exporter, secured.peer);
-        let mut channel = transport::secured(secured, &socket, Deadline::at(at), &Timeouts::default())?;
-        let reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(io::empty())));
+        let mut channel =
+            transport::secured(secured, &socket, Deadline::at(at), &Timeouts::default())?;
+        let reader =
+            FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(io::empty())));
         Ok(Self { reader, channel, exporter, key, ip })
     }
 
     /// Exchanges greetings; the other end's name, if it is here for the same purpose.
-    fn greet(&mut self, role: HelloRole, own_name: &str, expected: HelloRole) -> Result<String, String> {
+    fn greet(
+        &mut self,
+        role: HelloRole,
+        own_name: &str,
+        expected: HelloRole,
+    ) -> Result<String, String> {
         let hello = Message::Hello(Box::new(Greeting::new(role, own_name)));
         write(&mut *self.channel.writer, &hello).map_err(|error| error.to_string())?;
         match self.reader.next() {
-            Ok(Message::Hello(theirs)) if theirs.magic != PROTOCOL_MAGIC => Err("it speaks another protocol".into()),
+            Ok(Message::Hello(theirs)) if theirs.magic != PROTOCOL_MAGIC => {
+                Err("it speaks another protocol".into())
+            }
             Ok(Message::Hello(theirs)) if theirs.version != PROTOCOL_VERSION => Err(format!(
-                "it speaks control protocol {} (linerate {}), this end speaks {PROTOCOL_VERSION} (linerate {RELEASE}); \
+                "it speaks control protocol {} (linerate {}), this end speaks {PROTOCOL_VERSION} \
+                    (linerate {RELEASE}); \
                  install the same linerate release on both hosts",
                 theirs.version,
                 printable(&theirs.release)
             )),
             Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(printable(&theirs.name)),
             Ok(Message::Refused { why, .. }) => Err(printable(&why)),
-            Ok(_) => Err("it is not there to be paired (is it `linerate pair offer` that listens there?)".into()),
+            Ok(_) => Err(
+                "it is not there to be paired (is it `linerate pair offer` that listens there?)"
+                    .into(),
+            ),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -390,7 +458,11 @@ impl Counter {
     }
 
     fn refuse(&mut self, why: &str) {
-        let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why: why.to_owned() };
+        let refusal = Message::Refused {
+            version: PROTOCOL_VERSION,
+            release: RELEASE.into(),
+            why: why.to_owned(),
+        };
         // Whether it hears why is up to it.
         let _ = write(&mut *self.channel.writer, &refusal);
     }
@@ -405,7 +477,8 @@ struct Transcript {
 
 impl Transcript {
     fn mac(&self, token: &Token, role: HelloRole) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&token.0).expect("HMAC takes keys of any length");
         let role: &[u8] = if role == HelloRole::PairOffer { b"offer" } else { b"accept" };
         let [offer_name, accept_name] = &self.names;
         let parts = [
@@ -452,12 +525,17 @@ mod tests {
             assert!(printed.to_lowercase().replace('-', " ").parse::<Token>().unwrap() == token);
         }
         assert_eq!(Token([0xff; 16]).to_string(), "7ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z");
-        assert!("ooooo-ooooo-ooooo-ooooo-ooooo-l".parse::<Token>().unwrap() == Token(1_u128.to_be_bytes()));
+        assert!(
+            "ooooo-ooooo-ooooo-ooooo-ooooo-l".parse::<Token>().unwrap()
+                == Token(1_u128.to_be_bytes())
+        );
     }
 
     #[test]
     fn what_is_no_token_is_refused() {
-        for text in ["", "7ZZZZ", "8ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z", "UUUUU-UUUUU-UUUUU-UUUUU-UUUUU-U", "é"] {
+        for text in
+            ["", "7ZZZZ", "8ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z", "UUUUU-UUUUU-UUUUU-UUUUU-UUUUU-U", "é"]
+        {
             assert!(text.parse::<Token>().is_err(), "{text}");
         }
     }
@@ -476,10 +554,20 @@ mod tests {
         assert!(!transcript(1, 2, "b").verify(&token, HelloRole::PairAccept, &proof));
         assert!(!transcript(0, 3, "b").verify(&token, HelloRole::PairAccept, &proof));
         assert!(!transcript(0, 2, "c").verify(&token, HelloRole::PairAccept, &proof));
-        let with = |names: [&str; 2]| Transcript { names: names.map(str::to_owned), ..transcript(0, 2, "") };
+        let with = |names: [&str; 2]| Transcript {
+            names: names.map(str::to_owned),
+            ..transcript(0, 2, "")
+        };
         let proof_of_ab = with(["a", "bc"]).prove(&token, HelloRole::PairAccept);
-        assert!(!with(["ab", "c"]).verify(&token, HelloRole::PairAccept, &proof_of_ab), "where a name ends counts");
+        assert!(
+            !with(["ab", "c"]).verify(&token, HelloRole::PairAccept, &proof_of_ab),
+            "where a name ends counts"
+        );
         assert!(!transcript(0, 2, "b").verify(&Token([8; 16]), HelloRole::PairAccept, &proof));
-        assert!(!transcript(0, 2, "b").verify(&token, HelloRole::PairAccept, &PairProof { mac: "00".into() }));
+        assert!(!transcript(0, 2, "b").verify(
+            &token,
+            HelloRole::PairAccept,
+            &PairProof { mac: "00".into() }
+        ));
     }
 }

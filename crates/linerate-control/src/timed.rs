@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a second gains nothing.
+/// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a
+/// second gains nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadline(Arc<Mutex<Option<Instant>>>);
 
@@ -48,7 +49,9 @@ impl Read for Timed {
         let left = self.deadline.left()?;
         match &mut self.socket {
             Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
-            Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.read(buffer)),
+            Socket::Unix(socket) => {
+                socket.set_read_timeout(left).and_then(|()| socket.read(buffer))
+            }
         }
     }
 }
@@ -57,8 +60,12 @@ impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = self.deadline.left()?;
         match &mut self.socket {
-            Socket::Tcp(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
-            Socket::Unix(socket) => socket.set_write_timeout(left).and_then(|()| socket.write(bytes)),
+            Socket::Tcp(socket) => {
+                socket.set_write_timeout(left).and_then(|()| socket.write(bytes))
+            }
+            Socket::Unix(socket) => {
+                socket.set_write_timeout(left).and_then(|()| socket.write(bytes))
+            }
         }
     }
 

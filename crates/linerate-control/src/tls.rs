@@ -1,8 +1,10 @@
-//! TLS 1.3 (RFC 8446) between ends that know each other's public keys: rustls on blocking sockets, aws-lc-rs arithmetic.
+//! TLS 1.3 (RFC 8446) between ends that know each other's public keys: rustls on blocking sockets,
+//! aws-lc-rs arithmetic.
 //!
-//! Both ends show a self-signed certificate. Nothing in it is believed but its public key, whose SHA-256 must be known;
-//! that the other end owns the private key is proved by the handshake's signature, which is verified as always. No
-//! session is resumed (a peer forgotten a moment ago must not come back), and no version below 1.3 is spoken.
+//! Both ends show a self-signed certificate. Nothing in it is believed but its public key, whose
+//! SHA-256 must be known; that the other end owns the private key is proved by the handshake's
+//! signature, which is verified as always. No session is resumed (a peer forgotten a moment ago
+//! must not come back), and no version below 1.3 is spoken.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -30,7 +32,8 @@ const CLIENT_HELLO: u8 = 1;
 const RECORD_HEAD: usize = 5;
 /// Longest content of a record (clause 5.1).
 const RECORD_LIMIT: usize = 1 << 14;
-/// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes from.
+/// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes
+/// from.
 pub(crate) const EXPORTER_BYTES: usize = 32;
 /// Ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.
 const RECORD_BYTES: usize = (1 << 14) + 256 + 5;
@@ -49,8 +52,12 @@ pub(crate) enum Trust {
 /// Bytes nobody can guess.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // The provider draws from the operating system's generator, which on Linux cannot fail once it is seeded.
-    pinned::provider().secure_random.fill(&mut bytes).expect("the system's random generator is seeded");
+    // The provider draws from the operating system's generator, which on Linux cannot fail once it
+    // is seeded.
+    pinned::provider()
+        .secure_random
+        .fill(&mut bytes)
+        .expect("the system's random generator is seeded");
     bytes
 }
 
@@ -79,7 +86,12 @@ pub(crate) struct Secured {
 }
 
 /// Opens TLS as the end that connected, until `deadline`.
-pub(crate) fn connect(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
+pub(crate) fn connect(
+    socket: TcpStream,
+    keys: &KeyStore,
+    trust: Trust,
+    deadline: Instant,
+) -> io::Result<Secured> {
     let mut config = ClientConfig::builder_with_provider(pinned::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
@@ -94,7 +106,12 @@ pub(crate) fn connect(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline
 }
 
 /// Opens TLS as the end that was connected to, until `deadline`.
-pub(crate) fn accept(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline: Instant) -> io::Result<Secured> {
+pub(crate) fn accept(
+    socket: TcpStream,
+    keys: &KeyStore,
+    trust: Trust,
+    deadline: Instant,
+) -> io::Result<Secured> {
     let mut config = ServerConfig::builder_with_provider(pinned::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
@@ -107,8 +124,13 @@ pub(crate) fn accept(socket: TcpStream, keys: &KeyStore, trust: Trust, deadline:
 }
 
 impl Secured {
-    fn shake_hands(mut connection: Connection, socket: TcpStream, deadline: Instant) -> io::Result<Self> {
-        let mut stream = Timed { socket: Socket::Tcp(socket.try_clone()?), deadline: Deadline::at(deadline) };
+    fn shake_hands(
+        mut connection: Connection,
+        socket: TcpStream,
+        deadline: Instant,
+    ) -> io::Result<Self> {
+        let mut stream =
+            Timed { socket: Socket::Tcp(socket.try_clone()?), deadline: Deadline::at(deadline) };
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }
@@ -140,7 +162,8 @@ fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hearing half. The socket is read without the lock, so that a silent peer does not keep us from speaking.
+/// The hearing half. The socket is read without the lock, so that a silent peer does not keep us
+/// from speaking.
 pub(crate) struct TlsReader {
     connection: Arc<Mutex<Connection>>,
     socket: Timed,
@@ -165,7 +188,9 @@ impl Read for TlsReader {
             let mut connection = lock(&self.connection);
             let taken = connection.read_tls(&mut &self.ciphertext[self.pending.clone()])?;
             self.pending.start += taken;
-            connection.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            connection
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             match connection.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return result,
@@ -207,11 +232,16 @@ impl Drop for TlsWriter {
     }
 }
 
-/// What the first bytes of a connection are to a TLS server: it waits for the record that holds the client's greeting.
+/// What the first bytes of a connection are to a TLS server: it waits for the record that holds the
+/// client's greeting.
 pub(crate) fn opening(bytes: &[u8]) -> Opening {
     let foreign = || Opening::Foreign("it does not speak TLS".into());
     let Some((head, content)) = bytes.split_first_chunk::<RECORD_HEAD>() else {
-        return if bytes.first() == Some(&TLS_HANDSHAKE) { Opening::Needs(RECORD_HEAD) } else { foreign() };
+        return if bytes.first() == Some(&TLS_HANDSHAKE) {
+            Opening::Needs(RECORD_HEAD)
+        } else {
+            foreign()
+        };
     };
     let [kind, major, _, high, low] = *head;
     let length = usize::from(u16::from_be_bytes([high, low]));
@@ -247,9 +277,14 @@ mod tests {
         let foreign = Opening::Foreign("it does not speak TLS".into());
         let longer_than_allowed = [22, 3, 1, 0x40, 1, 1];
         let server_hello = [22, 3, 1, 0, 5, 2];
-        for bytes in
-            [&b"GET / HTTP/1.1"[..], b"G", &[22, 2, 0, 0, 5, 1], &[22, 3, 1, 0, 0], &longer_than_allowed, &server_hello]
-        {
+        for bytes in [
+            &b"GET / HTTP/1.1"[..],
+            b"G",
+            &[22, 2, 0, 0, 5, 1],
+            &[22, 3, 1, 0, 0],
+            &longer_than_allowed,
+            &server_hello,
+        ] {
             assert_eq!(opening(bytes), foreign, "{bytes:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! How a session's bytes travel: TCP with TLS, plain TCP on loopback, a command's standard streams, or a socket pair.
+//! How a session's bytes travel: TCP with TLS, plain TCP on loopback, a command's standard streams,
+//! or a socket pair.
 //!
 //! Which one, and who vouches for the peer:
 //!
@@ -32,12 +33,17 @@ use crate::{Agent, ControlError, KeyStore};
 /// The control port unless another is named; not assigned by IANA as of 2026.
 pub const DEFAULT_PORT: u16 = 4777;
 
-/// Payload of the largest segment of a control connection: that of a packet of 1280 bytes, which every IPv6 link carries (RFC 8200 clause 5), less
-/// 60 bytes of headers. A path that loses larger packets is a finding of a diagnosis; it must not keep the hosts from measuring it.
+/// Payload of the largest segment of a control connection: that of a packet of 1280 bytes, which
+/// every IPv6 link carries (RFC 8200 clause 5), less 60 bytes of headers. A path that loses larger
+/// packets is a finding of a diagnosis; it must not keep the hosts from measuring it.
 pub(crate) const LARGEST_SEGMENT: u16 = 1220;
 
 /// A channel over a plain TCP connection.
-pub(crate) fn plain(socket: TcpStream, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
+pub(crate) fn plain(
+    socket: TcpStream,
+    deadline: Deadline,
+    timeouts: &Timeouts,
+) -> io::Result<Channel> {
     let address = socket.peer_addr()?;
     socket.set_write_timeout(Some(timeouts.write))?;
     let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
@@ -94,7 +100,12 @@ fn tcp_pulse(socket: TcpStream) -> Pulse {
 }
 
 /// A channel over one end of a socket pair.
-pub(crate) fn unix(socket: UnixStream, peer: &str, deadline: Deadline, timeouts: &Timeouts) -> io::Result<Channel> {
+pub(crate) fn unix(
+    socket: UnixStream,
+    peer: &str,
+    deadline: Deadline,
+    timeouts: &Timeouts,
+) -> io::Result<Channel> {
     socket.set_write_timeout(Some(timeouts.write))?;
     let (reading, closing) = (socket.try_clone()?, socket.try_clone()?);
     Ok(Channel {
@@ -117,7 +128,8 @@ pub(crate) fn stdio() -> Channel {
     Channel {
         reader: Box::new(io::stdin()),
         writer: Box::new(io::stdout()),
-        // Standard input cannot be shut down under its reader; the process ends after its only session.
+        // Standard input cannot be shut down under its reader; the process ends after its only
+        // session.
         closer: Arc::new(|| {}),
         pulse: None,
         deadline: Deadline::default(),
@@ -158,7 +170,11 @@ fn tcp(
     deadline: Instant,
 ) -> Result<Channel, ControlError> {
     let socket = connect_tcp(host, address, deadline)?;
-    let broken = |cause| ControlError::Io { operation: "set up connection to agent on", host: host.to_owned(), cause };
+    let broken = |cause| ControlError::Io {
+        operation: "set up connection to agent on",
+        host: host.to_owned(),
+        cause,
+    };
     let loopback = socket.peer_addr().map_err(broken)?.ip().to_canonical().is_loopback();
     let mut known = keys.map(KeyStore::peers).transpose()?.unwrap_or_default();
     known.retain(|peer| peer.may(Right::BeMeasured));
@@ -175,7 +191,9 @@ fn tcp(
     let trust = Trust::Known(known.iter().map(|peer| peer.key).collect());
     match tls::connect(socket.try_clone().map_err(broken)?, keys, trust, deadline) {
         Ok(connection) => match keys.recognise(&at, connection.peer)? {
-            Ok(()) => secured(connection, &socket, Deadline::at(deadline), timeouts).map_err(broken),
+            Ok(()) => {
+                secured(connection, &socket, Deadline::at(deadline), timeouts).map_err(broken)
+            }
             Err(cause) => Err(ControlError::KeyRefused { host: host.to_owned(), cause }),
         },
         // An agent without keys listens on loopback only and closes when it is spoken to in TLS.
@@ -183,32 +201,45 @@ fn tcp(
             if let Some(paired) = keys.expected(&at)? {
                 // Whoever else listens there now, any user of this host may be.
                 let cause = format!(
-                    "{} does not open TLS ({error}), but {} ({}) was paired there; if it has no keys any more: linerate pair forget {}",
+                    "{} does not open TLS ({error}), but {} ({}) was paired there; if it has no \
+                        keys any more: linerate pair forget {}",
                     at.written, paired.name, paired.key, paired.key
                 );
                 return Err(ControlError::KeyRefused { host: host.to_owned(), cause });
             }
-            plain(connect_tcp(host, address, deadline)?, Deadline::at(deadline), timeouts).map_err(broken)
+            plain(connect_tcp(host, address, deadline)?, Deadline::at(deadline), timeouts)
+                .map_err(broken)
         }
         Err(error) => Err(tls_error(host, error)),
     }
 }
 
 /// Connects to `host:port`, every address it resolves to in turn.
-pub(crate) fn connect_tcp(host: &str, address: &str, deadline: Instant) -> Result<TcpStream, ControlError> {
-    let down =
-        |operation, cause: String, remedy| ControlError::HostDown { host: host.to_owned(), operation, cause, remedy };
+pub(crate) fn connect_tcp(
+    host: &str,
+    address: &str,
+    deadline: Instant,
+) -> Result<TcpStream, ControlError> {
+    let down = |operation, cause: String, remedy| ControlError::HostDown {
+        host: host.to_owned(),
+        operation,
+        cause,
+        remedy,
+    };
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
         .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
-        .map_err(|cause| down("resolve", format!("{address}: {cause}"), "check the name and the resolver"))?
+        .map_err(|cause| {
+            down("resolve", format!("{address}: {cause}"), "check the name and the resolver")
+        })?
         .collect();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in &addresses {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match TcpStream::connect_timeout(address, left) {
             Ok(socket) => {
-                // A control message is small and wanted now; if the option is refused, it is only later.
+                // A control message is small and wanted now; if the option is refused, it is only
+                // later.
                 let _ = socket.set_nodelay(true);
                 return Ok(socket);
             }
@@ -223,8 +254,10 @@ pub(crate) fn connect_tcp(host: &str, address: &str, deadline: Instant) -> Resul
 }
 
 /// What to try where a host accepts a connection and then nothing arrives.
-pub(crate) const LOST_PACKETS: &str = "is it a linerate agent that listens there? If so, the path may lose large packets: \
-     `ping -M do -s 1200 HOST` gets no answer then; lower the MTU on both hosts with `ip link set DEVICE mtu 1200`, or let TCP find it \
+pub(crate) const LOST_PACKETS: &str = "is it a linerate agent that listens there? If so, the path \
+    may lose large packets: \
+     `ping -M do -s 1200 HOST` gets no answer then; lower the MTU on both hosts with `ip link set \
+     DEVICE mtu 1200`, or let TCP find it \
      with `sysctl -w net.ipv4.tcp_mtu_probing=1` on both";
 
 /// Whether nothing came in time.
@@ -248,9 +281,10 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
             host,
             cause: "its key is not among those of the hosts that may be measured from here".into(),
         },
-        Some(rustls::Error::AlertReceived(alert)) => {
-            ControlError::KeyRefused { host, cause: format!("it refuses this host's key (TLS alert {alert:?})") }
-        }
+        Some(rustls::Error::AlertReceived(alert)) => ControlError::KeyRefused {
+            host,
+            cause: format!("it refuses this host's key (TLS alert {alert:?})"),
+        },
         _ if is_silence(&error) => ControlError::HostDown {
             host,
             operation: "open TLS to agent on",
@@ -264,10 +298,14 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
 /// Kept of what a command says on standard error, bytes.
 const STDERR_KEPT: usize = 2048;
 
-/// Starts `argv` and speaks over its standard streams, which are one socket: it can be timed and shut down.
+/// Starts `argv` and speaks over its standard streams, which are one socket: it can be timed and
+/// shut down.
 fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, ControlError> {
-    let broken =
-        |cause| ControlError::Io { operation: "open a socket pair to the command for", host: host.to_owned(), cause };
+    let broken = |cause| ControlError::Io {
+        operation: "open a socket pair to the command for",
+        host: host.to_owned(),
+        cause,
+    };
     let Some((program, arguments)) = argv.split_first() else {
         return Err(ControlError::HostDown {
             host: host.to_owned(),
@@ -297,9 +335,11 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
         let said = Arc::clone(&said);
         thread::spawn(move || keep_tail(stderr, &said));
     }
-    // A command that asks for a password or resolves a name may take longer than a handshake on a socket.
+    // A command that asks for a password or resolves a name may take longer than a handshake on a
+    // socket.
     let deadline = Deadline::at(Instant::now() + timeouts.handshake.max(Duration::from_secs(30)));
-    let mut channel = unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
+    let mut channel =
+        unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
     channel.reader = Box::new(Spoken { inner: channel.reader, said });
     let shut = Arc::clone(&channel.closer);
     let child = Mutex::new(Some(child));
@@ -313,7 +353,8 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
     Ok(channel)
 }
 
-/// Gives a command whose streams were closed two seconds to end by itself, then ends it, and reaps it.
+/// Gives a command whose streams were closed two seconds to end by itself, then ends it, and reaps
+/// it.
 fn bury(mut child: Child) {
     for _ in 0..20 {
         if !matches!(child.try_wait(), Ok(None)) {
@@ -358,7 +399,10 @@ impl Read for Spoken {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match said.trim() {
             "" => Ok(0),
-            words => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the command ended: {words}"))),
+            words => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the command ended: {words}"),
+            )),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Two hosts with two clocks, one kernel: an agent in a time namespace, whose monotonic clock is a known time ahead.
+//! Two hosts with two clocks, one kernel: an agent in a time namespace, whose monotonic clock is a
+//! known time ahead.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -14,8 +15,8 @@ use serde_json::json;
 
 /// How far the other clock is ahead.
 const AHEAD_S: i64 = 86_400;
-/// Frames leave four at a time through a shaper of 1 Mbit/s, whose bucket holds one: the second waits for at least so long, ns, half
-/// of all for no longer.
+/// Frames leave four at a time through a shaper of 1 Mbit/s, whose bucket holds one: the second
+/// waits for at least so long, ns, half of all for no longer.
 const SECOND_NS: f64 = 9e6;
 
 /// A namespace joined to ours by a link with a shaper for what goes there; it goes when this goes.
@@ -44,7 +45,10 @@ impl Space {
         assert!(ran("ip", &format!("link set {device} up")));
         assert!(ran("ip", &format!("-n {name} address add 198.18.{network}.2/30 dev lr1")));
         assert!(ran("ip", &format!("-n {name} link set lr1 up")));
-        assert!(ran("tc", &format!("qdisc add dev {device} root tbf rate 1mbit burst 1300 limit 100000")));
+        assert!(ran(
+            "tc",
+            &format!("qdisc add dev {device} root tbf rate 1mbit burst 1300 limit 100000")
+        ));
         Some(space)
     }
 
@@ -52,9 +56,12 @@ impl Space {
     fn agent(&self, ahead_s: i64) -> HostAddress {
         let ahead = ahead_s.to_string();
         let agent = agent_example();
-        let shifted = ["unshare", "--time", "--monotonic", &ahead, "--boottime", &ahead, "--fork", "--"];
+        let shifted =
+            ["unshare", "--time", "--monotonic", &ahead, "--boottime", &ahead, "--fork", "--"];
         let shifted: &[&str] = if ahead_s == 0 { &[] } else { &shifted };
-        let prefix = [&["ip", "netns", "exec", &self.name][..], shifted, &[agent.to_str().unwrap()]].concat();
+        let prefix =
+            [&["ip", "netns", "exec", &self.name][..], shifted, &[agent.to_str().unwrap()]]
+                .concat();
         HostAddress::Command(prefix.into_iter().map(str::to_owned).collect())
     }
 }
@@ -67,9 +74,14 @@ impl Drop for Space {
 
 fn agent_example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
+    let target =
+        test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
     let path = target.join("examples/agent");
-    assert!(path.exists(), "build the examples first, as `cargo test -p linerate-control` does: {}", path.display());
+    assert!(
+        path.exists(),
+        "build the examples first, as `cargo test -p linerate-control` does: {}",
+        path.display()
+    );
     path
 }
 
@@ -80,8 +92,8 @@ fn at(host: &str, address: &str) -> Endpoint {
 /// Frames from here, four at once, through the shaper to an agent whose clock is ahead.
 fn measured(space: &Space, ahead_s: i64) -> (Campaign, Study) {
     let frames = || {
-        let params =
-            json!({ "frame_size": "1250 B", "rate": "40 pps", "burst": 4, "mode": "udp", "allow_outside_lab": true });
+        let params = json!({ "frame_size": "1250 \
+            B", "rate": "40 pps", "burst": 4, "mode": "udp", "allow_outside_lab": true });
         let address = |host: u8| format!("198.18.{}.{host}", space.network);
         let ends = (at("here", &address(1)), at("there", &address(2)));
         let mut trial = trial(0, vec![job("frames", ends.0, ends.1, params)]);
@@ -112,23 +124,44 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
     let Some(space) = Space::build(8) else { return };
     let (shifted, judged) = measured(&space, AHEAD_S);
     let clocks = &shifted.trials[0].clocks;
-    assert_eq!(clocks.hosts.iter().map(|host| host.host.as_str()).collect::<Vec<_>>(), ["there"], "ours is exact");
+    assert_eq!(
+        clocks.hosts.iter().map(|host| host.host.as_str()).collect::<Vec<_>>(),
+        ["there"],
+        "ours is exact"
+    );
     let truth = AHEAD_S * 1_000_000_000;
     for made in &clocks.hosts[0].exchanges {
-        let offset =
-            linerate_analysis::statistics::exchange(made.sent, made.arrived, made.answered, made.heard).unwrap();
-        assert!((offset.offset - truth as f64).abs() <= offset.uncertainty + 1.0, "{made:?}: {offset:?}");
+        let offset = linerate_analysis::statistics::exchange(
+            made.sent,
+            made.arrived,
+            made.answered,
+            made.heard,
+        )
+        .unwrap();
+        assert!(
+            (offset.offset - truth as f64).abs() <= offset.uncertainty + 1.0,
+            "{made:?}: {offset:?}"
+        );
     }
     assert!(clocks.hosts[0].exchanges.len() >= 2, "before and after: {clocks:?}");
     let told = clocks.told[1];
-    assert!((told.peer.ahead_ns + truth).unsigned_abs() <= told.peer.added_ns, "the receiver was told {told:?}");
+    assert!(
+        (told.peer.ahead_ns + truth).unsigned_abs() <= told.peer.added_ns,
+        "the receiver was told {told:?}"
+    );
 
     let doubt = figure(&judged, "clock_uncertainty").expect("two clocks") * 1e9;
-    println!("clock uncertainty {:.1} us, one way {:?} s", doubt / 1e3, figure(&judged, "service_time_p50"));
+    println!(
+        "clock uncertainty {:.1} us, one way {:?} s",
+        doubt / 1e3,
+        figure(&judged, "service_time_p50")
+    );
     // On an idle host some tens of microseconds; a busy one answers late.
     assert!(doubt > 0.0, "{doubt} ns");
     match figure(&judged, "service_time_p50").map(|seconds| seconds * 1e9) {
-        Some(median) => assert!(median >= SECOND_NS - doubt && median > doubt, "{median} ns, {doubt} ns"),
+        Some(median) => {
+            assert!(median >= SECOND_NS - doubt && median > doubt, "{median} ns, {doubt} ns")
+        }
         None => assert!(doubt >= SECOND_NS, "withheld although known to {doubt} ns"),
     }
     // The first of four waits for nothing: shorter than the clocks are known, or longer.
@@ -142,7 +175,10 @@ fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
     let Some(space) = Space::build(9) else { return };
     let (campaign, judged) = measured(&space, 0);
     assert!(campaign.trials[0].clocks.is_empty());
-    assert_eq!(campaign.hosts.iter().map(|host| (host.clock_offset_ns, host.clock_uncertainty_ns)).max(), Some((0, 0)));
+    assert_eq!(
+        campaign.hosts.iter().map(|host| (host.clock_offset_ns, host.clock_uncertainty_ns)).max(),
+        Some((0, 0))
+    );
     assert_eq!(campaign.trials[0].skew.map(|(_, uncertainty)| uncertainty), Some(0));
     assert_eq!(figure(&judged, "clock_uncertainty"), None);
     println!("one clock: one way {:?} s", figure(&judged, "service_time_p50"));

@@ -1,4 +1,5 @@
-//! Strangers on the control port while a campaign runs: random bytes, half frames, slow ones, a second conductor.
+//! Strangers on the control port while a campaign runs: random bytes, half frames, slow ones, a
+//! second conductor.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -12,10 +13,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Recorded, campaign, endpoint, job, trial};
-use linerate_control::wire::{Greeting, HelloRole, Message, PROTOCOL_VERSION, Prepare, PreparedJob, decode, encode};
-use linerate_control::{Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run};
+use linerate_control::wire::{
+    Greeting, HelloRole, Message, PROTOCOL_VERSION, Prepare, PreparedJob, decode, encode,
+};
+use linerate_control::{
+    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run,
+};
 use linerate_load::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
-use linerate_model::{HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome};
+use linerate_model::{
+    HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome,
+};
 use serde_json::json;
 
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -89,9 +96,13 @@ fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
                     })
                     .collect();
                 let half = hello(PROTOCOL_VERSION);
-                for payload in
-                    [&bytes[..], &half[..half.len() / 2], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 0, 1, b'x'], &[]]
-                {
+                for payload in [
+                    &bytes[..],
+                    &half[..half.len() / 2],
+                    b"GET / HTTP/1.1\r\n\r\n",
+                    &[0, 0, 0, 1, b'x'],
+                    &[],
+                ] {
                     if let Ok(mut socket) = TcpStream::connect(address) {
                         let _ = socket.write_all(payload);
                         // Every other one stays and says nothing more.
@@ -136,9 +147,14 @@ fn another_version_is_told_both_versions_and_what_to_do() {
     let mut socket = TcpStream::connect(running.address).unwrap();
     socket.write_all(&hello(99)).unwrap();
     let words = last_words(socket);
-    let Ok(Some((Message::Refused { version, why, .. }, _))) = decode(&words) else { panic!("{words:?}") };
+    let Ok(Some((Message::Refused { version, why, .. }, _))) = decode(&words) else {
+        panic!("{words:?}")
+    };
     assert_eq!(version, PROTOCOL_VERSION);
-    assert!(why.contains("protocol 99") && why.contains("speaks 3") && why.contains("install"), "{why}");
+    assert!(
+        why.contains("protocol 99") && why.contains("speaks 3") && why.contains("install"),
+        "{why}"
+    );
     (running.stop)();
 }
 
@@ -185,7 +201,14 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
     }];
     let phases = trial(0, Vec::new()).phases;
     // Its other end never comes, for a minute.
-    let prepare = Prepare { trial: TrialId(0), phases, jobs, patience_ms: 60_000, sample_period_ms: 100, legs: vec![] };
+    let prepare = Prepare {
+        trial: TrialId(0),
+        phases,
+        jobs,
+        patience_ms: 60_000,
+        sample_period_ms: 100,
+        legs: vec![],
+    };
     let connect = Message::Connect { trial: TrialId(0), offers: vec![] };
     for message in [Message::Prepare(Box::new(prepare)), connect] {
         socket.write_all(&encode(&message).unwrap()).unwrap();
@@ -201,7 +224,9 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
     let until = Instant::now() + PATIENCE;
     let summary = loop {
         match run(campaign_at(running.address, 1), &mut Recorded::default(), &mut |_| {}) {
-            Err(ControlError::Busy { .. }) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
+            Err(ControlError::Busy { .. }) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(20))
+            }
             result => break result.unwrap(),
         }
     };
@@ -216,7 +241,8 @@ impl Space {
     /// `None`, said aloud, where there is none.
     fn new() -> Option<Self> {
         let space = Self(format!("lr-test-gone-{}", std::process::id()));
-        let made = space.ip(&["netns", "add", &space.0]) && space.ip(&["-n", &space.0, "link", "set", "lo", "up"]);
+        let made = space.ip(&["netns", "add", &space.0])
+            && space.ip(&["-n", &space.0, "link", "set", "lo", "up"]);
         let table = "table ip t { chain c { type filter hook input priority 0; }; }";
         if made && space.ip(&["netns", "exec", &space.0, "nft", table]) {
             return Some(space);
@@ -275,12 +301,16 @@ fn a_trial_that_needs_more_memory_than_a_conductor_may_have_is_refused_before_it
     for (memory, completed) in [(1 << 20, 0), (1 << 30, 1)] {
         let null = job("null", endpoint("a", None), endpoint("b", None), json!({ "workers": 4 }));
         let mut campaign = campaign(vec![trial(0, vec![null])]);
-        campaign.agent = Agent::new(AgentOptions { memory: Some(memory), ..AgentOptions::default() });
+        campaign.agent =
+            Agent::new(AgentOptions { memory: Some(memory), ..AgentOptions::default() });
         let mut recorded = Recorded::default();
         let summary = run(campaign, &mut recorded, &mut |_| {}).unwrap();
         assert_eq!(summary.completed, completed, "{:?}", recorded.incidents());
-        let refusals =
-            recorded.incidents().iter().filter(|incident| incident.message.contains("it needs up to")).count();
+        let refusals = recorded
+            .incidents()
+            .iter()
+            .filter(|incident| incident.message.contains("it needs up to"))
+            .count();
         assert_eq!(refusals, 1 - completed, "{:?}", recorded.incidents());
     }
 }
@@ -311,7 +341,11 @@ impl Workload for Broken {
         Ok(Box::new(BrokenListener { accept }))
     }
 
-    fn connect(&self, setup: &Setup<'_>, _offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn connect(
+        &self,
+        setup: &Setup<'_>,
+        _offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         assert_ne!(setup.params.get("panic"), Some(&json!("connect")), "connected");
         Err(LoadError::Unsupported { what: "broken".into(), why: "it never works".into() })
     }
@@ -335,16 +369,24 @@ impl Listener for BrokenListener {
 #[test]
 fn a_workload_that_panics_or_fails_costs_one_trial_and_says_why() {
     static BROKEN: Broken = Broken;
-    let workloads =
-        |name: &str| if name == "broken" { Some(&BROKEN as &dyn Workload) } else { linerate_load::workload(name) };
+    let workloads = |name: &str| {
+        if name == "broken" {
+            Some(&BROKEN as &dyn Workload)
+        } else {
+            linerate_load::workload(name)
+        }
+    };
     let ends = || (endpoint("a", None), endpoint("b", None));
     let broken = |id, how: &str| {
         let (a, b) = ends();
         trial(id, vec![job("broken", a, b, json!({ "panic": how }))])
     };
     let (a, b) = ends();
-    let mut trials: Vec<_> =
-        ["listen", "accept", "connect", "no"].iter().enumerate().map(|(id, how)| broken(id as u32, how)).collect();
+    let mut trials: Vec<_> = ["listen", "accept", "connect", "no"]
+        .iter()
+        .enumerate()
+        .map(|(id, how)| broken(id as u32, how))
+        .collect();
     trials.push(trial(4, vec![job("no_such_workload", a.clone(), b.clone(), json!({}))]));
     trials.push(trial(5, vec![job("null", a, b, json!({}))]));
     let mut campaign = campaign(trials);
@@ -352,9 +394,15 @@ fn a_workload_that_panics_or_fails_costs_one_trial_and_says_why() {
     let mut recorded = Recorded::default();
     let summary = run(campaign, &mut recorded, &mut |_| {}).unwrap();
     assert_eq!((summary.completed, summary.failed), (1, 5), "{:?}", recorded.incidents());
-    let messages: Vec<String> = recorded.incidents().into_iter().map(|incident| incident.message).collect();
-    for expected in ["listened", "accepted", "connected", "it never works", "no workload `no_such_workload`"] {
-        assert!(messages.iter().any(|message| message.contains(expected)), "{expected}: {messages:?}");
+    let messages: Vec<String> =
+        recorded.incidents().into_iter().map(|incident| incident.message).collect();
+    for expected in
+        ["listened", "accepted", "connected", "it never works", "no workload `no_such_workload`"]
+    {
+        assert!(
+            messages.iter().any(|message| message.contains(expected)),
+            "{expected}: {messages:?}"
+        );
     }
 }
 
@@ -386,7 +434,9 @@ fn a_campaign_stops_within_a_trial_when_asked_to() {
 #[test]
 fn a_command_that_does_not_speak_the_protocol_is_told_apart_by_its_last_words() {
     let mut campaign = campaign_at(ANY_PORT, 1);
-    let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"].map(str::to_owned).to_vec();
+    let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"]
+        .map(str::to_owned)
+        .to_vec();
     campaign.testbed.hosts = vec![("here".into(), HostAddress::Command(argv))];
     let error = run(campaign, &mut Recorded::default(), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("Permission denied (publickey)."), "{error}");

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_control::pairing::{self, Token};
-use linerate_control::{Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, ReachedAt, Right, run};
+use linerate_control::{
+    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, ReachedAt, Right, run,
+};
 use linerate_model::HostAddress;
 use serde_json::json;
 use tempfile::TempDir;
@@ -54,7 +56,9 @@ fn the_right_token_pairs_both_ends_and_they_work_together_over_tls() {
     assert_eq!(store(&here).peers().unwrap()[0].key, store(&there).fingerprint());
     assert_eq!(store(&here).peers().unwrap()[0].name, "there");
 
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&there))).unwrap();
+    let serving = Agent::new(AgentOptions::default())
+        .listen(ANY_PORT, Access::Paired(store(&there)))
+        .unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
     let summary = run_quietly(campaign_at(address, Some(store(&here)))).unwrap();
@@ -68,7 +72,9 @@ fn the_right_token_pairs_both_ends_and_they_work_together_over_tls() {
 fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
     let ((there, here), (stranger, _unused)) = (directories(), directories());
     pair(&there, &here);
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&there))).unwrap();
+    let serving = Agent::new(AgentOptions::default())
+        .listen(ANY_PORT, Access::Paired(store(&there)))
+        .unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
 
@@ -97,18 +103,26 @@ fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_wa
     pair(&one, &here);
     // The other was paired at another address, and answers at this one.
     let elsewhere = ReachedAt::new("198.18.0.9", "198.18.0.9".parse().unwrap());
-    store(&here).trust("other", store(&other).fingerprint(), Right::BeMeasured, &elsewhere).unwrap();
+    store(&here)
+        .trust("other", store(&other).fingerprint(), Right::BeMeasured, &elsewhere)
+        .unwrap();
     store(&other).trust("here", store(&here).fingerprint(), Right::Conduct, &elsewhere).unwrap();
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&other))).unwrap();
+    let serving = Agent::new(AgentOptions::default())
+        .listen(ANY_PORT, Access::Paired(store(&other)))
+        .unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
     let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err().to_string();
-    assert!(error.contains("answers with the key of other") && error.contains("there ("), "{error}");
+    assert!(
+        error.contains("answers with the key of other") && error.contains("there ("),
+        "{error}"
+    );
     stopper.stop();
     agent.join().unwrap();
 
     // The host that was paired to be measured may not conduct here.
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&here))).unwrap();
+    let serving =
+        Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&here))).unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
     let at = ReachedAt::new("127.0.0.1", ANY_PORT.ip());
@@ -132,9 +146,16 @@ fn a_host_paired_on_loopback_is_not_spoken_to_without_tls() {
     let agent = thread::spawn(move || serving.run());
     let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
-    assert!(error.to_string().contains("there (") && error.to_string().contains("pair forget"), "{error}");
+    assert!(
+        error.to_string().contains("there (") && error.to_string().contains("pair forget"),
+        "{error}"
+    );
     assert_eq!(store(&here).forget("there").unwrap(), 1);
-    assert_eq!(run_quietly(campaign_at(address, Some(store(&here)))).unwrap().completed, 1, "nobody was paired there");
+    assert_eq!(
+        run_quietly(campaign_at(address, Some(store(&here)))).unwrap().completed,
+        1,
+        "nobody was paired there"
+    );
     stopper.stop();
     agent.join().unwrap();
 }
@@ -143,7 +164,9 @@ fn a_host_paired_on_loopback_is_not_spoken_to_without_tls() {
 fn forgetting_a_conductor_ends_its_session() {
     let (there, here) = directories();
     pair(&there, &here);
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&there))).unwrap();
+    let serving = Agent::new(AgentOptions::default())
+        .listen(ANY_PORT, Access::Paired(store(&there)))
+        .unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
     let mut campaign = campaign_at(address, Some(store(&here)));
@@ -152,7 +175,9 @@ fn forgetting_a_conductor_ends_its_session() {
     campaign.options.away = Duration::ZERO;
     let forgotten = std::cell::Cell::new(false);
     let summary = run(campaign, &mut Recorded::default(), &mut |progress| {
-        if matches!(progress, linerate_control::Progress::Intervals { .. }) && !forgotten.replace(true) {
+        if matches!(progress, linerate_control::Progress::Intervals { .. })
+            && !forgotten.replace(true)
+        {
             assert_eq!(store(&there).forget("here").unwrap(), 1);
         }
     });
@@ -216,6 +241,7 @@ fn an_expired_offer_and_a_used_token_find_nobody() {
 #[test]
 fn without_keys_nothing_listens_beyond_loopback() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
-    let error = Agent::new(AgentOptions::default()).listen(everywhere, Access::Loopback).unwrap_err();
+    let error =
+        Agent::new(AgentOptions::default()).listen(everywhere, Access::Loopback).unwrap_err();
     assert!(error.to_string().contains("linerate pair offer"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! Searches through the conductor and the in-process agent: chosen one by one, recorded, and continued from the record.
+//! Searches through the conductor and the in-process agent: chosen one by one, recorded, and
+//! continued from the record.
 
 mod common;
 
@@ -6,14 +7,19 @@ use common::{campaign, endpoint, job, trial};
 use linerate_analysis::{SearchTrial, study};
 use linerate_control::{CampaignRun, Exit, run};
 use linerate_model::{
-    Campaign, Event, Goal, LoadUnit, Method, Nanos, Purpose, Search, Searched, TrialId, TrialOutcome, TrialSpec,
-    Validity,
+    Campaign, Event, Goal, LoadUnit, Method, Nanos, Purpose, Search, Searched, TrialId,
+    TrialOutcome, TrialSpec, Validity,
 };
 use serde_json::json;
 
 /// A search for the zero-loss rate of the loopback up to 2000 datagrams a second, which it carries.
 fn planned(id: u32) -> TrialSpec {
-    let udp = job("udp_stream", endpoint("a", None), endpoint("b", None), json!({ "datagram_size": "64 B" }));
+    let udp = job(
+        "udp_stream",
+        endpoint("a", None),
+        endpoint("b", None),
+        json!({ "datagram_size": "64 B" }),
+    );
     let goal = Goal {
         name: "RFC 2544".into(),
         loss_ratio: 0.0,
@@ -36,7 +42,10 @@ fn planned(id: u32) -> TrialSpec {
         max_trials: 20,
         max_duration: Nanos::from_secs(60),
     };
-    TrialSpec { search: Some(Box::new(Searched { search, step: None, number: 0 })), ..trial(id, vec![udp]) }
+    TrialSpec {
+        search: Some(Box::new(Searched { search, step: None, number: 0 })),
+        ..trial(id, vec![udp])
+    }
 }
 
 fn conducted(run_of: CampaignRun) -> (Campaign, Vec<Event>) {
@@ -51,7 +60,9 @@ fn conducted(run_of: CampaignRun) -> (Campaign, Vec<Event>) {
 
 /// What was asked for, trial by trial.
 fn steps(campaign: &Campaign) -> Vec<(Purpose, f64)> {
-    let step = |trial: &linerate_model::TrialRecord| trial.spec.search.as_ref().and_then(|searched| searched.step);
+    let step = |trial: &linerate_model::TrialRecord| {
+        trial.spec.search.as_ref().and_then(|searched| searched.step)
+    };
     campaign.trials.iter().filter_map(step).map(|step| (step.purpose, step.load)).collect()
 }
 
@@ -76,7 +87,8 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
     let Some(tester) = run.tester else {
         assert!(run.trials.iter().all(|trial| trial.purpose == Purpose::SelfTest), "{run:?}");
         println!(
-            "skipped: a_search_chooses_its_trials_one_by_one_and_its_record_is_judged: no load passed the self-test"
+            "skipped: a_search_chooses_its_trials_one_by_one_and_its_record_is_judged: no load \
+                passed the self-test"
         );
         return;
     };
@@ -84,15 +96,24 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
     assert_eq!(asked[tests], (Purpose::WarmUp, most), "{asked:?}");
     assert!(asked[tests + 1..].iter().all(|(purpose, _)| *purpose == Purpose::Load), "{asked:?}");
     assert!(tests > 1 || tester == 4_000.0, "{asked:?}");
-    let first = run.trials.iter().find(|trial| trial.purpose == Purpose::Load).expect("it went on to search");
+    let first = run
+        .trials
+        .iter()
+        .find(|trial| trial.purpose == Purpose::Load)
+        .expect("it went on to search");
     let full = most * 0.1;
     let least = if first.validity == Validity::Invalid { 1.0 } else { 0.975 * full };
     assert!((least..=1.03 * full).contains(&(first.sent as f64)), "{first:?}");
-    // The machine may be busy: what is found is what was lost, not a figure of its own; and where trial after trial is spoilt
-    // the search ends with nothing found, and each says why.
+    // The machine may be busy: what is found is what was lost, not a figure of its own; and where
+    // trial after trial is spoilt the search ends with nothing found, and each says why.
     let found = &run.found[0].strict;
     let spoilt = |trial: &SearchTrial| trial.validity == Validity::Invalid && !trial.why.is_empty();
-    assert!(found.lower.is_some() || found.upper.is_some() || run.trials.iter().rev().take(4).all(spoilt), "{run:?}");
+    assert!(
+        found.lower.is_some()
+            || found.upper.is_some()
+            || run.trials.iter().rev().take(4).all(spoilt),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -109,10 +130,15 @@ fn a_search_goes_on_from_its_record() {
             _ => None,
         })
         .collect();
-    assert!(!started.contains(&TrialId(0)) && !started.contains(&whole.trials[1].spec.id), "{started:?}");
+    assert!(
+        !started.contains(&TrialId(0)) && !started.contains(&whole.trials[1].spec.id),
+        "{started:?}"
+    );
     // The third follows from the two that are recorded, whatever came of them.
     assert_eq!(steps(&rest)[..3], steps(&whole)[..3], "{:?}", steps(&rest));
-    let Some(Event::Planned { trials }) = events.iter().find(|event| matches!(event, Event::Planned { .. })) else {
+    let Some(Event::Planned { trials }) =
+        events.iter().find(|event| matches!(event, Event::Planned { .. }))
+    else {
         panic!("{events:?}")
     };
     assert_eq!(trials.len(), 2, "what was recorded is kept");

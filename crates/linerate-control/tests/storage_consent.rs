@@ -1,4 +1,5 @@
-//! Which disks an agent's loads may write to is decided where the disks are: over the wire, by a conductor that allows itself everything.
+//! Which disks an agent's loads may write to is decided where the disks are: over the wire, by a
+//! conductor that allows itself everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -48,7 +49,8 @@ impl Disk {
     }
 
     fn job(&self, consent: Option<&str>) -> Value {
-        json!({ "target": self.device, "read": "0 %", "depth": 4, "consent": consent, "max_written": "64 GiB" })
+        json!({ "target": self.device, "read": "0 \
+            %", "depth": 4, "consent": consent, "max_written": "64 GiB" })
     }
 }
 
@@ -69,7 +71,8 @@ fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
     let mut campaign = campaign(vec![trial(0, vec![job("storage", a, b, params)])]);
     campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
     // The conductor's own agent is not asked.
-    campaign.agent = Agent::new(AgentOptions { writable: Writable::Claimed, ..AgentOptions::default() });
+    campaign.agent =
+        Agent::new(AgentOptions { writable: Writable::Claimed, ..AgentOptions::default() });
     let mut recorded = Recorded::default();
     let _summary = run(campaign, &mut recorded, &mut |_| {});
     stopper.stop();
@@ -78,7 +81,8 @@ fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
 }
 
 fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
-    let told: Vec<String> = recorded.incidents().into_iter().map(|incident| incident.message).collect();
+    let told: Vec<String> =
+        recorded.incidents().into_iter().map(|incident| incident.message).collect();
     assert!(told.iter().any(|message| message.contains(why)), "{why}: {told:?}");
     assert_eq!(recorded.total(0, Side::Active, Counter::Writes), 0);
     assert!(disk.contents() == before, "not a byte was changed");
@@ -88,7 +92,8 @@ fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
 fn a_conductor_cannot_make_an_agent_write_to_a_disk_it_was_not_told_of() {
     let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
-    let (serial, not_listed) = (disk.serial.as_str(), "it is not among the disks this agent may write to");
+    let (serial, not_listed) =
+        (disk.serial.as_str(), "it is not among the disks this agent may write to");
     for writable in [Writable::default(), Writable::Listed(vec!["another".into()])] {
         let recorded = over_the_wire(writable, disk.job(Some(serial)));
         is_refused(&recorded, &disk, &before, not_listed);
@@ -102,10 +107,14 @@ fn a_conductor_cannot_make_an_agent_write_to_a_disk_it_was_not_told_of() {
 fn an_agent_that_was_told_of_a_disk_writes_between_its_edges() {
     let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
-    let recorded = over_the_wire(Writable::Listed(vec![disk.serial.clone()]), disk.job(Some(&disk.serial)));
+    let recorded =
+        over_the_wire(Writable::Listed(vec![disk.serial.clone()]), disk.job(Some(&disk.serial)));
     assert!(recorded.total(0, Side::Active, Counter::Writes) > 0, "{:?}", recorded.incidents());
     let after = disk.contents();
-    assert!(after[..EDGE] == before[..EDGE] && after[after.len() - EDGE..] == before[before.len() - EDGE..]);
+    assert!(
+        after[..EDGE] == before[..EDGE]
+            && after[after.len() - EDGE..] == before[before.len() - EDGE..]
+    );
     assert!(after[EDGE..after.len() - EDGE] != before[EDGE..before.len() - EDGE]);
     assert!(Path::new(&disk.device).exists());
 }

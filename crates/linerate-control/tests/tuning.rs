@@ -1,4 +1,5 @@
-//! Changing settings of a host: in a namespace of the test's own, refused without consent, put back however the session ends.
+//! Changing settings of a host: in a namespace of the test's own, refused without consent, put back
+//! however the session ends.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::IpAddr;
@@ -7,7 +8,9 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use linerate_control::{Access, Agent, AgentOptions, Consent, HostWide, Restored, Setting, Tuner, restore};
+use linerate_control::{
+    Access, Agent, AgentOptions, Consent, HostWide, Restored, Setting, Tuner, restore,
+};
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
 
@@ -38,7 +41,10 @@ impl Space {
     }
 
     fn route(&self) -> String {
-        let output = Command::new("ip").args(["-n", &self.0, "route", "show", "198.18.7.0/24"]).output().unwrap();
+        let output = Command::new("ip")
+            .args(["-n", &self.0, "route", "show", "198.18.7.0/24"])
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -53,7 +59,8 @@ impl Space {
         let (name, serving) = (self.0.clone(), agent.clone());
         std::thread::spawn(move || {
             within(&name, || {
-                let serving = serving.listen("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
+                let serving =
+                    serving.listen("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
                 tell.send((serving.stopper(), serving.address())).unwrap();
                 serving.run();
             })
@@ -75,7 +82,12 @@ impl Drop for Space {
 }
 
 fn consent(folder: &Path) -> Consent {
-    Consent { devices: vec!["lr0".into()], host_wide: HostWide::Allowed, journals: folder.into(), ..Consent::default() }
+    Consent {
+        devices: vec!["lr0".into()],
+        host_wide: HostWide::Allowed,
+        journals: folder.into(),
+        ..Consent::default()
+    }
 }
 
 fn window(bytes: u32) -> Setting {
@@ -144,15 +156,29 @@ fn a_change_is_all_or_nothing_and_only_where_it_was_consented_to() {
     let mut tuner = space.tuner(&address);
     let told = tuner.read(vec![window(0), rmem("")]).unwrap();
     let unless = told[1].refused.as_deref();
-    assert!(told[0].refused.is_none() && unless.is_some_and(|why| why.contains("--allow-tune host")), "{told:?}");
-    let refused = tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap_err().to_string();
+    assert!(
+        told[0].refused.is_none() && unless.is_some_and(|why| why.contains("--allow-tune host")),
+        "{told:?}"
+    );
+    let refused =
+        tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap_err().to_string();
     assert!(refused.contains("--allow-tune host"), "{refused}");
-    assert_eq!((space.route(), space.rmem()), (route.clone(), before), "the first change was undone");
-    let elsewhere =
-        Setting::RouteWindow { destination: "127.0.0.1".parse().unwrap(), device: "lr0".into(), window: 1, initial: 0 };
+    assert_eq!(
+        (space.route(), space.rmem()),
+        (route.clone(), before),
+        "the first change was undone"
+    );
+    let elsewhere = Setting::RouteWindow {
+        destination: "127.0.0.1".parse().unwrap(),
+        device: "lr0".into(),
+        window: 1,
+        initial: 0,
+    };
     let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
     assert!(refused.contains("it leads out of lo, not of lr0"), "{refused}");
-    let second = within(&space.0, || Tuner::open("bmc", &address, None, "second").unwrap_err().to_string()).unwrap();
+    let second =
+        within(&space.0, || Tuner::open("bmc", &address, None, "second").unwrap_err().to_string())
+            .unwrap();
     assert!(second.contains("busy"), "{second}");
     tuner.apply(vec![window(7300)]).unwrap();
     assert_eq!(within(&space.0, || agent.put_back()).unwrap(), [""; 0]);
@@ -179,7 +205,8 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
         let text = std::fs::read(&journal).unwrap();
         tuner.keep().unwrap();
         std::fs::write(&journal, text).unwrap();
-        std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
         drop((tuner, agent));
     }
     let set = Command::new("ip")
@@ -188,7 +215,10 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
     assert!(set.unwrap().success());
     let found = restored();
     assert!(matches!(&found[0], Restored::Left(why) if why.contains("somebody else")), "{found:?}");
-    assert!(matches!(&found[1], Restored::PutBack(what) if what.contains("198.18.7.0/24")), "{found:?}");
+    assert!(
+        matches!(&found[1], Restored::PutBack(what) if what.contains("198.18.7.0/24")),
+        "{found:?}"
+    );
     assert_eq!(space.route(), route);
     assert_eq!((space.rmem(), before != "4096 20000 20000"), ("4096 20000 20000".into(), true));
     assert_eq!(restored(), [], "the journal is gone");
@@ -197,9 +227,14 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
 /// The command of an agent of its own process that may change what `allowed` names.
 fn example(folder: &Path, allowed: &str) -> [String; 3] {
     let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
+    let target =
+        test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
     let agent = target.join("examples/agent");
-    assert!(agent.exists(), "build the examples first, as `cargo test -p linerate-control` does: {}", agent.display());
+    assert!(
+        agent.exists(),
+        "build the examples first, as `cargo test -p linerate-control` does: {}",
+        agent.display()
+    );
     [agent.to_str().unwrap(), folder.to_str().unwrap(), allowed].map(str::to_owned)
 }
 
@@ -212,14 +247,22 @@ fn process(space: &Space, folder: &Path) -> HostAddress {
 /// What sysfs shows of `lr0` in the namespace.
 fn steered(space: &Space, place: &str) -> String {
     let file = format!("/sys/class/net/lr0/{place}");
-    let output = Command::new("ip").args(["netns", "exec", &space.0, "cat", &file]).output().unwrap();
+    let output =
+        Command::new("ip").args(["netns", "exec", &space.0, "cat", &file]).output().unwrap();
     linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
 }
 
 /// SIGKILL for the one agent that is `living`, once those of sessions that have ended are gone.
 fn kill(living: impl Fn() -> String) {
     eventually("one agent lives there", || living().split_whitespace().count() == 1);
-    assert!(Command::new("kill").arg("-9").args(living().split_whitespace()).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .arg("-9")
+            .args(living().split_whitespace())
+            .status()
+            .unwrap()
+            .success()
+    );
     eventually("killed", || living().is_empty());
 }
 
@@ -243,9 +286,16 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
     let address = process(&space, folder.path());
     let open = || Tuner::open("there", &address, None, "test").unwrap();
     let mut tuner = open();
-    assert_eq!(tuner.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting, steering("rps_cpus", "0"));
-    // A veth polls by NAPI, which a thread can do, only while it merges segments: before, all or nothing means nothing.
-    let refused = tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap_err().to_string();
+    assert_eq!(
+        tuner.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
+        steering("rps_cpus", "0")
+    );
+    // A veth polls by NAPI, which a thread can do, only while it merges segments: before, all or
+    // nothing means nothing.
+    let refused = tuner
+        .apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")])
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("set threaded of lr0"), "{refused}");
     assert_eq!(steered(&space, RPS), "0", "the first change was undone");
     let merge = ["netns", "exec", &space.0, "ethtool", "-K", "lr0", "gro", "on"];
@@ -254,11 +304,13 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
     assert_eq!((steered(&space, RPS), steered(&space, "threaded")), ("1".into(), "1".into()));
     let refused = tuner.apply(vec![steering("rps_cpus", "cpu1")]).unwrap_err().to_string();
     assert!(refused.contains("no hexadecimal mask"), "{refused}");
-    let elsewhere = Setting::Steering { device: "lo".into(), name: "rps_cpus".into(), value: "1".into() };
+    let elsewhere =
+        Setting::Steering { device: "lo".into(), name: "rps_cpus".into(), value: "1".into() };
     let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
     assert!(refused.contains("--allow-tune lo"), "{refused}");
     drop(tuner);
-    let is_back = || (steered(&space, RPS), steered(&space, "threaded")) == ("0".into(), "0".into());
+    let is_back =
+        || (steered(&space, RPS), steered(&space, "threaded")) == ("0".into(), "0".into());
     eventually("put back at the end of the session", is_back);
 
     let mut tuner = open();
@@ -275,11 +327,17 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
 }
 
 #[test]
-fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_not_offer_is_told() {
+fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_not_offer_is_told()
+{
     let Some(space) = Space::build("tap") else { return };
     let folder = tempfile::tempdir().unwrap();
     let ip = |arguments: &str| {
-        Command::new("ip").args(["-n", &space.0]).args(arguments.split(' ')).status().unwrap().success()
+        Command::new("ip")
+            .args(["-n", &space.0])
+            .args(arguments.split(' '))
+            .status()
+            .unwrap()
+            .success()
     };
     let address = process(&space, folder.path());
     let open = || Tuner::open("there", &address, None, "test").unwrap();
@@ -290,15 +348,24 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
 
     assert!(ip("link delete lr0") && ip("tuntap add lr0 mode tap"));
     let frames = || {
-        let output = Command::new("ip").args(["netns", "exec", &space.0, "ethtool", "-c", "lr0"]).output().unwrap();
+        let output = Command::new("ip")
+            .args(["netns", "exec", &space.0, "ethtool", "-c", "lr0"])
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().find_map(|line| line.strip_prefix("rx-frames:")).unwrap().trim().to_owned()
     };
     let mut tuner = open();
-    assert_eq!(tuner.read(vec![steering("rx_frames", "")]).unwrap()[0].setting, steering("rx_frames", "0"));
+    assert_eq!(
+        tuner.read(vec![steering("rx_frames", "")]).unwrap()[0].setting,
+        steering("rx_frames", "0")
+    );
     let set = tuner.apply(vec![steering("rx_frames", "16")]).unwrap();
     assert_eq!((&set[0].setting, frames().as_str()), (&steering("rx_frames", "16"), "16"));
-    let refused = tuner.apply(vec![steering("rx_frames", "8"), steering("rx_frames", "f")]).unwrap_err().to_string();
+    let refused = tuner
+        .apply(vec![steering("rx_frames", "8"), steering("rx_frames", "f")])
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("it is no number"), "{refused}");
     assert_eq!(frames(), "16", "all or nothing");
     drop(tuner);
@@ -324,7 +391,9 @@ struct Group {
 
 impl Group {
     fn build(instance: &str) -> Option<Self> {
-        for (mount, quota) in [("/sys/fs/cgroup", "cpu.max"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")] {
+        for (mount, quota) in
+            [("/sys/fs/cgroup", "cpu.max"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")]
+        {
             let folder = Path::new(mount).join(format!("lr-{}-{instance}", std::process::id()));
             if std::fs::create_dir(&folder).is_err() {
                 continue;
@@ -373,7 +442,8 @@ fn quota(value: &str) -> Setting {
 fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_after_sigkill() {
     let Some(group) = Group::build("quota") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let open = |allowed| Tuner::open("there", &group.agent(folder.path(), allowed), None, "test").unwrap();
+    let open =
+        |allowed| Tuner::open("there", &group.agent(folder.path(), allowed), None, "test").unwrap();
     let refused = open("lr0").apply(vec![quota("x2")]).unwrap_err().to_string();
     assert!(refused.contains("--allow-tune host"), "{refused}");
 
@@ -396,7 +466,11 @@ fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_af
     kill(|| group.living());
     assert_eq!(group.quota(), "50000", "nobody has put it back");
     drop(tuner);
-    assert_eq!(open("host").read(vec![quota("")]).unwrap()[0].setting, quota("20 %"), "the next one has");
+    assert_eq!(
+        open("host").read(vec![quota("")]).unwrap()[0].setting,
+        quota("20 %"),
+        "the next one has"
+    );
 
     let unlimited = if group.quota == "cpu.max" { "max" } else { "-1" };
     assert!(group.write(unlimited));

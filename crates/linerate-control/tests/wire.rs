@@ -1,14 +1,16 @@
-//! The wire, version 3: golden bytes, hostile bytes, and everything that is said comes back as it was.
+//! The wire, version 3: golden bytes, hostile bytes, and everything that is said comes back as it
+//! was.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linerate_control::wire::{
-    GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare, PreparedJob, Setting,
-    SettingState, TuneRequest, WireError, decode, decode_within, encode, name, pieces, printable,
+    GREETING_LIMIT, Greeting, HelloRole, JobOffer, MESSAGE_LIMIT, Message, PairProof, Prepare,
+    PreparedJob, Setting, SettingState, TuneRequest, WireError, decode, decode_within, encode,
+    name, pieces, printable,
 };
 use linerate_load::{Offer, Secret};
 use linerate_model::{
-    Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params, Phases,
-    SampleBlock, Side, TrialId, Warmup, is_obeyed,
+    Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params,
+    Phases, SampleBlock, Side, TrialId, Warmup, is_obeyed,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -29,11 +31,18 @@ fn every_message() -> Vec<Message> {
     greeting.facts = json!({ "cpu": { "model": "x" } });
     let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = u64::MAX;
-    interval.service = Distribution { buckets: vec![(1_000, 3)], lost: 1, ..Distribution::default() };
-    let flow =
-        FlowReport { flow: 1, local: "192.0.2.1:1".into(), remote: "192.0.2.2:2".into(), ..FlowReport::default() };
+    interval.service =
+        Distribution { buckets: vec![(1_000, 3)], lost: 1, ..Distribution::default() };
+    let flow = FlowReport {
+        flow: 1,
+        local: "192.0.2.1:1".into(),
+        remote: "192.0.2.2:2".into(),
+        ..FlowReport::default()
+    };
     let local = json!({ "name": "b", "host": "hostb", "address": "192.0.2.2", "device": "eth0", "cpus": [1] });
-    let serde_json::Value::Object(params) = json!({ "message_size": "64 KiB" }) else { unreachable!() };
+    let serde_json::Value::Object(params) = json!({ "message_size": "64 KiB" }) else {
+        unreachable!()
+    };
     let job = PreparedJob {
         job: 0,
         side: Side::Passive,
@@ -52,16 +61,29 @@ fn every_message() -> Vec<Message> {
         rest: Nanos(0),
         interval: Nanos::from_millis(500),
     };
-    let prepare =
-        Prepare { trial, phases, jobs: vec![job], patience_ms: 10_000, sample_period_ms: 100, legs: Vec::new() };
+    let prepare = Prepare {
+        trial,
+        phases,
+        jobs: vec![job],
+        patience_ms: 10_000,
+        sample_period_ms: 100,
+        legs: Vec::new(),
+    };
     let offer = Offer { addresses: vec!["[2001:db8::1]:4711".parse().expect("an address")] };
     let offers = vec![JobOffer { job: 0, offer }];
     let block = SampleBlock { times: vec![Nanos(1)], cost_ns: 2, ..SampleBlock::default() };
     let destination = "198.18.0.1".parse().expect("an address");
-    let window = Setting::RouteWindow { destination, device: "eth0".into(), window: 7300, initial: 5 };
-    let sysctl = Setting::Sysctl { name: "net.ipv4.tcp_rmem".into(), value: "4096 12288 12288".into() };
-    let state = SettingState { setting: window.clone(), spelled: "198.18.0.0/24 dev eth0".into(), refused: None };
-    let incident = Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
+    let window =
+        Setting::RouteWindow { destination, device: "eth0".into(), window: 7300, initial: 5 };
+    let sysctl =
+        Setting::Sysctl { name: "net.ipv4.tcp_rmem".into(), value: "4096 12288 12288".into() };
+    let state = SettingState {
+        setting: window.clone(),
+        spelled: "198.18.0.0/24 dev eth0".into(),
+        refused: None,
+    };
+    let incident =
+        Incident { host: String::new(), kind: IncidentKind::NotGranted, message: "less".into() };
     vec![
         Message::Hello(Box::new(greeting)),
         Message::Busy { by: "campaign x (192.0.2.9:1)".into(), since_s: 12 },
@@ -87,7 +109,8 @@ fn every_message() -> Vec<Message> {
     ]
 }
 
-/// Frames as version 3 wrote them when it was first released. They are read for ever: a change here needs a new version.
+/// Frames as version 3 wrote them when it was first released. They are read for ever: a change here
+/// needs a new version.
 const GOLDEN: &[u8] = include_bytes!("../fixtures/wire-v3.bin");
 /// Frames of version 2, whose data connections showed the secret instead of proving it.
 const GOLDEN_V2: &[u8] = include_bytes!("../fixtures/wire-v2.bin");
@@ -136,7 +159,10 @@ fn the_golden_bytes_of_version_3_decode_to_one_message_of_each_kind() {
 #[test]
 fn the_smallest_frames_are_these_bytes() {
     assert_eq!(encode(&Message::Goodbye).unwrap(), b"\x00\x00\x00\x09\"goodbye\"");
-    assert_eq!(encode(&Message::Ping { n: 1, sent_ns: 0 }).unwrap(), b"\x00\x00\x00\x10{\"ping\":{\"n\":1}}");
+    assert_eq!(
+        encode(&Message::Ping { n: 1, sent_ns: 0 }).unwrap(),
+        b"\x00\x00\x00\x10{\"ping\":{\"n\":1}}"
+    );
 }
 
 #[test]
@@ -152,7 +178,10 @@ fn a_length_beyond_the_limit_is_refused_at_its_fourth_byte_and_named_after_what_
     assert!(refused(b"SSH-2.0").contains("SSH"));
     assert!(refused(&[22, 3, 1, 0]).contains("TLS"));
     let banner = refused(b"\r\nWelcome to \x1b[1mdb7\x1b[0m!\nLast login: Monday\n");
-    assert!(banner.contains("\"Welcome to \\u{1b}[1mdb7\\u{1b}[0m!\" (a command that starts an agent"), "{banner}");
+    assert!(
+        banner.contains("\"Welcome to \\u{1b}[1mdb7\\u{1b}[0m!\" (a command that starts an agent"),
+        "{banner}"
+    );
     assert_eq!(decode(&[1, 0, 0]), Ok(None));
     let length = MESSAGE_LIMIT + 1;
     let error = WireError::TooLong { length, limit: MESSAGE_LIMIT, hint: "" };
@@ -195,9 +224,15 @@ fn long_readings_travel_in_pieces_and_lose_nothing() {
 #[test]
 fn readings_arrive_as_they_left_to_the_last_bit() {
     // Each is read one bit too high or too low by a decoder that only comes close.
-    let readings = [51.248_178_375_505_404, 93.311_370_376_880_33, 36.573_994_842_753_436, 97.453_653_200_346_85];
+    let readings = [
+        51.248_178_375_505_404,
+        93.311_370_376_880_33,
+        36.573_994_842_753_436,
+        97.453_653_200_346_85,
+    ];
     let times = (0..4).map(Nanos).collect();
-    let block = SampleBlock { times, columns: vec![readings.map(Some).to_vec()], ..SampleBlock::default() };
+    let block =
+        SampleBlock { times, columns: vec![readings.map(Some).to_vec()], ..SampleBlock::default() };
     let message = Message::Samples { trial: TrialId(1), block: Box::new(block) };
     let frame = encode(&message).unwrap();
     assert_eq!(decode(&frame).unwrap(), Some((message, frame.len())));
@@ -218,8 +253,12 @@ fn poison(value: &mut serde_json::Value, hostile: &str, n: usize, seen: &mut usi
             }
             *seen += 1;
         }
-        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| poison(value, hostile, n, seen)),
-        serde_json::Value::Object(fields) => fields.values_mut().for_each(|value| poison(value, hostile, n, seen)),
+        serde_json::Value::Array(values) => {
+            values.iter_mut().for_each(|value| poison(value, hostile, n, seen))
+        }
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(|value| poison(value, hostile, n, seen))
+        }
         _ => {}
     }
 }
@@ -248,7 +287,11 @@ fn no_text_of_a_message_reaches_this_end_with_a_control_character() {
             };
             let mut all = Vec::new();
             texts_of(&said, &mut all);
-            assert!(all.iter().all(|text| !text.chars().any(is_obeyed)), "{}: {all:?}", name(&message));
+            assert!(
+                all.iter().all(|text| !text.chars().any(is_obeyed)),
+                "{}: {all:?}",
+                name(&message)
+            );
         }
     }
     assert!(taken >= 20, "{taken} texts are free");
@@ -296,7 +339,10 @@ proptest! {
 #[test]
 fn fuzz_wire() {
     let corpus = every_message().iter().map(|message| encode(message).unwrap()).collect();
-    let words = ["null", "[", "]", "{", "}", "[[[[[[[[", "\"", "\\u0000", "\\ud800", "1e999", "-0.0", "true", ","];
+    let words = [
+        "null", "[", "]", "{", "}", "[[[[[[[[", "\"", "\\u0000", "\\ud800", "1e999", "-0.0",
+        "true", ",",
+    ];
     driver::fuzz("wire", corpus, &words, |bytes| {
         // The length in front fits in most cases: what stands behind it is the matter.
         let mut framed = bytes.to_vec();

@@ -1,12 +1,14 @@
-//! A ratio between loads that run side by side: each may start operations only as long as it is not [`AHEAD`] of the others.
+//! A ratio between loads that run side by side: each may start operations only as long as it is not
+//! [`AHEAD`] of the others.
 //!
-//! Counts are relaxed: a member may be ahead by as many operations more as its neighbours start between two of its looks.
+//! Counts are relaxed: a member may be ahead by as many operations more as its neighbours start
+//! between two of its looks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Operations for each unit of its weight by which a load may be ahead of the mean of all: a queue is filled at once, and the ratio of thousands
-/// is exact all the same.
+/// Operations for each unit of its weight by which a load may be ahead of the mean of all: a queue
+/// is filled at once, and the ratio of thousands is exact all the same.
 const AHEAD: u64 = 16;
 
 /// What all members have started, each operation divided by nothing, and the sum of their weights.
@@ -31,7 +33,8 @@ impl Balance {
     pub fn join(self: &Arc<Self>, weight: u32) -> Member {
         let weight = u64::from(weight.max(1));
         let others = self.weight.fetch_add(weight, Ordering::Relaxed);
-        let started = (self.started.load(Ordering::Relaxed) * weight).checked_div(others).unwrap_or(0);
+        let started =
+            (self.started.load(Ordering::Relaxed) * weight).checked_div(others).unwrap_or(0);
         self.started.fetch_add(started, Ordering::Relaxed);
         Member { balance: Arc::clone(self), weight, started }
     }

@@ -1,8 +1,9 @@
 //! The claim: the consent of a person, written on the disk it is about.
 //!
-//! It fills the first [`CLAIM_BYTES`] of the device, where every filesystem, volume and partition table would overwrite it, with
-//! text that explains itself to whoever looks there. Loads never touch the first and the last [`RESERVED_BYTES`]: whatever
-//! else appears there was put there by somebody else, and ends the consent.
+//! It fills the first [`CLAIM_BYTES`] of the device, where every filesystem, volume and partition
+//! table would overwrite it, with text that explains itself to whoever looks there. Loads never
+//! touch the first and the last [`RESERVED_BYTES`]: whatever else appears there was put there by
+//! somebody else, and ends the consent.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,8 @@ pub const RESERVED_BYTES: u64 = 1 << 20;
 /// Its first line.
 const TITLE: &str = "linerate claim 1";
 /// What it says to people.
-const EXPLANATION: &str = "All data on this device may be overwritten by linerate. `linerate disk release` ends this.";
+const EXPLANATION: &str =
+    "All data on this device may be overwritten by linerate. `linerate disk release` ends this.";
 /// Text ends before a boot sector's mark would stand.
 const MOST_TEXT: usize = 510;
 /// The longest serial number and host that fit.
@@ -44,13 +46,17 @@ impl Claim {
         }
         let Self { serial, size_bytes, uuid, claimed_s } = self;
         let mut text = format!(
-            "{TITLE}\n{EXPLANATION}\nserial {serial}\nsize_bytes {size_bytes}\nuuid {uuid}\nclaimed_s {claimed_s}\n"
+            "{TITLE}\n{EXPLANATION}\nserial {serial}\nsize_bytes {size_bytes}\nuuid \
+                {uuid}\nclaimed_s {claimed_s}\n"
         );
         let digest = digest(&text);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "sha256 {digest}");
         let mut block = [0; CLAIM_BYTES];
-        block.get_mut(..text.len()).filter(|room| room.len() <= MOST_TEXT)?.copy_from_slice(text.as_bytes());
+        block
+            .get_mut(..text.len())
+            .filter(|room| room.len() <= MOST_TEXT)?
+            .copy_from_slice(text.as_bytes());
         Some(block)
     }
 
@@ -59,7 +65,8 @@ impl Claim {
         let block: &[u8; CLAIM_BYTES] = block.get(..CLAIM_BYTES)?.try_into().ok()?;
         let end = block.iter().position(|byte| *byte == 0)?;
         let text = std::str::from_utf8(&block[..end]).ok()?;
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let field =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let claim = Self {
             serial: field("serial")?.to_owned(),
             size_bytes: field("size_bytes")?.parse().ok()?,
@@ -101,7 +108,9 @@ mod tests {
     fn what_does_not_fit_is_no_claim() {
         assert_eq!(Claim { serial: "x".repeat(97), ..claim() }.encode(), None);
         assert_eq!(Claim { serial: "a\nb".into(), ..claim() }.encode(), None);
-        assert!(Claim { serial: "x".repeat(96), uuid: "y".repeat(36), ..claim() }.encode().is_some());
+        assert!(
+            Claim { serial: "x".repeat(96), uuid: "y".repeat(36), ..claim() }.encode().is_some()
+        );
     }
 
     proptest! {

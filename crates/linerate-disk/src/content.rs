@@ -8,9 +8,12 @@ use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
 
 use crate::claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
-use crate::signature::{Edges, Finding, HEAD_BYTES, SHORT_HEAD_BYTES, TAIL_BYTES, embedded, findings};
+use crate::signature::{
+    Edges, Finding, HEAD_BYTES, SHORT_HEAD_BYTES, TAIL_BYTES, embedded, findings,
+};
 
-/// Places between the edges that are looked at: data that fills a thousandth of a disk may be missed, a filesystem's edges are not.
+/// Places between the edges that are looked at: data that fills a thousandth of a disk may be
+/// missed, a filesystem's edges are not.
 const N_SAMPLES: u64 = 64;
 /// How much of each.
 const SAMPLE_BYTES: usize = 4096;
@@ -22,7 +25,8 @@ pub struct Content {
     pub findings: Vec<Finding>,
     /// The claim at its start.
     pub claim: Option<Claim>,
-    /// Where the first byte stands that is neither zero nor part of a claim, in its first or last MiB.
+    /// Where the first byte stands that is neither zero nor part of a claim, in its first or last
+    /// MiB.
     pub edge_data: Option<u64>,
     /// Where such a byte was met between them: everywhere in the first 64 MiB, in 64 places behind.
     pub inner_data: Option<u64>,
@@ -46,7 +50,8 @@ impl Content {
         let tail = part(tail_at, (size - tail_at) as usize)?;
         let mut content = Self::of_edges(&Edges { head: &head, tail: &tail, size });
         let in_head = RESERVED_BYTES.min(tail_at) as usize..head.len().min(tail_at as usize);
-        content.inner_data = not_blank(&head[in_head.clone()]).map(|at| (in_head.start + at) as u64);
+        content.inner_data =
+            not_blank(&head[in_head.clone()]).map(|at| (in_head.start + at) as u64);
         let behind = head.len() as u64..tail_at.saturating_sub(SAMPLE_BYTES as u64);
         if !behind.is_empty() && content.inner_data.is_none() {
             content.inner_data = sample(device, behind)?;
@@ -61,14 +66,17 @@ impl Content {
         let claim = Claim::decode(edges.head);
         let own = if claim.is_some() { CLAIM_BYTES } else { 0 };
         let reserved = edges.head.len().min(RESERVED_BYTES as usize);
-        let in_head = not_blank(&edges.head[own.min(reserved)..reserved]).map(|at| (at + own) as u64);
+        let in_head =
+            not_blank(&edges.head[own.min(reserved)..reserved]).map(|at| (at + own) as u64);
         let tail_at = edges.size - edges.tail.len() as u64;
         // On a small device the tail contains the claim.
         let skipped = (own as u64).saturating_sub(tail_at) as usize;
         let in_tail = not_blank(edges.tail.get(skipped..).unwrap_or_default());
         let edge_data = in_head.or(in_tail.map(|at| tail_at + (at + skipped) as u64));
-        // Between the reserved edges of a claimed device lies what loads wrote: short marks mean nothing there, whole superblocks do.
-        let is_reserved = |finding: &Finding| finding.offset < RESERVED_BYTES || finding.offset >= tail_at;
+        // Between the reserved edges of a claimed device lies what loads wrote: short marks mean
+        // nothing there, whole superblocks do.
+        let is_reserved =
+            |finding: &Finding| finding.offset < RESERVED_BYTES || finding.offset >= tail_at;
         let mut findings = findings(edges);
         findings.retain(|finding| claim.is_none() || is_reserved(finding));
         if findings.is_empty() {
@@ -116,7 +124,9 @@ mod tests {
     }
 
     fn claim(size: usize) -> [u8; CLAIM_BYTES] {
-        Claim { serial: "S".into(), size_bytes: size as u64, uuid: "u".into(), claimed_s: 1 }.encode().expect("it fits")
+        Claim { serial: "S".into(), size_bytes: size as u64, uuid: "u".into(), claimed_s: 1 }
+            .encode()
+            .expect("it fits")
     }
 
     #[test]

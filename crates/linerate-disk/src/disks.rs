@@ -41,7 +41,9 @@ impl Writable {
     fn allows(&self, serial: Option<&str>) -> bool {
         match self {
             Self::Claimed => true,
-            Self::Listed(serials) => serial.is_some_and(|serial| serials.iter().any(|listed| listed == serial)),
+            Self::Listed(serials) => {
+                serial.is_some_and(|serial| serials.iter().any(|listed| listed == serial))
+            }
         }
     }
 }
@@ -96,7 +98,9 @@ impl Watching {
 
     fn reasons(&self) -> String {
         match self {
-            Self::Here(watch) => watch.refusals().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Self::Here(watch) => {
+                watch.refusals().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
             Self::There(watch) => watch.reasons(),
         }
     }
@@ -113,12 +117,14 @@ pub struct Filled {
     pub passes: u32,
 }
 
-/// The targets of one session; those open for writing are held until it is dropped, and scratch files end with it.
+/// The targets of one session; those open for writing are held until it is dropped, and scratch
+/// files end with it.
 #[derive(Debug, Default)]
 pub struct Disks {
     writable: Writable,
     served: Vec<PathBuf>,
-    /// What the host's owner lets a conductor on another host ask for; absent: whatever this process may.
+    /// What the host's owner lets a conductor on another host ask for; absent: whatever this
+    /// process may.
     limits: Option<FileLimits>,
     /// Who opens what this process may not.
     keeper: Option<Arc<dyn Keeper>>,
@@ -170,8 +176,13 @@ impl Disks {
         path.is_dir() || self.keeper.as_ref().is_some_and(|keeper| keeper.is_folder(path))
     }
 
-    /// The target that a keeper tells of: the one that is held already, or a new one, held if it is to be written to.
-    fn taken(&self, keeper: &Arc<dyn Keeper>, (kept, files): (Kept, KeptFiles)) -> Result<Arc<Target>, DiskError> {
+    /// The target that a keeper tells of: the one that is held already, or a new one, held if it is
+    /// to be written to.
+    fn taken(
+        &self,
+        keeper: &Arc<dyn Keeper>,
+        (kept, files): (Kept, KeptFiles),
+    ) -> Result<Arc<Target>, DiskError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = held.values().find(|target| target.is_kept_as(kept.number)) {
             return Ok(Arc::clone(target));
@@ -189,13 +200,15 @@ impl Disks {
     /// # Errors
     /// If nobody on this host has named it or a folder around it, or it cannot be listed.
     pub fn serve(&self, path: &Path) -> Result<Served, DiskError> {
-        let path = fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
+        let path =
+            fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
         let named = self.served.iter().filter_map(|folder| fs::canonicalize(folder).ok());
         if !named.into_iter().any(|folder| path.starts_with(folder)) {
             return Err(DiskError::unsuitable(
                 format!("serve {}", path.display()),
                 format!(
-                    "nobody on this host has allowed it (linerate serve --root {0}, or linerate agent --allow-serve {0})",
+                    "nobody on this host has allowed it (linerate serve --root {0}, or linerate \
+                        agent --allow-serve {0})",
                     path.display()
                 ),
             ));
@@ -212,17 +225,22 @@ impl Disks {
             return self.taken(keeper, keeper.open(path, permission)?);
         }
         match permission {
-            Permission::Read => self.limits.as_ref().map_or(Ok(()), |limits| limits.may_read(path))?,
+            Permission::Read => {
+                self.limits.as_ref().map_or(Ok(()), |limits| limits.may_read(path))?
+            }
             // Who has no consent learns nothing of what is there.
             Permission::Write { consent } if self.limits.is_some() => self.allow(path, consent)?,
             Permission::Write { .. } => {}
         }
-        let path = &fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
+        let path = &fs::canonicalize(path)
+            .map_err(|cause| DiskError::io("find", path.display(), cause))?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = held.get(path).filter(|_| permission == Permission::Read) {
             return Ok(Arc::clone(target));
         }
-        let kind = fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?.file_type();
+        let kind = fs::metadata(path)
+            .map_err(|cause| DiskError::io("look at", path.display(), cause))?
+            .file_type();
         match permission {
             Permission::Write { consent } if kind.is_block_device() => {
                 self.allow(path, consent)?;
@@ -242,16 +260,20 @@ impl Disks {
             }
             Permission::Write { .. } => Err(DiskError::unsuitable(
                 format!("write to {}", path.display()),
-                "existing files are never written to (name a folder and a size: a scratch file is made in it)",
+                "existing files are never written to (name a folder and a size: a scratch file is \
+                    made in it)",
             )),
             Permission::Read if kind.is_block_device() || kind.is_file() => {
                 let target = Target::readable(path)?;
-                self.limits.as_ref().map_or(Ok(()), |limits| limits.may_keep_open(&target.file, path))?;
+                self.limits
+                    .as_ref()
+                    .map_or(Ok(()), |limits| limits.may_keep_open(&target.file, path))?;
                 Ok(Arc::new(target))
             }
             Permission::Read => Err(DiskError::unsuitable(
                 format!("read {}", path.display()),
-                "it is neither a block device nor a file (a folder needs a size: a scratch file is made in it)",
+                "it is neither a block device nor a file (a folder needs a size: a scratch file is \
+                    made in it)",
             )),
         }
     }
@@ -270,12 +292,15 @@ impl Disks {
         if let Some(keeper) = &self.keeper {
             // One of another size gives its room back first.
             let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-            let is_other = |held: &PathBuf, target: &mut Arc<Target>| *held != real || target.range.end == size;
+            let is_other = |held: &PathBuf, target: &mut Arc<Target>| {
+                *held != real || target.range.end == size
+            };
             self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(is_other);
             return self.taken(keeper, keeper.scratch(folder, size)?);
         }
         self.limits.as_ref().map_or(Ok(()), |limits| limits.may_fill(folder, size))?;
-        let folder = fs::canonicalize(folder).map_err(|cause| DiskError::io("find", folder.display(), cause))?;
+        let folder = fs::canonicalize(folder)
+            .map_err(|cause| DiskError::io("find", folder.display(), cause))?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = held.get(&folder).filter(|target| target.range.end == size) {
             return Ok(Arc::clone(target));
@@ -284,7 +309,10 @@ impl Disks {
         held.remove(&folder);
         let Scratch { file, block_bytes } = scratch::make(&folder, size)?;
         self.limits.as_ref().map_or(Ok(()), |limits| limits.may_keep_made(&file, &folder))?;
-        let device = file.metadata().map_err(|cause| DiskError::io("look at", folder.display(), cause))?.dev();
+        let device = file
+            .metadata()
+            .map_err(|cause| DiskError::io("look at", folder.display(), cause))?
+            .dev();
         let target = Arc::new(Target {
             path: folder.clone(),
             file,
@@ -306,7 +334,10 @@ impl Disks {
         if self.writable.allows(consent) {
             return Ok(());
         }
-        Err(DiskError::Refused { device: path.display().to_string(), refusals: vec![Refusal::NotAllowed] })
+        Err(DiskError::Refused {
+            device: path.display().to_string(),
+            refusals: vec![Refusal::NotAllowed],
+        })
     }
 }
 
@@ -325,7 +356,8 @@ pub enum Synchrony {
 
 impl Synchrony {
     const fn flags(self) -> OFlags {
-        /// `O_DSYNC` (include/uapi/asm-generic/fcntl.h). `OFlags::DSYNC` is `O_SYNC` in rustix 1.1 on Linux.
+        /// `O_DSYNC` (include/uapi/asm-generic/fcntl.h). `OFlags::DSYNC` is `O_SYNC` in rustix 1.1
+        /// on Linux.
         const DATA: OFlags = OFlags::from_bits_retain(0o10_000);
         match self {
             Self::None => OFlags::empty(),
@@ -389,12 +421,14 @@ impl Target {
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("open flags are small numbers");
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = file.map_err(|cause| DiskError::io("open", path.display(), cause))?;
-        let opened = file.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+        let opened =
+            file.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
         let (size, block_bytes, number) = if opened.file_type().is_block_device() {
             let number = split(opened.rdev());
             let known = System::read(Path::new("/")).describe(number);
-            let known =
-                known.ok_or_else(|| DiskError::unsuitable(path.display().to_string(), "sysfs does not show it"))?;
+            let known = known.ok_or_else(|| {
+                DiskError::unsuitable(path.display().to_string(), "sysfs does not show it")
+            })?;
             (known.size_bytes, known.logical_block_bytes, number)
         } else {
             (opened.len(), scratch::direct_block_bytes(&file), split(opened.dev()))
@@ -419,10 +453,14 @@ impl Target {
         let Kept { number, path, is_writable, range, block_bytes, device, serial } = kept;
         let place = Place { keeper, number };
         if is_writable && serial.is_some() && files.revocation.is_none() {
-            return Err(DiskError::unsuitable(format!("write to {}", path.display()), "nobody watches over it"));
+            return Err(DiskError::unsuitable(
+                format!("write to {}", path.display()),
+                "nobody watches over it",
+            ));
         }
         let watch = files.revocation.map(DistantWatch::over).transpose();
-        let watch = watch.map_err(|cause| DiskError::io("start the watch over", path.display(), cause))?;
+        let watch =
+            watch.map_err(|cause| DiskError::io("start the watch over", path.display(), cause))?;
         Ok(Self {
             path,
             file: files.file.into(),
@@ -438,7 +476,8 @@ impl Target {
         })
     }
 
-    /// What another process, which asks this one to keep the target, has to know of it. `number` is the target's number here.
+    /// What another process, which asks this one to keep the target, has to know of it. `number` is
+    /// the target's number here.
     #[must_use]
     pub fn described(&self, number: u64) -> Kept {
         Kept {
@@ -498,7 +537,8 @@ impl Target {
         self.is_writable
     }
 
-    /// Whether it may no longer be written to, because something has changed since it was opened. One load of an atomic number.
+    /// Whether it may no longer be written to, because something has changed since it was opened.
+    /// One load of an atomic number.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.watch.as_ref().is_some_and(Watching::is_revoked)
@@ -521,13 +561,15 @@ impl Target {
         *self.filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(filled);
     }
 
-    /// The kernel's name of the device whose sectors are counted; `None` where there is none, as under a filesystem in memory.
+    /// The kernel's name of the device whose sectors are counted; `None` where there is none, as
+    /// under a filesystem in memory.
     #[must_use]
     pub fn device_name(&self) -> Option<String> {
         System::read(Path::new("/")).describe(self.number).map(|device| device.name)
     }
 
-    /// Sets aside `bytes` more for writing, all trials and workers of the session together; `false` if that would exceed `most`.
+    /// Sets aside `bytes` more for writing, all trials and workers of the session together; `false`
+    /// if that would exceed `most`.
     #[must_use]
     pub fn spend(&self, bytes: u64, most: u64) -> bool {
         let more = |written: u64| written.checked_add(bytes).filter(|sum| *sum <= most);
@@ -542,21 +584,35 @@ impl Target {
         self.open_as(write, direct, Synchrony::None)
     }
 
-    /// What opens the very same device or file again and again, without allocating, as [`Target::open_as`] does.
+    /// What opens the very same device or file again and again, without allocating, as
+    /// [`Target::open_as`] does.
     #[must_use]
     pub fn opener(self: &Arc<Self>, write: bool, direct: bool, synchrony: Synchrony) -> Opener {
         let held = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let way = if write && self.is_writable { OFlags::RDWR } else { OFlags::RDONLY };
-        let flags = way | OFlags::CLOEXEC | synchrony.flags() | if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = way
+            | OFlags::CLOEXEC
+            | synchrony.flags()
+            | if direct { OFlags::DIRECT } else { OFlags::empty() };
         let path = CString::new(held).expect("a number has no zero byte");
-        Opener { target: Arc::clone(self), path, flags, way: (write && self.is_writable, direct, synchrony) }
+        Opener {
+            target: Arc::clone(self),
+            path,
+            flags,
+            way: (write && self.is_writable, direct, synchrony),
+        }
     }
 
     /// [`Target::open`] with writes that end only when they are durable.
     ///
     /// # Errors
     /// As [`Target::open`].
-    pub fn open_as(&self, write: bool, direct: bool, synchrony: Synchrony) -> Result<File, DiskError> {
+    pub fn open_as(
+        &self,
+        write: bool,
+        direct: bool,
+        synchrony: Synchrony,
+    ) -> Result<File, DiskError> {
         if write && !self.is_writable {
             let what = format!("write to {}", self.path.display());
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));
@@ -566,10 +622,12 @@ impl Target {
             None => self.reopen(write, direct, synchrony),
         };
         opened.map_err(|cause| match cause.raw_os_error() {
-            Some(code) if direct && code == rustix::io::Errno::INVAL.raw_os_error() => DiskError::unsuitable(
-                format!("open {} past the page cache", self.path.display()),
-                "its filesystem has no direct transfers (set cache = \"buffered\")",
-            ),
+            Some(code) if direct && code == rustix::io::Errno::INVAL.raw_os_error() => {
+                DiskError::unsuitable(
+                    format!("open {} past the page cache", self.path.display()),
+                    "its filesystem has no direct transfers (set cache = \"buffered\")",
+                )
+            }
             _ => DiskError::io("open", self.path.display(), cause),
         })
     }

@@ -44,7 +44,11 @@ fn told(refusals: &[Refusal]) -> String {
 }
 
 impl DiskError {
-    pub(crate) fn io(operation: &'static str, object: impl ToString, cause: impl Into<io::Error>) -> Self {
+    pub(crate) fn io(
+        operation: &'static str,
+        object: impl ToString,
+        cause: impl Into<io::Error>,
+    ) -> Self {
         Self::Io { operation, object: object.to_string(), cause: cause.into() }
     }
 

@@ -80,23 +80,32 @@ impl fmt::Display for Refusal {
                 write!(f, "it contains {finding} (if that may go: wipefs -a, then blkdiscard -z)")
             }
             Self::NotBlank { offset } => {
-                write!(f, "it is not blank: data of no known kind at byte {offset} (if that may go: blkdiscard -z)")
+                write!(
+                    f,
+                    "it is not blank: data of no known kind at byte {offset} (if that may \
+                    go: blkdiscard -z)"
+                )
             }
             Self::ReadOnly => f.write_str("it is read-only"),
             Self::NoSerial => f.write_str("it has no serial number to tell it from other disks by"),
             Self::TooSmall => write!(f, "it has less than {LEAST_BYTES} bytes"),
             Self::Unreadable { cause } => write!(f, "it cannot be read: {cause}"),
-            Self::Unclaimed => f.write_str("nobody has claimed it (linerate disk claim DEVICE --serial SERIAL)"),
+            Self::Unclaimed => f.write_str(
+                "nobody has claimed it (linerate disk claim DEVICE \
+                --serial SERIAL)",
+            ),
             Self::ForeignClaim { serial } => {
                 write!(f, "the claim on it is for {serial} and another size: was it copied here?")
             }
             Self::OtherSerial { named } => write!(f, "its serial number is not {named}"),
-            Self::NoConsent => {
-                f.write_str("the job names no consent (parameter `consent`, the serial number it was claimed with)")
-            }
-            Self::NotAllowed => {
-                f.write_str("it is not among the disks this agent may write to (linerate agent --allow-write SERIAL)")
-            }
+            Self::NoConsent => f.write_str(
+                "the job names no consent (parameter `consent`, the serial number it \
+                    was claimed with)",
+            ),
+            Self::NotAllowed => f.write_str(
+                "it is not among the disks this agent may write to (linerate agent \
+                    --allow-write SERIAL)",
+            ),
         }
     }
 }
@@ -122,7 +131,8 @@ impl Inspection {
 
     fn claim(&self) -> Option<&Claim> {
         let claim = self.content.as_ref()?.claim.as_ref()?;
-        (Some(&claim.serial) == self.topology.serial.as_ref() && claim.size_bytes == self.topology.size_bytes)
+        (Some(&claim.serial) == self.topology.serial.as_ref()
+            && claim.size_bytes == self.topology.size_bytes)
             .then_some(claim)
     }
 
@@ -163,7 +173,8 @@ impl Inspection {
 #[must_use]
 pub fn list() -> Vec<Inspection> {
     let system = System::read(Path::new("/"));
-    let disks: Vec<Topology> = system.disks().filter_map(|number| system.describe(number)).collect();
+    let disks: Vec<Topology> =
+        system.disks().filter_map(|number| system.describe(number)).collect();
     // Unbound loop devices and the like have no bytes.
     let present = disks.into_iter().filter(|disk| disk.size_bytes > 0);
     present.map(|disk| glance(&device_path(&disk.name), disk)).collect()
@@ -177,21 +188,24 @@ pub fn inspect(path: &Path) -> Result<Inspection, DiskError> {
     Ok(glance(path, describe(path)?))
 }
 
-/// Looks without getting in anybody's way: an exclusive open, which makes a mount at the same instant fail, is tried only on a device
-/// where nothing else speaks against writing, and so nothing is to be mounted.
+/// Looks without getting in anybody's way: an exclusive open, which makes a mount at the same
+/// instant fail, is tried only on a device where nothing else speaks against writing, and so
+/// nothing is to be mounted.
 fn glance(path: &Path, disk: Topology) -> Inspection {
     let device = match File::open(path) {
         Ok(device) => device,
         Err(error) => return unreadable(disk, &error),
     };
     let mut inspection = judged(disk, Some(&device));
-    if inspection.refusals.is_empty() && exclusive(path, false).is_err_and(|error| is_busy(&error)) {
+    if inspection.refusals.is_empty() && exclusive(path, false).is_err_and(|error| is_busy(&error))
+    {
         inspection.refusals.push(Refusal::Busy);
     }
     inspection
 }
 
-/// Writes the consent of a person who named `serial` on the blank device `path`: [`CLAIM_BYTES`] at its start, nothing else.
+/// Writes the consent of a person who named `serial` on the blank device `path`: [`CLAIM_BYTES`] at
+/// its start, nothing else.
 ///
 /// # Errors
 /// With every reason, if it is not to be written to.
@@ -199,11 +213,22 @@ pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_claiming(serial))?;
     let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
-    let uuid = uuid.map_err(|cause| DiskError::io("read", "/proc/sys/kernel/random/uuid", cause))?.trim().to_owned();
+    let uuid = uuid
+        .map_err(|cause| DiskError::io("read", "/proc/sys/kernel/random/uuid", cause))?
+        .trim()
+        .to_owned();
     let claimed_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let claim = Claim { serial: serial.to_owned(), size_bytes: inspection.topology.size_bytes, uuid, claimed_s };
+    let claim = Claim {
+        serial: serial.to_owned(),
+        size_bytes: inspection.topology.size_bytes,
+        uuid,
+        claimed_s,
+    };
     let block = claim.encode().ok_or_else(|| {
-        DiskError::unsuitable(format!("claim {}", path.display()), format!("the serial number {serial} is too long"))
+        DiskError::unsuitable(
+            format!("claim {}", path.display()),
+            format!("the serial number {serial} is too long"),
+        )
     })?;
     write_start(&device, path, &block)?;
     Ok(claim)
@@ -227,14 +252,17 @@ pub fn release(path: &Path) -> Result<Claim, DiskError> {
 ///
 /// # Errors
 /// With every reason.
-pub(crate) fn open_claimed(path: &Path, consent: Option<&str>) -> Result<(File, Inspection), DiskError> {
+pub(crate) fn open_claimed(
+    path: &Path,
+    consent: Option<&str>,
+) -> Result<(File, Inspection), DiskError> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_writing(consent))?;
     Ok((device, inspection))
 }
 
-/// What has changed since [`open_claimed`] let the device `number` pass: somebody else uses its bytes, or it is another disk. Reads nothing from the
-/// device.
+/// What has changed since [`open_claimed`] let the device `number` pass: somebody else uses its
+/// bytes, or it is another disk. Reads nothing from the device.
 pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> {
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
         return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
@@ -276,13 +304,15 @@ fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
         Err(error) => return Err(refused(path, unreadable(before, &error).refusals)),
     };
     // From here on nobody can mount it; what the name meant before no longer matters.
-    let opened = device.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+    let opened =
+        device.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
     let inspection = judged(topology(path, opened.rdev())?, Some(&device));
     Ok((device, inspection))
 }
 
 fn describe(path: &Path) -> Result<Topology, DiskError> {
-    let file = std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?;
+    let file =
+        std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?;
     if !file.file_type().is_block_device() {
         return Err(DiskError::unsuitable(path.display().to_string(), "it is no block device"));
     }
@@ -291,7 +321,10 @@ fn describe(path: &Path) -> Result<Topology, DiskError> {
 
 fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
     System::read(Path::new("/")).describe(split(device)).ok_or_else(|| {
-        DiskError::unsuitable(path.display().to_string(), "the kernel does not show it under /sys/block")
+        DiskError::unsuitable(
+            path.display().to_string(),
+            "the kernel does not show it under /sys/block",
+        )
     })
 }
 
@@ -304,7 +337,8 @@ fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
 /// Whoever uses it, or why that is not known.
 fn refusals_of_use(topology: &Topology) -> Vec<Refusal> {
     let uses = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
-    uses.chain(System::blindness(Path::new("/")).map(|cause| Refusal::Unreadable { cause })).collect()
+    uses.chain(System::blindness(Path::new("/")).map(|cause| Refusal::Unreadable { cause }))
+        .collect()
 }
 
 /// Every reason against writing that does not depend on who asks.
@@ -319,14 +353,15 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     if topology.size_bytes < LEAST_BYTES {
         refusals.push(Refusal::TooSmall);
     }
-    let content =
-        device.and_then(|device| match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
+    let content = device.and_then(|device| {
+        match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
             Ok(content) => Some(content),
             Err(error) => {
                 refusals.push(Refusal::Unreadable { cause: error.to_string() });
                 None
             }
-        });
+        }
+    });
     let mut inspection = Inspection { topology, content, refusals };
     let found = inspection.content.iter().flat_map(|content| {
         let foreign = content.claim.as_ref().filter(|_| !inspection.is_claimed());
@@ -334,7 +369,10 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
         let named = content.findings.iter().map(|&finding| Refusal::Contains { finding });
         // A name says more than that there is something.
         let blank = content.edge_data.filter(|_| content.findings.is_empty());
-        named.chain(foreign).chain(blank.map(|offset| Refusal::NotBlank { offset })).collect::<Vec<_>>()
+        named
+            .chain(foreign)
+            .chain(blank.map(|offset| Refusal::NotBlank { offset }))
+            .collect::<Vec<_>>()
     });
     let found: Vec<Refusal> = found.collect();
     inspection.refusals.extend(found);
@@ -395,10 +433,16 @@ mod tests {
         let own = found(Some(("OWN", SIZE)), b"");
         assert_eq!(own.refusals_of_writing(Some("OWN")), []);
         assert_eq!(own.refusals_of_writing(None), [Refusal::NoConsent]);
-        assert_eq!(own.refusals_of_writing(Some("X")), [Refusal::OtherSerial { named: "X".into() }]);
+        assert_eq!(
+            own.refusals_of_writing(Some("X")),
+            [Refusal::OtherSerial { named: "X".into() }]
+        );
         for foreign in [("OTHER", SIZE), ("OWN", 2 * SIZE)] {
             let serial = foreign.0.to_owned();
-            assert_eq!(found(Some(foreign), b"").refusals_of_writing(Some("OWN")), [Refusal::ForeignClaim { serial }]);
+            assert_eq!(
+                found(Some(foreign), b"").refusals_of_writing(Some("OWN")),
+                [Refusal::ForeignClaim { serial }]
+            );
         }
         assert_eq!(found(None, b"").refusals_of_writing(Some("OWN")), [Refusal::Unclaimed]);
     }
@@ -406,9 +450,19 @@ mod tests {
     #[test]
     fn data_in_the_middle_bars_a_claim_unless_loads_wrote_it() {
         assert_eq!(found(None, b"").refusals_of_claiming("OWN"), []);
-        assert_eq!(found(None, b"").refusals_of_claiming("X"), [Refusal::OtherSerial { named: "X".into() }]);
-        assert_eq!(found(None, b"x").refusals_of_claiming("OWN"), [Refusal::NotBlank { offset: SIZE / 2 }]);
-        assert_eq!(found(Some(("OWN", SIZE)), b"x").refusals_of_claiming("OWN"), [], "it is claimed anew");
+        assert_eq!(
+            found(None, b"").refusals_of_claiming("X"),
+            [Refusal::OtherSerial { named: "X".into() }]
+        );
+        assert_eq!(
+            found(None, b"x").refusals_of_claiming("OWN"),
+            [Refusal::NotBlank { offset: SIZE / 2 }]
+        );
+        assert_eq!(
+            found(Some(("OWN", SIZE)), b"x").refusals_of_claiming("OWN"),
+            [],
+            "it is claimed anew"
+        );
         let foreign = found(Some(("OTHER", SIZE)), b"x").refusals_of_claiming("OWN");
         assert!(foreign.contains(&Refusal::NotBlank { offset: SIZE / 2 }), "{foreign:?}");
     }
@@ -416,7 +470,10 @@ mod tests {
     #[test]
     fn a_use_or_another_disk_of_the_same_number_ends_the_permission() {
         assert_eq!(refusals_of_change(&disk(), Some("OWN")), []);
-        assert_eq!(refusals_of_change(&disk(), Some("X")), [Refusal::OtherSerial { named: "X".into() }]);
+        assert_eq!(
+            refusals_of_change(&disk(), Some("X")),
+            [Refusal::OtherSerial { named: "X".into() }]
+        );
         let by = Use::Swap { device: "sdx".into() };
         let used = Topology { uses: vec![by.clone()], ..disk() };
         assert_eq!(refusals_of_change(&used, Some("OWN")), [Refusal::InUse { by }]);

@@ -1,8 +1,9 @@
 //! Disks and files of a process without rights, opened by one that has them.
 //!
-//! The process that serves a conductor may open neither disks nor most files. A [`Keeper`] asks another process, in which the gate and the
-//! host's limits decide; what it gets is a descriptor and a [`Kept`]. There the watch over a device goes on: it writes its
-//! reasons into a pipe when a permission ends.
+//! The process that serves a conductor may open neither disks nor most files. A [`Keeper`] asks
+//! another process, in which the gate and the host's limits decide; what it gets is a descriptor
+//! and a [`Kept`]. There the watch over a device goes on: it writes its reasons into a pipe when a
+//! permission ends.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,7 +24,8 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn open(&self, path: &Path, permission: Permission<'_>) -> Result<(Kept, KeptFiles), DiskError>;
+    fn open(&self, path: &Path, permission: Permission<'_>)
+    -> Result<(Kept, KeptFiles), DiskError>;
 
     /// As [`crate::Disks::scratch`].
     ///
@@ -38,7 +40,13 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Those of open(2).
-    fn reopen(&self, number: u64, write: bool, direct: bool, synchrony: Synchrony) -> io::Result<File>;
+    fn reopen(
+        &self,
+        number: u64,
+        write: bool,
+        direct: bool,
+        synchrony: Synchrony,
+    ) -> io::Result<File>;
 
     /// Lets go of a target.
     fn release(&self, number: u64);

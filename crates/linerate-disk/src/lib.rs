@@ -1,10 +1,12 @@
 //! The lock: which disks this host has, what is on them, who uses them, and who may write to them.
 //!
-//! Nothing else opens a disk or a file for writing under a load. Reading is free; writing to a block device passes every gate, in this
-//! order: the agent's own allow-list, an exclusive open that is held, the topology (nothing that has the same bytes is mounted, swapped to,
-//! held, divided or shown by a loop device), and the content: the only bytes in its first and last MiB are the claim that a person wrote there
-//! by naming its serial, and no superblock stands in its first 64 MiB. While it is held the topology is looked at again every
-//! second. Files are written only if this process has just made them.
+//! Nothing else opens a disk or a file for writing under a load. Reading is free; writing to a
+//! block device passes every gate, in this order: the agent's own allow-list, an exclusive open
+//! that is held, the topology (nothing that has the same bytes is mounted, swapped to, held,
+//! divided or shown by a loop device), and the content: the only bytes in its first and last MiB
+//! are the claim that a person wrote there by naming its serial, and no superblock stands in its
+//! first 64 MiB. While it is held the topology is looked at again every second. Files are written
+//! only if this process has just made them.
 //!
 //! What it does not see: other hosts on a shared LUN, and drivers in user space.
 

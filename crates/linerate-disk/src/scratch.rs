@@ -1,11 +1,13 @@
-//! Scratch files: made for one session, without a name, so that nothing existing can be overwritten and nothing is left behind, not
-//! even after SIGKILL.
+//! Scratch files: made for one session, without a name, so that nothing existing can be overwritten
+//! and nothing is left behind, not even after SIGKILL.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, open, statvfs, statx, unlink};
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, open, statvfs, statx, unlink,
+};
 
 use crate::DiskError;
 
@@ -48,8 +50,10 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
         // Filesystems that cannot make one without a name make one that loses it at once.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
             let name = folder.join(format!(".linerate-scratch-{}", std::process::id()));
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-            let file = open(&name, flags, mode).map_err(|cause| DiskError::io("make", name.display(), cause))?;
+            let flags =
+                OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+            let file = open(&name, flags, mode)
+                .map_err(|cause| DiskError::io("make", name.display(), cause))?;
             unlink(&name).map_err(|cause| DiskError::io("remove", name.display(), cause))?;
             Ok(file.into())
         }
@@ -57,10 +61,14 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
     }
 }
 
-/// Refuses to fill a filesystem, and to take more than a tenth of what the root filesystem has left.
+/// Refuses to fill a filesystem, and to take more than a tenth of what the root filesystem has
+/// left.
 fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
-    let look = |path: &Path| std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause));
-    let room = statvfs(folder).map_err(|cause| DiskError::io("look at", folder.display(), cause))?;
+    let look = |path: &Path| {
+        std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))
+    };
+    let room =
+        statvfs(folder).map_err(|cause| DiskError::io("look at", folder.display(), cause))?;
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
     let keep = LEAST_FREE_BYTES.max(total / LEAST_FREE_PART);
     let mut most = free.saturating_sub(keep);
@@ -71,13 +79,18 @@ fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
         return Ok(());
     }
     let what = format!("make a scratch file of {size} bytes in {}", folder.display());
-    Err(DiskError::unsuitable(what, format!("{free} bytes are free there, of which it may take {most}")))
+    Err(DiskError::unsuitable(
+        what,
+        format!("{free} bytes are free there, of which it may take {most}"),
+    ))
 }
 
-/// What offsets and lengths of direct transfers to `file` must be multiples of, bytes (`STATX_DIOALIGN`, Linux 6.1).
+/// What offsets and lengths of direct transfers to `file` must be multiples of, bytes
+/// (`STATX_DIOALIGN`, Linux 6.1).
 pub(crate) fn direct_block_bytes(file: &File) -> u64 {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    let told = told.ok().map(|file| u64::from(file.stx_dio_offset_align)).filter(|bytes| *bytes > 0);
+    let told =
+        told.ok().map(|file| u64::from(file.stx_dio_offset_align)).filter(|bytes| *bytes > 0);
     told.unwrap_or(COMMON_BLOCK_BYTES)
 }
 

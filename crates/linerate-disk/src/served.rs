@@ -1,8 +1,9 @@
-//! A folder whose files a load may send to foreign clients: only what a person named on this host, only regular files, and only those
-//! that were found when the load was prepared.
+//! A folder whose files a load may send to foreign clients: only what a person named on this host,
+//! only regular files, and only those that were found when the load was prepared.
 //!
-//! A request is looked up in that list and never given to the kernel as a path, so that no request leads out of the folder. A file is
-//! opened component by component from the folder's own descriptor, and a symbolic link is never followed.
+//! A request is looked up in that list and never given to the kernel as a path, so that no request
+//! leads out of the folder. A file is opened component by component from the folder's own
+//! descriptor, and a symbolic link is never followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -62,10 +63,15 @@ impl Served {
                 Err(cause) => return Err(error(cause)),
             };
             list_one(&folder, &at, &mut entries).map_err(error)?;
-            if entries.len() > MOST_ENTRIES || at.iter().filter(|byte| **byte == b'/').count() > MOST_LEVELS {
+            if entries.len() > MOST_ENTRIES
+                || at.iter().filter(|byte| **byte == b'/').count() > MOST_LEVELS
+            {
                 return Err(DiskError::unsuitable(
                     format!("serve {}", path.display()),
-                    format!("it has more than {MOST_ENTRIES} files or {MOST_LEVELS} levels (name a folder in it)"),
+                    format!(
+                        "it has more than {MOST_ENTRIES} files or {MOST_LEVELS} levels (name a \
+                            folder in it)"
+                    ),
                 ));
             }
         }
@@ -100,8 +106,8 @@ impl Served {
     }
 }
 
-/// Adds the files and folders in `folder`, which is at `at`. Names with control characters are left out: in a listing they would be
-/// lines of their own.
+/// Adds the files and folders in `folder`, which is at `at`. Names with control characters are left
+/// out: in a listing they would be lines of their own.
 fn list_one(folder: &OwnedFd, at: &[u8], entries: &mut Vec<ServedEntry>) -> Result<(), Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -116,7 +122,11 @@ fn list_one(folder: &OwnedFd, at: &[u8], entries: &mut Vec<ServedEntry>) -> Resu
             FileType::Directory => None,
             _ => continue,
         };
-        let path = if at.is_empty() { name.to_bytes().to_vec() } else { [at, b"/", name.to_bytes()].concat() };
+        let path = if at.is_empty() {
+            name.to_bytes().to_vec()
+        } else {
+            [at, b"/", name.to_bytes()].concat()
+        };
         entries.push(ServedEntry { path, size, modified: stat.st_mtime });
     }
     Ok(())
@@ -154,8 +164,11 @@ mod tests {
         symlink(&outside, inside.join("link")).expect("a link");
         symlink(ground.path(), inside.join("up")).expect("a link");
         let served = Served::list(&inside).expect("it is there");
-        let told: Vec<_> =
-            served.entries().iter().map(|e| (String::from_utf8_lossy(&e.path).into_owned(), e.size)).collect();
+        let told: Vec<_> = served
+            .entries()
+            .iter()
+            .map(|e| (String::from_utf8_lossy(&e.path).into_owned(), e.size))
+            .collect();
         let folder = |path: &str| (path.to_owned(), None);
         assert_eq!(told, [folder(""), folder("a"), folder("a/b"), ("a/b/file".into(), Some(5))]);
         let (mut file, size) = served.open(3).expect("it is there");

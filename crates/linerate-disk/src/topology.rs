@@ -1,8 +1,9 @@
 //! Which disks and partitions there are, and who uses them: read from sysfs and proc.
 //!
-//! A device is in use if anything that has the same bytes is mounted in any mount namespace, swapped to, held by device mapper, md or bcache,
-//! or shown by a loop device ([`relations`]). The kernel's exclusive open knows of one node only; this knows what lies above and below it,
-//! and who to name. Sizes in sysfs are in units of 512 bytes.
+//! A device is in use if anything that has the same bytes is mounted in any mount namespace,
+//! swapped to, held by device mapper, md or bcache, or shown by a loop device ([`relations`]). The
+//! kernel's exclusive open knows of one node only; this knows what lies above and below it, and who
+//! to name. Sizes in sysfs are in units of 512 bytes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,7 +57,8 @@ pub enum Use {
         /// The loop device.
         by: String,
     },
-    /// A loop device shows a file of which nobody can tell whether it is the one that this device shows.
+    /// A loop device shows a file of which nobody can tell whether it is the one that this device
+    /// shows.
     Unclear {
         /// The loop device.
         by: String,
@@ -73,7 +75,8 @@ impl fmt::Display for Use {
             Self::BehindLoop { by } => write!(f, "{by} shows the same contents"),
             Self::Unclear { by } => write!(
                 f,
-                "{by} may show the same contents: its file, or the one of this device, lies on a filesystem that shows files of others"
+                "{by} may show the same contents: its file, or the one of this device, lies on a \
+                    filesystem that shows files of others"
             ),
         }
     }
@@ -90,7 +93,8 @@ pub struct Topology {
     pub partition_of: Option<String>,
     /// Bytes.
     pub size_bytes: u64,
-    /// What tells it from every other: the maker's serial number, or what stands for it. A partition's is its disk's with its number.
+    /// What tells it from every other: the maker's serial number, or what stands for it. A
+    /// partition's is its disk's with its number.
     pub serial: Option<String>,
     /// The maker's name for it.
     pub model: Option<String>,
@@ -144,18 +148,24 @@ impl System {
     pub(crate) fn read(root: &Path) -> Self {
         let (nodes, mounts) = (nodes(root), mounts(root));
         let shown = |node: &Node| Backing::of_loop(root, &node.name, &node.folder, &mounts);
-        let loops = nodes.iter().filter_map(|node| Some((node.name.clone(), shown(node)?))).collect();
+        let loops =
+            nodes.iter().filter_map(|node| Some((node.name.clone(), shown(node)?))).collect();
         let swaps = text(&root.join("proc/swaps")).unwrap_or_default();
-        let swaps = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(unescaped));
+        let swaps =
+            swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(unescaped));
         let swaps = swaps.map(|path| (path.clone(), Backing::at(root, &path, &mounts))).collect();
         Self { pools: pools(root), mounts, swaps, loops, nodes }
     }
 
-    /// Why uses may have been missed under `root`: what tells of mounts and swap cannot be read there.
+    /// Why uses may have been missed under `root`: what tells of mounts and swap cannot be read
+    /// there.
     pub(crate) fn blindness(root: &Path) -> Option<String> {
-        let unread = |file: &str| fs::File::open(root.join(file)).err().map(|cause| (file.to_owned(), cause));
+        let unread = |file: &str| {
+            fs::File::open(root.join(file)).err().map(|cause| (file.to_owned(), cause))
+        };
         // A kernel without swap has no list of it.
-        let swaps = unread("proc/swaps").filter(|(_, cause)| cause.kind() != std::io::ErrorKind::NotFound);
+        let swaps =
+            unread("proc/swaps").filter(|(_, cause)| cause.kind() != std::io::ErrorKind::NotFound);
         let unread = unread("proc/self/mountinfo").or(swaps)?;
         Some(format!("/{}: {}, so that nobody can tell who uses it", unread.0, unread.1))
     }
@@ -168,10 +178,15 @@ impl System {
     /// The device of this number.
     pub(crate) fn describe(&self, number: (u32, u32)) -> Option<Topology> {
         let node = self.nodes.iter().find(|node| node.number == number)?;
-        let disk = self.nodes.iter().find(|other| Some(&other.name) == node.partition_of.as_ref()).unwrap_or(node);
+        let disk = self
+            .nodes
+            .iter()
+            .find(|other| Some(&other.name) == node.partition_of.as_ref())
+            .unwrap_or(node);
         let queue = |file: &str| text(&disk.folder.join("queue").join(file));
         let model = text(&disk.folder.join("device/model")).filter(|model| !model.is_empty());
-        let sectors = text(&node.folder.join("size")).and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+        let sectors =
+            text(&node.folder.join("size")).and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         Some(Topology {
             name: node.name.clone(),
             number,
@@ -179,9 +194,13 @@ impl System {
             size_bytes: sectors.saturating_mul(SYSFS_SECTOR),
             serial: self.serial(node, MOST_STACKED),
             model,
-            read_only: [node, disk].iter().any(|node| text(&node.folder.join("ro")).as_deref() == Some("1")),
+            read_only: [node, disk]
+                .iter()
+                .any(|node| text(&node.folder.join("ro")).as_deref() == Some("1")),
             rotational: queue("rotational").map(|rotational| rotational == "1"),
-            logical_block_bytes: queue("logical_block_size").and_then(|size| size.parse().ok()).unwrap_or(SYSFS_SECTOR),
+            logical_block_bytes: queue("logical_block_size")
+                .and_then(|size| size.parse().ok())
+                .unwrap_or(SYSFS_SECTOR),
             uses: Walk::uses(self, node),
         })
     }
@@ -199,11 +218,13 @@ impl System {
     /// Devices made of it, as either end tells it.
     fn holders(&self, node: &Node) -> Vec<&Node> {
         let told = names(&node.folder.join("holders"));
-        let is_one = |other: &&Node| told.contains(&other.name) || other.slaves.contains(&node.name);
+        let is_one =
+            |other: &&Node| told.contains(&other.name) || other.slaves.contains(&node.name);
         self.nodes.iter().filter(is_one).collect()
     }
 
-    /// Devices that it lies upon: the disk of a partition, what a volume is made of, what a loop device shows.
+    /// Devices that it lies upon: the disk of a partition, what a volume is made of, what a loop
+    /// device shows.
     fn below(&self, node: &Node) -> Vec<&Node> {
         let shown = self.backing(node);
         let is_one = |other: &&Node| {
@@ -224,7 +245,8 @@ impl System {
         text(&node.folder.join("loop/backing_file"))
     }
 
-    /// Other nodes of the disk `disk`: paths to one storage unit have one world-wide name, or one serial number where they tell no more.
+    /// Other nodes of the disk `disk`: paths to one storage unit have one world-wide name, or one
+    /// serial number where they tell no more.
     fn twins(&self, disk: &Node) -> Vec<&Node> {
         let (name, serial) = (world_wide_name(disk), maker_serial(disk));
         let is_same = |other: &&Node| match (&name, world_wide_name(other)) {
@@ -234,7 +256,10 @@ impl System {
         if name.is_none() && serial.is_none() {
             return Vec::new();
         }
-        let others = self.nodes.iter().filter(|other| other.partition_of.is_none() && other.number != disk.number);
+        let others = self
+            .nodes
+            .iter()
+            .filter(|other| other.partition_of.is_none() && other.number != disk.number);
         others.filter(is_same).collect()
     }
 
@@ -242,10 +267,14 @@ impl System {
     fn serial(&self, node: &Node, depth: usize) -> Option<String> {
         const VOLUMES: [&str; 2] = ["dm/uuid", "md/uuid"];
         let disk = node.partition_of.as_ref().and_then(|name| self.node(name)).unwrap_or(node);
-        let told = first_of(disk, &SERIAL).or_else(|| world_wide_name(disk)).or_else(|| first_of(disk, &VOLUMES));
+        let told = first_of(disk, &SERIAL)
+            .or_else(|| world_wide_name(disk))
+            .or_else(|| first_of(disk, &VOLUMES));
         let told = told.or_else(|| unit_serial(disk)).or_else(|| match self.backing(disk)? {
             // The file behind a loop device stands for its serial number.
-            Backing::File { number: (device, inode), .. } => Some(format!("file-{device:x}-{inode}")),
+            Backing::File { number: (device, inode), .. } => {
+                Some(format!("file-{device:x}-{inode}"))
+            }
             Backing::Device(number) if depth > 0 => {
                 self.serial(self.nodes.iter().find(|node| node.number == *number)?, depth - 1)
             }
@@ -258,7 +287,8 @@ impl System {
     }
 }
 
-/// Where the serial number stands. Those of NVMe are the controller's, and all its namespaces have the same.
+/// Where the serial number stands. Those of NVMe are the controller's, and all its namespaces have
+/// the same.
 const SERIAL: [&str; 2] = ["serial", "device/serial"];
 
 /// The serial number that the maker gave a disk.
@@ -289,15 +319,25 @@ fn nodes(root: &Path) -> Vec<Node> {
     let block = root.join("sys/block");
     let node = |folder: PathBuf, name: String, partition_of: Option<String>| {
         let number = number(&text(&folder.join("dev"))?)?;
-        let sectors = |file: &str| text(&folder.join(file)).and_then(|sectors| sectors.parse().ok());
+        let sectors =
+            |file: &str| text(&folder.join(file)).and_then(|sectors| sectors.parse().ok());
         let span = partition_of.is_some().then(|| sectors("start").zip(sectors("size"))).flatten();
-        Some(Node { name, number, partition_of, span, slaves: names(&folder.join("slaves")), folder })
+        Some(Node {
+            name,
+            number,
+            partition_of,
+            span,
+            slaves: names(&folder.join("slaves")),
+            folder,
+        })
     };
     let mut found = Vec::new();
     for name in names(&block) {
         let folder = block.join(&name);
-        let parts = names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists());
-        let parts: Vec<Node> = parts.filter_map(|part| node(folder.join(&part), part, Some(name.clone()))).collect();
+        let parts =
+            names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists());
+        let parts: Vec<Node> =
+            parts.filter_map(|part| node(folder.join(&part), part, Some(name.clone()))).collect();
         found.extend(node(folder, name, None));
         found.extend(parts);
     }
@@ -308,11 +348,14 @@ fn nodes(root: &Path) -> Vec<Node> {
 fn mounts(root: &Path) -> Vec<Mount> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    let processes = names(&root.join("proc")).into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let processes = names(&root.join("proc"))
+        .into_iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     for process in std::iter::once("self".to_owned()).chain(processes) {
         let folder = root.join("proc").join(&process);
         let namespace = fs::read_link(folder.join("ns/mnt")).ok();
-        if process != "self" && namespace.as_ref().is_none_or(|namespace| seen.contains(namespace)) {
+        if process != "self" && namespace.as_ref().is_none_or(|namespace| seen.contains(namespace))
+        {
             continue;
         }
         let lines = text(&folder.join("mountinfo")).unwrap_or_default();
@@ -332,7 +375,8 @@ fn mount(root: &Path, line: &str) -> Option<Mount> {
     let kind = device.next()?.to_owned();
     let source = unescaped(device.next()?);
     let source = source.strip_prefix('/').and_then(|source| fs::metadata(root.join(source)).ok());
-    let source = source.filter(|file| file.file_type().is_block_device()).map(|file| split(file.rdev()));
+    let source =
+        source.filter(|file| file.file_type().is_block_device()).map(|file| split(file.rdev()));
     Some(Mount { number, source, at, kind })
 }
 
@@ -382,7 +426,8 @@ fn text(path: &Path) -> Option<String> {
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -423,7 +468,10 @@ mod tests {
         ("sys/block/sdb/dev", "8:16\n"),
         ("sys/block/sdb/serial", "B\n"),
         ("sys/block/sdb/ro", "1\n"),
-        ("proc/self/mountinfo", "36 35 252:0 / /data\\040here rw,noatime master:1 - ext4 /dev/mapper/x rw\n"),
+        (
+            "proc/self/mountinfo",
+            "36 35 252:0 / /data\\040here rw,noatime master:1 - ext4 /dev/mapper/x rw\n",
+        ),
         ("proc/swaps", "Filename Type Size Used Priority\n"),
     ];
 
@@ -443,14 +491,20 @@ mod tests {
             ]
         );
         assert_eq!(disk.size_bytes, 1 << 20);
-        assert_eq!((disk.serial.as_deref(), disk.model.as_deref()), (Some("S3R1AL"), Some("SOME DISK")));
+        assert_eq!(
+            (disk.serial.as_deref(), disk.model.as_deref()),
+            (Some("S3R1AL"), Some("SOME DISK"))
+        );
     }
 
     #[test]
     fn a_partition_that_nobody_uses_is_free_and_has_its_own_serial() {
         let (_root, system) = system(STACK);
         let part = system.describe((8, 2)).expect("sda2");
-        assert_eq!((part.uses.as_slice(), part.serial.as_deref()), ([].as_slice(), Some("S3R1AL-part2")));
+        assert_eq!(
+            (part.uses.as_slice(), part.serial.as_deref()),
+            ([].as_slice(), Some("S3R1AL-part2"))
+        );
         assert_eq!(part.partition_of.as_deref(), Some("sda"));
         assert!(system.describe((8, 16)).expect("sdb").read_only);
         assert!(system.describe((8, 99)).is_none());
@@ -462,13 +516,15 @@ mod tests {
         let mounted = ("proc/7/mountinfo", "1 0 8:0 / / rw - xfs /dev/sda rw\n");
         let (root, _) = system(&[STACK, &[mounted]].concat());
         std::fs::create_dir_all(root.path().join("proc/7/ns")).expect("a folder");
-        std::os::unix::fs::symlink("mnt:[4]", root.path().join("proc/7/ns/mnt")).expect("another namespace");
+        std::os::unix::fs::symlink("mnt:[4]", root.path().join("proc/7/ns/mnt"))
+            .expect("another namespace");
         let system = System::read(root.path());
         let told = system.describe((8, 2)).expect("sda2").uses;
         assert_eq!(told, [Use::Mounted { device: "sda".into(), at: "/".into() }]);
     }
 
-    /// Two paths to one storage unit, one of which is mounted; a namespace of the same NVMe controller is another unit.
+    /// Two paths to one storage unit, one of which is mounted; a namespace of the same NVMe
+    /// controller is another unit.
     #[test]
     fn a_disk_seen_twice_is_one_disk() {
         let (_root, system) = system(&[
@@ -484,7 +540,10 @@ mod tests {
             ("sys/block/nvme0n2/dev", "259:1\n"),
             ("sys/block/nvme0n2/device/serial", "ONE CONTROLLER\n"),
             ("sys/block/nvme0n2/wwid", "eui.2\n"),
-            ("proc/self/mountinfo", "1 0 8:17 / /a rw - xfs /x rw\n2 0 259:0 / /b rw - xfs /x rw\n"),
+            (
+                "proc/self/mountinfo",
+                "1 0 8:17 / /a rw - xfs /x rw\n2 0 259:0 / /b rw - xfs /x rw\n",
+            ),
         ]);
         let uses = |number| system.describe(number).expect("there").uses;
         assert_eq!(uses((8, 0)), [Use::Mounted { device: "sdb1".into(), at: "/a".into() }]);
@@ -504,11 +563,17 @@ mod tests {
             ("sys/block/dm-1/slaves/sda", ""),
             ("sys/block/sdb/dev", "8:16\n"),
         ];
-        let (_root, free) =
-            system(&[&volume[..], &[("proc/self/mountinfo", "1 0 252:1 / /a rw - xfs /x rw\n")]].concat());
-        assert_eq!(free.describe((252, 0)).expect("there").uses, [], "dm-1 has an extent of its own");
-        let (_root, past) =
-            system(&[&volume[..], &[("proc/self/mountinfo", "1 0 8:0 / /a rw - xfs /x rw\n")]].concat());
+        let (_root, free) = system(
+            &[&volume[..], &[("proc/self/mountinfo", "1 0 252:1 / /a rw - xfs /x rw\n")]].concat(),
+        );
+        assert_eq!(
+            free.describe((252, 0)).expect("there").uses,
+            [],
+            "dm-1 has an extent of its own"
+        );
+        let (_root, past) = system(
+            &[&volume[..], &[("proc/self/mountinfo", "1 0 8:0 / /a rw - xfs /x rw\n")]].concat(),
+        );
         assert_eq!(
             past.describe((252, 0)).expect("there").uses,
             [Use::Mounted { device: "sda".into(), at: "/a".into() }]
@@ -521,10 +586,14 @@ mod tests {
         assert_eq!(System::blindness(root.path()), None);
         fs::remove_file(root.path().join("proc/swaps")).expect("it is there");
         assert_eq!(System::blindness(root.path()), None, "a kernel without swap");
-        std::os::unix::fs::symlink("swaps", root.path().join("proc/swaps")).expect("a link that cannot be opened");
+        std::os::unix::fs::symlink("swaps", root.path().join("proc/swaps"))
+            .expect("a link that cannot be opened");
         assert!(System::blindness(root.path()).is_some_and(|why| why.starts_with("/proc/swaps: ")));
         fs::remove_file(root.path().join("proc/self/mountinfo")).expect("it is there");
-        assert!(System::blindness(root.path()).is_some_and(|why| why.starts_with("/proc/self/mountinfo: ")));
+        assert!(
+            System::blindness(root.path())
+                .is_some_and(|why| why.starts_with("/proc/self/mountinfo: "))
+        );
     }
 
     #[test]

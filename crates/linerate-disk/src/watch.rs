@@ -1,8 +1,10 @@
-//! The watch over a device that loads may write to: the gate's questions are asked again once a second, and as soon as somebody mounts something
-//! or swaps on something. The first new reason against writing revokes the permission.
+//! The watch over a device that loads may write to: the gate's questions are asked again once a
+//! second, and as soon as somebody mounts something or swaps on something. The first new reason
+//! against writing revokes the permission.
 //!
-//! The exclusive open keeps others away from the device itself. What it cannot keep away is another device that shows the same bytes: a loop
-//! device over the same file, another path to the same disk. A look reads what the kernel tells of its devices, and nothing from the device.
+//! The exclusive open keeps others away from the device itself. What it cannot keep away is another
+//! device that shows the same bytes: a loop device over the same file, another path to the same
+//! disk. A look reads what the kernel tells of its devices, and nothing from the device.
 //!
 //! A permission needs a watch: if the thread that looks ends by a panic, the permission ends too.
 
@@ -17,12 +19,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::gate::{self, Refusal};
 
-/// Time between two looks where nothing is heard of: a load ends within 2 s of a use that appears. A look takes about 9 ms of a CPU (41 block
-/// devices, 170 processes), so that twice as many would take 2 % of one.
+/// Time between two looks where nothing is heard of: a load ends within 2 s of a use that appears.
+/// A look takes about 9 ms of a CPU (41 block devices, 170 processes), so that twice as many would
+/// take 2 % of one.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Time between two looks at least, whatever is mounted meanwhile.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-/// Files that tell whoever polls them that their content has changed (proc_pid_mountinfo(5); for swap, `mm/swapfile.c`).
+/// Files that tell whoever polls them that their content has changed (proc_pid_mountinfo(5); for
+/// swap, `mm/swapfile.c`).
 const TELLING: [&str; 2] = ["/proc/self/mountinfo", "/proc/swaps"];
 
 /// A watch; it ends when this is dropped.
@@ -64,7 +68,8 @@ impl Watch {
         let (is_over, is_revoked) = (AtomicBool::new(false), AtomicBool::new(false));
         let watched = Arc::new(Watched { look, is_over, is_revoked, refusals: Mutex::default() });
         let seen = Arc::clone(&watched);
-        let thread = thread::Builder::new().name("disk watch".into()).spawn(move || seen.stand(period))?;
+        let thread =
+            thread::Builder::new().name("disk watch".into()).spawn(move || seen.stand(period))?;
         Ok(Self { watched, thread: thread.thread().clone() })
     }
 
@@ -121,13 +126,15 @@ impl Watched {
 
 /// Waits until one of the files tells of a change, or for `most`.
 fn until_told(telling: &[File], most: Duration) {
-    let mut polled: Vec<PollFd<'_>> = telling.iter().map(|file| PollFd::new(file, PollFlags::PRI)).collect();
+    let mut polled: Vec<PollFd<'_>> =
+        telling.iter().map(|file| PollFd::new(file, PollFlags::PRI)).collect();
     // It is at most a second; if it cannot be waited for, the next look comes earlier.
     let most = Timespec::try_from(most).ok();
     let _looked_early = poll(&mut polled, most.as_ref());
 }
 
-/// Ends the permission when the thread that looks ends before the watch is over, whatever the cause.
+/// Ends the permission when the thread that looks ends before the watch is over, whatever the
+/// cause.
 struct Unwatched<'a>(&'a Watched);
 
 impl Drop for Unwatched<'_> {
@@ -168,7 +175,11 @@ mod tests {
         let watch = Watch::by(SHORT, Box::new(look)).expect("a thread");
         until("the permission goes on", || watch.is_revoked());
         assert_eq!(looks.load(Ordering::Relaxed), 4, "three looks found nothing");
-        assert!(watch.refusals()[0].to_string().contains("watch over it has failed"), "{:?}", watch.refusals());
+        assert!(
+            watch.refusals()[0].to_string().contains("watch over it has failed"),
+            "{:?}",
+            watch.refusals()
+        );
     }
 
     /// The next look without a mount would come after an hour.
@@ -185,7 +196,11 @@ mod tests {
         let look = move || {
             let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("it is there");
             let is_mounted = mounts.contains(&format!(" {} ", at.display()));
-            if is_mounted { vec![Refusal::Unreadable { cause: "mounted".into() }] } else { Vec::new() }
+            if is_mounted {
+                vec![Refusal::Unreadable { cause: "mounted".into() }]
+            } else {
+                Vec::new()
+            }
         };
         let watch = Watch::by(Duration::from_secs(3_600), Box::new(look)).expect("a thread");
         let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(place.path()).output();
@@ -200,8 +215,10 @@ mod tests {
     fn the_first_reason_stays_and_a_watch_that_is_over_revokes_nothing() {
         let reason = |cause: &str| Refusal::Unreadable { cause: cause.into() };
         let looks = AtomicU32::new(0);
-        let watch =
-            Watch::by(SHORT, Box::new(move || vec![reason(&looks.fetch_add(1, Ordering::Relaxed).to_string())]));
+        let watch = Watch::by(
+            SHORT,
+            Box::new(move || vec![reason(&looks.fetch_add(1, Ordering::Relaxed).to_string())]),
+        );
         let watch = watch.expect("a thread");
         until("no reason", || watch.is_revoked());
         assert_eq!(watch.look(), [reason("0")]);

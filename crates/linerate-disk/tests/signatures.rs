@@ -1,5 +1,5 @@
-//! Every kind of content on a real loop device, made by its own tools: found, named as libblkid names it, refused, and not one byte of
-//! the device changed.
+//! Every kind of content on a real loop device, made by its own tools: found, named as libblkid
+//! names it, refused, and not one byte of the device changed.
 
 mod common;
 
@@ -10,15 +10,16 @@ use std::process::Command;
 use common::{Loop, MIB, reasons, skip, tool};
 use linerate_disk::{Disks, Permission, Refusal, Writable, claim, inspect, release};
 
-/// Marks of md, whose driver must be in the kernel for mdadm to make one: `mdp_superblock_1` and `mdp_super_t`
-/// (include/uapi/linux/raid/md_p.h) as far as libblkid reads them.
+/// Marks of md, whose driver must be in the kernel for mdadm to make one: `mdp_superblock_1` and
+/// `mdp_super_t` (include/uapi/linux/raid/md_p.h) as far as libblkid reads them.
 const MD_MAGIC: [u8; 4] = 0xA92B_4EFC_u32.to_le_bytes();
 
 /// Asks libblkid. `None` if it is not here.
 fn blkid(device: &std::path::Path) -> Option<String> {
     let output = Command::new("blkid").args(["-p", "-o", "export"]).arg(device).output().ok()?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let field = |name: &str| told.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+    let field =
+        |name: &str| told.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
     field("TYPE=").or_else(|| field("PTTYPE="))
 }
 
@@ -27,7 +28,9 @@ fn refused_and_untouched(device: &Loop, name: &str) {
     let before = device.digest();
     let inspection = inspect(&device.device).expect("a block device");
     let found = |refusals: &[Refusal]| {
-        refusals.iter().any(|one| matches!(one, Refusal::Contains { finding } if finding.name == name))
+        refusals
+            .iter()
+            .any(|one| matches!(one, Refusal::Contains { finding } if finding.name == name))
     };
     assert!(found(&inspection.refusals), "{name}: {:?}", inspection.refusals);
     let serial = device.serial();
@@ -73,7 +76,12 @@ fn filesystems_are_refused() {
         ("exfat", 16, "mkfs.exfat", &[]),
         ("ntfs", 16, "mkfs.ntfs", &["-Q", "-F"]),
         ("f2fs", 128, "mkfs.f2fs", &["-q", "-f"]),
-        ("squashfs", 16, "mksquashfs", &["/etc/hostname", "@", "-noappend", "-quiet", "-no-progress"]),
+        (
+            "squashfs",
+            16,
+            "mksquashfs",
+            &["/etc/hostname", "@", "-noappend", "-quiet", "-no-progress"],
+        ),
         ("erofs", 16, "mkfs.erofs", &["@", "src"]),
     ] {
         made_by(name, size * MIB, command, arguments);
@@ -93,7 +101,9 @@ fn swap_volumes_and_encryption_are_refused() {
     let quick = "--pbkdf-force-iterations 1000";
     for luks in ["luks1", "luks2"] {
         let device = "\"$1\"";
-        let script = format!("echo secret | cryptsetup luksFormat -q --type {luks} --pbkdf pbkdf2 {quick} {device} -");
+        let script = format!(
+            "echo secret | cryptsetup luksFormat -q --type {luks} --pbkdf pbkdf2 {quick} {device} -"
+        );
         if Command::new("cryptsetup").arg("--version").output().is_ok() {
             made_by("crypto_LUKS", 32 * MIB, "sh", &["-c", &script, "sh"]);
         } else {
@@ -131,7 +141,8 @@ fn a_second_copy_is_enough() {
 fn md_members_are_refused() {
     let size = 16 * MIB;
     // Version, place of the superblock.
-    for (version, at) in [("0.90", size - 65_536), ("1.0", size - 8192), ("1.1", 0), ("1.2", 4096)] {
+    for (version, at) in [("0.90", size - 65_536), ("1.0", size - 8192), ("1.1", 0), ("1.2", 4096)]
+    {
         let Some(device) = Loop::blank("linux_raid_member", size) else { return };
         let mut superblock = [0_u8; 256];
         superblock[..4].copy_from_slice(&MD_MAGIC);
@@ -162,7 +173,10 @@ fn data_of_no_known_kind_is_refused() {
         file.write_all_at(b"x", at).and_then(|()| file.sync_all()).expect("written");
         drop(file);
         let before = device.digest();
-        assert_eq!(reasons(claim(&device.device, &device.serial())), [Refusal::NotBlank { offset: at }]);
+        assert_eq!(
+            reasons(claim(&device.device, &device.serial())),
+            [Refusal::NotBlank { offset: at }]
+        );
         assert!(device.digest() == before);
     }
 }

@@ -1,8 +1,10 @@
-//! Generated topologies of files, links, mounts, partitions and loop devices: whatever way leads to somebody's data, the gate refuses, and
-//! every digest is the same afterwards; a device that only looks entangled is accepted.
+//! Generated topologies of files, links, mounts, partitions and loop devices: whatever way leads to
+//! somebody's data, the gate refuses, and every digest is the same afterwards; a device that only
+//! looks entangled is accepted.
 //!
-//! A run is `LINERATE_TOPOLOGIES` topologies (20) from `LINERATE_SEED` (1); `cargo xtask disks` runs the full number. Each goes as
-//! far as the gate lets it: a device that is opened is overwritten from end to end, so a gate that errs destroys the data for real.
+//! A run is `LINERATE_TOPOLOGIES` topologies (20) from `LINERATE_SEED` (1); `cargo xtask disks`
+//! runs the full number. Each goes as far as the gate lets it: a device that is opened is
+//! overwritten from end to end, so a gate that errs destroys the data for real.
 
 mod common;
 
@@ -96,7 +98,8 @@ impl Drop for Ground {
         for command in self.undo.drain(..).rev() {
             let began = Instant::now();
             // Whoever looks at every device in passing, as udev does, keeps one busy for a moment.
-            let done = || Command::new(&command[0]).args(&command[1..]).stderr(Stdio::null()).status();
+            let done =
+                || Command::new(&command[0]).args(&command[1..]).stderr(Stdio::null()).status();
             while !done().is_ok_and(|status| status.success()) && began.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -111,12 +114,17 @@ fn text(path: &Path) -> String {
 /// Runs a command line and returns what it printed.
 fn run(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
-    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect("the tool is there");
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the tool is there");
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The same, again and again while a device is busy: whoever looks at every device in passing, as udev does, keeps one so for a moment.
+/// The same, again and again while a device is busy: whoever looks at every device in passing, as
+/// udev does, keeps one so for a moment.
 fn patiently(line: &str) {
     let words: Vec<&str> = line.split(' ').collect();
     let began = Instant::now();
@@ -158,7 +166,11 @@ impl Ground {
         use std::io::{BufRead, BufReader};
         let script = format!("set -e; {script}; cat >/dev/null");
         let words = ["-m", "--propagation", "private", "sh", "-c", &script];
-        let piped = Command::new("unshare").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let piped = Command::new("unshare")
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
         let mut child = piped.expect("unshare is in util-linux");
         let mut told = String::new();
         let out = child.stdout.take().expect("it is piped");
@@ -175,10 +187,12 @@ impl Ground {
         path
     }
 
-    /// A file of blanks that no folder has a name for (`O_TMPFILE`, open(2)), and the way to it by its descriptor.
+    /// A file of blanks that no folder has a name for (`O_TMPFILE`, open(2)), and the way to it by
+    /// its descriptor.
     fn nameless(&mut self, folder: &Path) -> PathBuf {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).expect("a file"));
+        let file =
+            File::from(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).expect("a file"));
         file.set_len(IMAGE_BYTES).expect("a sparse file");
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         self.nameless.push(file);
@@ -239,12 +253,14 @@ impl Ground {
                 PathBuf::from(device)
             }
             _ => {
-                let [lower, work, merged] = ["lower", "work", "merged"].map(|name| folder.join(name));
+                let [lower, work, merged] =
+                    ["lower", "work", "merged"].map(|name| folder.join(name));
                 for path in [&lower, &work, &merged] {
                     fs::create_dir(path).expect("a folder");
                 }
                 let upper = text(&folder.join("upper"));
-                let layers = format!("lowerdir={},upperdir={upper},workdir={}", text(&lower), text(&work));
+                let layers =
+                    format!("lowerdir={},upperdir={upper},workdir={}", text(&lower), text(&work));
                 self.mount(&format!("-t overlay -o {layers}"), Path::new("overlay"), &merged);
                 self.attach(options, &merged.join("image"))
             }
@@ -263,7 +279,12 @@ impl Ground {
             }
             "a filesystem on a partition, mounted" => {
                 let whole = self.reach(folder, image, way, "");
-                patiently(&format!("addpart {} 7 {} {}", text(&whole), DATA_AT / 512, DATA_BYTES / 512));
+                patiently(&format!(
+                    "addpart {} 7 {} {}",
+                    text(&whole),
+                    DATA_AT / 512,
+                    DATA_BYTES / 512
+                ));
                 self.undo(&format!("delpart {} 7", text(&whole)));
                 PathBuf::from(format!("{}p7", whole.display()))
             }
@@ -298,7 +319,8 @@ impl Ground {
             _ => {
                 self.mount("", &device, &at);
                 fill(&at.join("data"));
-                // Nothing but the candidate writes from here on: not even the filesystem's own journal.
+                // Nothing but the candidate writes from here on: not even the filesystem's own
+                // journal.
                 run(&format!("mount -o remount,ro {}", text(&at)));
                 Some(at.join("data"))
             }
@@ -312,7 +334,12 @@ impl Ground {
             "a loop device" => device,
             "a partition" => {
                 // From 8 MiB to 30 MiB: around the data.
-                patiently(&format!("addpart {} 2 {} {}", text(&device), DATA_AT / 512, (22 * MIB) / 512));
+                patiently(&format!(
+                    "addpart {} 2 {} {}",
+                    text(&device),
+                    DATA_AT / 512,
+                    (22 * MIB) / 512
+                ));
                 self.undo(&format!("delpart {} 2", text(&device)));
                 PathBuf::from(format!("{}p2", device.display()))
             }
@@ -325,7 +352,8 @@ impl Ground {
 fn fill(path: &Path) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ u64::from(std::process::id());
     let words = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state.to_le_bytes()
     });
     let bytes: Vec<u8> = words.take(750_000).flatten().collect();
@@ -342,14 +370,21 @@ fn digest(image: &File, bytes: usize) -> Vec<u8> {
     Sha256::digest(&bytes).to_vec()
 }
 
-/// Claims and opens `device` as far as the gate allows, and writes over all of it; `Err` with the reasons if it is refused.
+/// Claims and opens `device` as far as the gate allows, and writes over all of it; `Err` with the
+/// reasons if it is refused.
 fn overwrite(device: &Path, is_claimed: bool) -> Result<(), String> {
-    let serial = inspect(device).map_err(|error| error.to_string())?.topology.serial.expect("its file stands for it");
+    let serial = inspect(device)
+        .map_err(|error| error.to_string())?
+        .topology
+        .serial
+        .expect("its file stands for it");
     if !is_claimed {
         claim(device, &serial).map_err(|error| error.to_string())?;
     }
     let disks = Disks::new(Writable::Claimed);
-    let target = disks.open(device, Permission::Write { consent: Some(&serial) }).map_err(|error| error.to_string())?;
+    let target = disks
+        .open(device, Permission::Write { consent: Some(&serial) })
+        .map_err(|error| error.to_string())?;
     let file = target.open(true, false).expect("it may be written to");
     let junk = vec![0xAA; MIB as usize];
     let mut at = target.range().start;
@@ -378,20 +413,31 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
     let upper = folder.join("upper");
     fs::create_dir(&upper).expect("a folder");
     let mut ground = Ground::default();
-    let image = if NAMELESS.contains(&way) { ground.nameless(&upper) } else { Ground::image(&upper, "image") };
+    let image = if NAMELESS.contains(&way) {
+        ground.nameless(&upper)
+    } else {
+        Ground::image(&upper, "image")
+    };
     let held = File::open(&image).expect("just made");
     let device = ground.candidate(&image, kind);
     let mut is_claimed = false;
     let mut session = None;
     if order != "before the claim" {
-        let serial = inspect(&device).expect("a device").topology.serial.expect("its file stands for it");
+        let serial =
+            inspect(&device).expect("a device").topology.serial.expect("its file stands for it");
         if let Err(error) = claim(&device, &serial) {
-            return Outcome { what, fault: Some(format!("a blank device is refused: {error}")), revoked_after: None };
+            return Outcome {
+                what,
+                fault: Some(format!("a blank device is refused: {error}")),
+                revoked_after: None,
+            };
         }
         is_claimed = true;
         if order == "while it is held" {
             let disks = Disks::new(Writable::Claimed);
-            let target = disks.open(&device, Permission::Write { consent: Some(&serial) }).expect("claimed and free");
+            let target = disks
+                .open(&device, Permission::Write { consent: Some(&serial) })
+                .expect("claimed and free");
             session = Some((disks, target));
         }
     }
@@ -500,7 +546,12 @@ fn no_topology_leads_around_the_gate() {
     let Some(device) = common::attach("topologies", &[], &probe) else { return };
     drop(device);
     for tool in ["mkfs.ext4", "addpart", "mkswap", "unshare", "mkfs.xfs"] {
-        if Command::new("which").arg(tool).stdout(Stdio::null()).status().is_ok_and(|found| !found.success()) {
+        if Command::new("which")
+            .arg(tool)
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|found| !found.success())
+        {
             return skip::<()>("topologies", &format!("there is no {tool}")).unwrap_or_default();
         }
     }
@@ -516,14 +567,23 @@ fn no_topology_leads_around_the_gate() {
         // Every fifth is one that must be accepted.
         let is_harmless = turn % 5 == 4;
         n_harmless += u64::from(is_harmless);
-        let outcome = if is_harmless { harmless(folder.path(), &mut dice) } else { conflict(folder.path(), &mut dice) };
+        let outcome = if is_harmless {
+            harmless(folder.path(), &mut dice)
+        } else {
+            conflict(folder.path(), &mut dice)
+        };
         latest = latest.max(outcome.revoked_after.unwrap_or_default());
         n_nameless += u64::from(NAMELESS.iter().any(|way| outcome.what.contains(way)));
-        println!("{turn}: {}: {}", outcome.what, outcome.fault.as_deref().unwrap_or("as it should be"));
+        println!(
+            "{turn}: {}: {}",
+            outcome.what,
+            outcome.fault.as_deref().unwrap_or("as it should be")
+        );
         faults.extend(outcome.fault.map(|fault| format!("{turn}: {}: {fault}", outcome.what)));
     }
     println!(
-        "{n} topologies, {n_harmless} of them harmless, {n_nameless} with an image made without a name: {} faults; longest until revoked {latest:?}",
+        "{n} topologies, {n_harmless} of them harmless, {n_nameless} with an image made without a \
+            name: {} faults; longest until revoked {latest:?}",
         faults.len()
     );
     assert!(faults.is_empty(), "{faults:#?}");

@@ -1,4 +1,5 @@
-//! Devices in use, claims and their end, on real loop devices: what is refused, and what the kernel then refuses others.
+//! Devices in use, claims and their end, on real loop devices: what is refused, and what the kernel
+//! then refuses others.
 
 mod common;
 
@@ -9,7 +10,8 @@ use std::process::Command;
 
 use common::{Loop, MIB, attach, digest_from, reasons, tool};
 use linerate_disk::{
-    CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect, list, release,
+    CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect,
+    list, release,
 };
 
 /// A mount that ends with the test.
@@ -62,7 +64,10 @@ fn a_mounted_filesystem_is_refused_and_its_place_named() {
     let told: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     let wanted = format!("is mounted at {}", at.path().display());
     assert!(told.iter().any(|one| one.ends_with(&wanted)), "{told:?}");
-    let listed = list().into_iter().find(|disk| device.device.ends_with(&disk.topology.name)).expect("listed");
+    let listed = list()
+        .into_iter()
+        .find(|disk| device.device.ends_with(&disk.topology.name))
+        .expect("listed");
     assert!(listed.refusals.iter().any(is_mounted_use), "{:?}", listed.refusals);
 }
 
@@ -77,29 +82,49 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     }
     if made.is_none() || !device.part(2).exists() {
         return println!(
-            "skipped: mounted partition: sgdisk is missing, or the kernel shows no partitions on loop devices"
+            "skipped: mounted partition: sgdisk is missing, or the kernel shows no partitions on \
+                loop devices"
         );
     }
-    tool("mounted partition", "mkfs.ext4", &["-q", "-F", text(&device.part(1))]).expect("mkfs.ext4 as above");
+    tool("mounted partition", "mkfs.ext4", &["-q", "-F", text(&device.part(1))])
+        .expect("mkfs.ext4 as above");
     let at = tempfile::tempdir().expect("a folder");
-    let Some(mounted) = Mounted::new("mounted partition", &device.part(1), at.path()) else { return };
+    let Some(mounted) = Mounted::new("mounted partition", &device.part(1), at.path()) else {
+        return;
+    };
     let before = digest_from(&device.device, 0);
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.iter().any(is_mounted_use) && refusals.contains(&Refusal::Busy), "{refusals:?}");
-    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })), "{refusals:?}");
-    let first = inspect(&device.part(1)).expect("a partition").topology.serial.expect("its file stands for it");
+    assert!(
+        refusals.iter().any(is_mounted_use) && refusals.contains(&Refusal::Busy),
+        "{refusals:?}"
+    );
+    assert!(
+        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })),
+        "{refusals:?}"
+    );
+    let first = inspect(&device.part(1))
+        .expect("a partition")
+        .topology
+        .serial
+        .expect("its file stands for it");
     assert!(first.ends_with("-part1"));
     assert!(reasons(claim(&device.part(1), &first)).iter().any(is_mounted_use));
     assert!(digest_from(&device.device, 0) == before, "the disk was changed");
 
     // The disk's own serial number is no consent for its partition.
-    assert_eq!(reasons(claim(&device.part(2), &device.serial())), [Refusal::OtherSerial { named: device.serial() }]);
+    assert_eq!(
+        reasons(claim(&device.part(2), &device.serial())),
+        [Refusal::OtherSerial { named: device.serial() }]
+    );
     let second = first.replace("-part1", "-part2");
     assert_eq!(claim(&device.part(2), &second).expect("it is blank and free").serial, second);
     drop(mounted);
     // Partitions bar the disk even when nothing is mounted.
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })), "{refusals:?}");
+    assert!(
+        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })),
+        "{refusals:?}"
+    );
 }
 
 #[test]
@@ -110,12 +135,18 @@ fn swap_in_use_is_refused() {
     }
     let on = Command::new("swapon").arg(&device.device).output().expect("swapon is beside mkswap");
     if !on.status.success() {
-        return println!("skipped: swap in use: swapon: {}", String::from_utf8_lossy(&on.stderr).trim());
+        return println!(
+            "skipped: swap in use: swapon: {}",
+            String::from_utf8_lossy(&on.stderr).trim()
+        );
     }
     let _swap = Swap(&device.device);
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
-    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Swap { .. } })), "{refusals:?}");
+    assert!(
+        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Swap { .. } })),
+        "{refusals:?}"
+    );
 }
 
 #[test]
@@ -124,10 +155,16 @@ fn what_a_loop_device_shows_is_refused() {
     let Some(upper) = attach("loop over loop", &[], &device.device) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     drop(upper);
-    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
+    assert!(
+        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })),
+        "{refusals:?}"
+    );
     let Some(_twin) = attach("loop beside loop", &[], &device.image) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })), "{refusals:?}");
+    assert!(
+        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })),
+        "{refusals:?}"
+    );
 }
 
 #[test]
@@ -142,9 +179,9 @@ fn a_read_only_device_is_refused() {
 
 #[test]
 fn the_root_filesystems_device_is_refused() {
-    let root = list()
-        .into_iter()
-        .find(|disk| disk.topology.uses.iter().any(|one| matches!(one, Use::Mounted { at, .. } if at == "/")));
+    let root = list().into_iter().find(|disk| {
+        disk.topology.uses.iter().any(|one| matches!(one, Use::Mounted { at, .. } if at == "/"))
+    });
     match root {
         Some(disk) => assert!(disk.refusals.iter().any(is_mounted_use), "{:?}", disk.refusals),
         None => println!("skipped: root device: the root filesystem is on no block device"),
@@ -180,7 +217,8 @@ fn every_gate_must_let_a_writer_pass() {
     assert_eq!(reasons(mine().open(path, other)), [Refusal::OtherSerial { named: "other".into() }]);
     // An agent's own list decides, whatever the conductor says.
     for list in [vec![], vec!["other".to_owned()]] {
-        let refusals = reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
+        let refusals =
+            reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
         assert_eq!(refusals, [Refusal::NotAllowed]);
     }
     let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
@@ -196,25 +234,37 @@ fn a_device_open_for_writing_is_held_until_the_session_ends() {
     let disks = Disks::new(Writable::Claimed);
     drop(disks.open(path, write_permission(&serial)).expect("open"));
     // Nobody uses it at the moment, and still it is held.
-    assert!(reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial))).contains(&Refusal::Busy));
+    assert!(
+        reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)))
+            .contains(&Refusal::Busy)
+    );
     assert!(reasons(release(path)).contains(&Refusal::Busy));
-    assert!(inspect(path).expect("a device").refusals.contains(&Refusal::Busy), "and the list says so");
+    assert!(
+        inspect(path).expect("a device").refusals.contains(&Refusal::Busy),
+        "and the list says so"
+    );
     let before = device.digest();
     let mkfs = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(path).output();
     if let Ok(mkfs) = mkfs {
         assert!(!mkfs.status.success(), "mkfs.ext4 does not get it");
         assert!(device.digest() == before);
     }
-    assert!(disks.open(path, write_permission(&serial)).is_ok(), "the next trial of the session gets it");
+    assert!(
+        disks.open(path, write_permission(&serial)).is_ok(),
+        "the next trial of the session gets it"
+    );
     drop(disks);
     assert!(release(path).is_ok());
 }
 
 #[test]
 fn a_filesystem_made_after_the_claim_ends_the_consent() {
-    for (mkfs, size, name) in
-        [("mkfs.ext4", 16, "ext4"), ("mkfs.xfs", 320, "xfs"), ("mkfs.btrfs", 128, "btrfs"), ("mkfs.vfat", 16, "vfat")]
-    {
+    for (mkfs, size, name) in [
+        ("mkfs.ext4", 16, "ext4"),
+        ("mkfs.xfs", 320, "xfs"),
+        ("mkfs.btrfs", 128, "btrfs"),
+        ("mkfs.vfat", 16, "vfat"),
+    ] {
         let Some(device) = Loop::blank(mkfs, size * MIB) else { return };
         let (path, serial) = (&device.device, device.serial());
         claim(path, &serial).expect("blank and free");
@@ -225,7 +275,8 @@ fn a_filesystem_made_after_the_claim_ends_the_consent() {
         }
         let before = device.digest();
         let refusals = reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)));
-        let named = |one: &Refusal| matches!(one, Refusal::Contains { finding } if finding.name == name);
+        let named =
+            |one: &Refusal| matches!(one, Refusal::Contains { finding } if finding.name == name);
         assert!(refusals.iter().any(named), "{name}: {refusals:?}");
         assert!(device.digest() == before, "{name} was changed");
     }
@@ -233,14 +284,22 @@ fn a_filesystem_made_after_the_claim_ends_the_consent() {
 
 #[test]
 fn a_claim_copied_to_another_disk_is_none() {
-    let (Some(one), Some(other)) = (Loop::blank("copied", 16 * MIB), Loop::blank("copied", 16 * MIB)) else { return };
+    let (Some(one), Some(other)) =
+        (Loop::blank("copied", 16 * MIB), Loop::blank("copied", 16 * MIB))
+    else {
+        return;
+    };
     claim(&one.device, &one.serial()).expect("blank and free");
     let mut block = vec![0; CLAIM_BYTES];
-    std::fs::File::open(&one.device).and_then(|file| file.read_exact_at(&mut block, 0)).expect("read");
+    std::fs::File::open(&one.device)
+        .and_then(|file| file.read_exact_at(&mut block, 0))
+        .expect("read");
     let file = OpenOptions::new().write(true).open(&other.device).expect("the other");
     file.write_all_at(&block, 0).and_then(|()| file.sync_all()).expect("copied");
     drop(file);
-    let refusals = reasons(Disks::new(Writable::Claimed).open(&other.device, write_permission(&other.serial())));
+    let refusals = reasons(
+        Disks::new(Writable::Claimed).open(&other.device, write_permission(&other.serial())),
+    );
     assert_eq!(refusals, [Refusal::ForeignClaim { serial: one.serial() }]);
 }
 
@@ -250,7 +309,10 @@ fn existing_files_are_read_and_never_written() {
     let file = folder.path().join("precious");
     std::fs::write(&file, vec![7; 8192]).expect("written");
     let disks = Disks::new(Writable::Claimed);
-    assert!(matches!(disks.open(&file, write_permission("any")), Err(DiskError::Unsuitable { .. })));
+    assert!(matches!(
+        disks.open(&file, write_permission("any")),
+        Err(DiskError::Unsuitable { .. })
+    ));
     let target = disks.open(&file, Permission::Read).expect("readable");
     assert_eq!(target.range(), 0..8192);
     assert!(target.open(true, false).is_err(), "not even by the way of what is open");
@@ -264,7 +326,9 @@ fn a_target_is_opened_with_the_synchrony_that_was_asked_for() {
     const SYNC: u32 = 0o4_000_000 | DSYNC;
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let target = Disks::none().scratch(folder.path(), 1 << 20).expect("a scratch file");
-    for (synchrony, bits) in [(Synchrony::None, 0), (Synchrony::Data, DSYNC), (Synchrony::All, SYNC)] {
+    for (synchrony, bits) in
+        [(Synchrony::None, 0), (Synchrony::Data, DSYNC), (Synchrony::All, SYNC)]
+    {
         let file = target.open_as(true, false, synchrony).expect("opened");
         let flags = rustix::fs::fcntl_getfl(&file).expect("flags").bits();
         assert_eq!(flags & SYNC, bits, "{synchrony:?}");

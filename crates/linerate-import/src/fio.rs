@@ -1,8 +1,9 @@
 //! fio's job files, a strict subset: what is not in the table below is refused.
 //!
-//! `[global]` holds for the sections after it; a key without a value is set. Sizes are as fio reads them: `4k`, `4KB` and `4ki` are 4096
-//! bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: several
-//! files of a job, zoned devices, arithmetic. Where fio would end with an amount, the plan has a time.
+//! `[global]` holds for the sections after it; a key without a value is set. Sizes are as fio reads
+//! them: `4k`, `4KB` and `4ki` are 4096 bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are
+//! fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: several files of a job,
+//! zoned devices, arithmetic. Where fio would end with an amount, the plan has a time.
 
 mod keys;
 mod lines;
@@ -58,15 +59,18 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
             Some(before) if before.warmup == read.sweep.warmup && fits(before, &read, is_timed) => {
                 before.name = format!("{}, {}", before.name, read.sweep.name);
                 if !is_timed {
-                    before.seconds =
-                        if read.is_timed { read.sweep.seconds } else { before.seconds.max(read.sweep.seconds) };
+                    before.seconds = if read.is_timed {
+                        read.sweep.seconds
+                    } else {
+                        before.seconds.max(read.sweep.seconds)
+                    };
                 }
                 before.jobs.extend(read.sweep.jobs);
                 is_timed |= read.is_timed;
             }
             Some(_) => {
-                let note =
-                    "it runs beside the job before it for another time: add `stonewall`, or make the times the same";
+                let note = "it runs beside the job before it for another time: add `stonewall`, or \
+                    make the times the same";
                 imported.class(section.line, format!("[{}]", section.name), Class::Refused, note);
             }
             None => {
@@ -80,7 +84,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     Ok(imported)
 }
 
-/// Whether `read` can run beside the jobs of `before`: one that would end with its size runs as long as the others.
+/// Whether `read` can run beside the jobs of `before`: one that would end with its size runs as
+/// long as the others.
 fn fits(before: &Sweep, read: &Read, is_timed: bool) -> bool {
     !is_timed || !read.is_timed || before.seconds == read.sweep.seconds
 }
@@ -140,7 +145,12 @@ impl Reader {
     }
 
     fn class(&mut self, setting: &Setting, class: Class, note: impl Into<String>) {
-        self.imported.class(setting.line, format!("{}={}", setting.key, setting.value), class, note);
+        self.imported.class(
+            setting.line,
+            format!("{}={}", setting.key, setting.value),
+            class,
+            note,
+        );
     }
 
     /// The value of `key`, classed exact with `note`.
@@ -156,29 +166,41 @@ impl Reader {
 
     /// A size; 0 and nonsense are told with their place.
     fn bytes(&self, setting: &Setting, text: &str) -> Result<u64, Malformed> {
-        let what = || Malformed { line: setting.line, what: format!("{}={text}: not a size", setting.key) };
+        let what = || Malformed {
+            line: setting.line,
+            what: format!("{}={text}: not a size", setting.key),
+        };
         size(text).filter(|bytes| *bytes > 0).ok_or_else(what)
     }
 
     fn number<T: std::str::FromStr>(&self, setting: &Setting) -> Result<T, Malformed> {
-        let what =
-            || Malformed { line: setting.line, what: format!("{}={}: not a number", setting.key, setting.value) };
+        let what = || Malformed {
+            line: setting.line,
+            what: format!("{}={}: not a number", setting.key, setting.value),
+        };
         setting.value.trim().parse().map_err(|_| what())
     }
 
     fn time(&mut self, key: &str, note: &str) -> Result<Option<f64>, Malformed> {
         let Some(setting) = self.exact(key, note) else { return Ok(None) };
-        let what = || Malformed { line: setting.line, what: format!("{}={}: not a time", setting.key, setting.value) };
+        let what = || Malformed {
+            line: setting.line,
+            what: format!("{}={}: not a time", setting.key, setting.value),
+        };
         seconds(&setting.value, 1.0).map(Some).ok_or_else(what)
     }
 
     /// The sweep of one job.
     fn sweep(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<Read, Malformed> {
-        let mut is_apart =
-            self.is_set("stonewall", "a sweep of its own") | self.is_set("wait_for_previous", "a sweep of its own");
+        let mut is_apart = self.is_set("stonewall", "a sweep of its own")
+            | self.is_set("wait_for_previous", "a sweep of its own");
         if let Some(setting) = self.take("wait_for") {
             is_apart = true;
-            self.class(&setting, Class::Approximate, "a sweep of its own, after everything before it");
+            self.class(
+                &setting,
+                Class::Approximate,
+                "a sweep of its own, after everything before it",
+            );
         }
         let runtime = self.time("runtime", "duration")?.or(self.time("timeout", "duration")?);
         let runtime = runtime.filter(|seconds| *seconds > 0.0);
@@ -208,21 +230,38 @@ impl Reader {
             (true, true) => {}
             (true, false) => {
                 let note = "for all of `runtime`; fio would end when it has been through `size`";
-                self.imported.class(line, format!("[{name}] without time_based"), Class::Approximate, note);
+                self.imported.class(
+                    line,
+                    format!("[{name}] without time_based"),
+                    Class::Approximate,
+                    note,
+                );
             }
             (false, _) => {
-                let note = format!("for {UNTIMED_SECONDS} s; fio would end when it has been through `size`");
-                self.imported.class(line, format!("[{name}] without runtime"), Class::Approximate, note);
+                let note = format!(
+                    "for {UNTIMED_SECONDS} s; fio would end when it has been through `size`"
+                );
+                self.imported.class(
+                    line,
+                    format!("[{name}] without runtime"),
+                    Class::Approximate,
+                    note,
+                );
             }
         }
         for key in ["number_ios", "io_size", "io_limit", "loops", "fill_device", "fill_fs"] {
             if let Some(setting) = self.take(key) {
-                self.class(&setting, Class::Approximate, "for the sweep's time, again from the start where it ends");
+                self.class(
+                    &setting,
+                    Class::Approximate,
+                    "for the sweep's time, again from the start where it ends",
+                );
             }
         }
         for key in ["ss", "steadystate"] {
             if let Some(setting) = self.take(key) {
-                let note = "for all of the sweep's time; the report says whether it was steady, by its own test";
+                let note = "for all of the sweep's time; the report says whether it was steady, by \
+                    its own test";
                 self.class(&setting, Class::Approximate, note);
             }
         }
@@ -242,8 +281,10 @@ impl Reader {
         let (n, offset) = (job.number("workers").unwrap_or(1), job.number("offset").unwrap_or(0));
         let last = step.checked_mul(n.saturating_sub(1)).and_then(|far| far.checked_add(offset));
         let Some(_) = last.filter(|_| n <= MOST_JOBS && !job.has("size")) else {
-            let note =
-                format!("{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an existing file");
+            let note = format!(
+                "{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an \
+                    existing file"
+            );
             self.class(&setting, Class::Refused, note);
             return Ok(vec![job]);
         };
@@ -261,7 +302,11 @@ impl Reader {
     fn target(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<(), Malformed> {
         let (file, folder) = (self.take("filename"), self.take("directory"));
         let sizes = [self.take("filesize"), self.take("size")];
-        let written = file.as_ref().or(folder.as_ref()).map_or(name, |setting| setting.value.as_str()).to_owned();
+        let written = file
+            .as_ref()
+            .or(folder.as_ref())
+            .map_or(name, |setting| setting.value.as_str())
+            .to_owned();
         let path = match (&file, &folder) {
             (Some(file), Some(folder)) => format!("{}/{}", folder.value, file.value),
             _ => written.clone(),
@@ -269,25 +314,39 @@ impl Reader {
         let target = targets.mapped(&written).map_or(path, str::to_owned);
         let at = Path::new(&target);
         let is_folder = targets.is_folder(at);
-        let is_new = targets.here.at(at).is_none() && at.parent().is_some_and(|parent| targets.is_folder(parent));
+        let is_new = targets.here.at(at).is_none()
+            && at.parent().is_some_and(|parent| targets.is_folder(parent));
         let is_scratch = is_folder || is_new;
-        let chosen =
-            if is_folder || !is_scratch { target.clone() } else { at.parent().unwrap_or(at).display().to_string() };
+        let chosen = if is_folder || !is_scratch {
+            target.clone()
+        } else {
+            at.parent().unwrap_or(at).display().to_string()
+        };
         let (class, note) = match &file {
-            Some(file) if file.value.contains(':') && targets.mapped(&written).is_none() => {
-                (Class::Refused, "several files: give each a job of its own, or name one with --map".to_owned())
+            Some(file) if file.value.contains(':') && targets.mapped(&written).is_none() => (
+                Class::Refused,
+                "several files: give each a job of its own, or name one with --map".to_owned(),
+            ),
+            _ if !at.is_absolute() => {
+                (Class::Refused, format!("say where that is: --map '{written}=/...'"))
             }
-            _ if !at.is_absolute() => (Class::Refused, format!("say where that is: --map '{written}=/...'")),
-            _ if is_scratch => (Class::Approximate, format!("a scratch file without a name in {chosen}")),
+            _ if is_scratch => {
+                (Class::Approximate, format!("a scratch file without a name in {chosen}"))
+            }
             _ => (Class::Exact, format!("target {chosen}")),
         };
-        let setting = file.or(folder).unwrap_or(Setting { line, key: "filename".into(), value: written });
+        let setting =
+            file.or(folder).unwrap_or(Setting { line, key: "filename".into(), value: written });
         self.class(&setting, class, note);
         self.job.text("target", &chosen);
         let offset = match self.take("offset") {
             Some(setting) if setting.value == "0" => None,
             Some(setting) if setting.value.ends_with(['%', 'z']) => {
-                self.class(&setting, Class::Refused, "a share or a number of zones of the target: write it in bytes");
+                self.class(
+                    &setting,
+                    Class::Refused,
+                    "a share or a number of zones of the target: write it in bytes",
+                );
                 None
             }
             Some(setting) => {
@@ -319,11 +378,16 @@ impl Reader {
             let bytes = self.bytes(&setting, &setting.value)?;
             // A scratch file holds what lies before the offset too.
             let room = if is_scratch { bytes.saturating_add(offset.unwrap_or(0)) } else { bytes };
-            self.job.text(if is_scratch { "size" } else { "span" }, &format!("{} B", room.max(LEAST)));
+            self.job
+                .text(if is_scratch { "size" } else { "span" }, &format!("{} B", room.max(LEAST)));
             let note = if is_scratch { "size of the scratch file" } else { "span" };
             match room {
                 LEAST.. => self.class(&setting, Class::Exact, note),
-                _ => self.class(&setting, Class::Approximate, format!("{note}: 1 MiB, the least there is")),
+                _ => self.class(
+                    &setting,
+                    Class::Approximate,
+                    format!("{note}: 1 MiB, the least there is"),
+                ),
             }
         }
         Ok(())
@@ -334,7 +398,9 @@ impl Reader {
         let as_here = AS_HERE.iter().find(|(key, _)| *key == setting.key);
         if let Some((_, why)) = HARMLESS.iter().find(|(key, _)| *key == setting.key) {
             self.class(setting, Class::Ignored, *why);
-        } else if as_here.is_some_and(|(_, values)| values.is_empty() || values.contains(&setting.value.as_str())) {
+        } else if as_here.is_some_and(|(_, values)| {
+            values.is_empty() || values.contains(&setting.value.as_str())
+        }) {
             self.class(setting, Class::Ignored, "it is so anyway");
         } else if let Some((_, why)) = CANNOT.iter().find(|(key, _)| setting.key.starts_with(key)) {
             self.class(setting, Class::Refused, *why);
@@ -371,7 +437,11 @@ mod tests {
     #[test]
     fn a_job_file_becomes_sweeps_at_its_stonewalls() {
         let imported = alone(SAMPLE).expect("well formed");
-        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        assert!(
+            imported.keys.iter().all(|key| key.class != Class::Refused),
+            "{:#?}",
+            imported.keys
+        );
         assert_eq!(imported.sweeps.len(), 2, "{:?}", imported.sweeps);
         assert_eq!(
             (imported.sweeps[0].seconds, imported.sweeps[0].warmup, imported.sweeps[0].jobs.len()),
@@ -380,10 +450,13 @@ mod tests {
         let first = |name| param(&imported, 0, 0, name);
         assert_eq!(first("block_size").as_deref(), Some("\"4096 B\""));
         assert_eq!(first("depth").as_deref(), Some("16"));
-        assert_eq!((first("engine").as_deref(), first("cache").as_deref()), (Some("\"io_uring\""), Some("\"direct\"")));
+        assert_eq!(
+            (first("engine").as_deref(), first("cache").as_deref()),
+            (Some("\"io_uring\""), Some("\"direct\""))
+        );
         assert_eq!(first("pattern"), None, "norandommap");
-        let expected =
-            "\"4096 B, weight 60 %, read 70 %, random 100 %; 65536 B, weight 40 %, read 70 %, random 100 %\"";
+        let expected = "\"4096 B, weight 60 %, read 70 %, random 100 %; 65536 B, weight 40 %, read \
+            70 %, random 100 %\"";
         assert_eq!(param(&imported, 1, 0, "access").as_deref(), Some(expected));
         let text = crate::plan::text("mixed", "mixed.fio", &imported);
         let (plan, problems) = linerate_model::plan::parse(&text);
@@ -392,9 +465,15 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_read_as_fio_reads_them() {
-        for (text, bytes) in
-            [("4k", 4096), ("4KB", 4096), ("4ki", 4096), ("4kib", 4000), ("4KiB", 4000), ("512", 512), ("1G", 1 << 30)]
-        {
+        for (text, bytes) in [
+            ("4k", 4096),
+            ("4KB", 4096),
+            ("4ki", 4096),
+            ("4kib", 4000),
+            ("4KiB", 4000),
+            ("512", 512),
+            ("1G", 1 << 30),
+        ] {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
         for text in ["", "k", "4q", "4kk", "99999999999999999999", "99999999999p"] {
@@ -427,19 +506,31 @@ mod tests {
             ("max_latency=5", "by its time"),
             ("numa_cpu_nodes=1", "pinning"),
         ] {
-            let imported = alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n")).expect("well formed");
-            let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
-            assert!(refused.len() == 1 && refused[0].note.contains(why) && refused[0].line == 4, "{line}: {refused:?}");
+            let imported =
+                alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n")).expect("well formed");
+            let refused: Vec<_> =
+                imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
+            assert!(
+                refused.len() == 1 && refused[0].note.contains(why) && refused[0].line == 4,
+                "{line}: {refused:?}"
+            );
         }
     }
 
     /// The parameters of the only job of `lines`, by name.
     fn job_of(lines: &str) -> std::collections::BTreeMap<String, String> {
-        let imported = alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n")).expect("well formed");
-        let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
+        let imported =
+            alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n")).expect("well formed");
+        let refused: Vec<_> =
+            imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
         assert!(refused.is_empty(), "{lines}: {refused:?}");
         assert_eq!((imported.sweeps.len(), imported.sweeps[0].jobs.len()), (1, 1), "{lines}");
-        imported.sweeps[0].jobs[0].params.0.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+        imported.sweeps[0].jobs[0]
+            .params
+            .0
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_string()))
+            .collect()
     }
 
     #[test]
@@ -460,12 +551,15 @@ mod tests {
             (
                 "bsrange=4k-12k",
                 "access",
-                "\"4096 B, weight 33.333333333333336 %, read 100 %, random 0 %; 8192 B, weight 33.333333333333336 %, read 100 %, random 0 %; 12288 B, weight 33.333333333333336 %, read 100 %, random 0 %\"",
+                "\"4096 B, weight 33.333333333333336 %, read 100 %, random 0 %; 8192 B, weight \
+                    33.333333333333336 %, read 100 %, random 0 %; 12288 B, weight \
+                    33.333333333333336 %, read 100 %, random 0 %\"",
             ),
             (
                 "rw=rw\nrwmixread=75\nbssplit=4k/50:8k,1m",
                 "access",
-                "\"4096 B, weight 37.5 %, read 100 %, random 0 %; 8192 B, weight 37.5 %, read 100 %, random 0 %; 1048576 B, weight 25 %, read 0 %, random 0 %\"",
+                "\"4096 B, weight 37.5 %, read 100 %, random 0 %; 8192 B, weight 37.5 %, read 100 \
+                    %, random 0 %; 1048576 B, weight 25 %, read 0 %, random 0 %\"",
             ),
             (
                 "rw=randread\nrandom_distribution=zoned:50/5:30/15:20/",
@@ -484,12 +578,15 @@ mod tests {
             (
                 "cmdprio_percentage=20",
                 "access",
-                "\"4096 B, weight 20 %, read 100 %, random 0 %, priority realtime 0; 4096 B, weight 80 %, read 100 %, random 0 %\"",
+                "\"4096 B, weight 20 %, read 100 %, random 0 %, priority realtime 0; 4096 B, \
+                    weight 80 %, read 100 %, random 0 %\"",
             ),
             (
                 "rw=rw\nbssplit=64k/40:1024k/60,1024k/100\ncmdprio_bssplit=64k/25/1/1:64k/75/3/2/1:1024k/0,1024k/0",
                 "access",
-                "\"65536 B, weight 5 %, read 100 %, random 0 %, priority realtime 1; 65536 B, weight 15 %, read 100 %, random 0 %, priority idle 2 hint 1; 1048576 B, weight 30 %, read 100 %, random 0 %; 1048576 B, weight 50 %, read 0 %, random 0 %\"",
+                "\"65536 B, weight 5 %, read 100 %, random 0 %, priority realtime 1; 65536 B, \
+                    weight 15 %, read 100 %, random 0 %, priority idle 2 hint 1; 1048576 B, weight \
+                    30 %, read 100 %, random 0 %; 1048576 B, weight 50 %, read 0 %, random 0 %\"",
             ),
             ("zonemode=strided\nzonesize=8k\nzoneskip=2g", "zone_size", "\"8192 B\""),
             ("zonemode=strided\nzonesize=8k\nzoneskip=2g", "zone_skip", "\"2147483648 B\""),
@@ -529,9 +626,14 @@ mod tests {
 
     #[test]
     fn nothing_is_flushed_of_what_is_trimmed() {
-        let imported = alone("[job]\nfilename=/dev/sdx\nsize=1m\nrw=trim\nfsync=8\n").expect("well formed");
-        let flush = imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is told");
-        assert_eq!((flush.class, flush.note.as_str()), (Class::Ignored, "nothing is written that could be flushed"));
+        let imported =
+            alone("[job]\nfilename=/dev/sdx\nsize=1m\nrw=trim\nfsync=8\n").expect("well formed");
+        let flush =
+            imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is told");
+        assert_eq!(
+            (flush.class, flush.note.as_str()),
+            (Class::Ignored, "nothing is written that could be flushed")
+        );
     }
 
     #[test]
@@ -539,20 +641,30 @@ mod tests {
         let host = SimulatedHost::with([("/tmp/file", "")]);
         let text = "[job]\nfilename=/tmp/file\noffset=4k\noffset_increment=1m\nnumjobs=3\n";
         let imported = read(text, &host.targets(&[])).expect("well formed");
-        let offsets: Vec<_> = (0..3).map(|job| param(&imported, 0, job, "offset").expect("set")).collect();
+        let offsets: Vec<_> =
+            (0..3).map(|job| param(&imported, 0, job, "offset").expect("set")).collect();
         assert_eq!(offsets, ["\"4096 B\"", "\"1052672 B\"", "\"2101248 B\""]);
     }
 
     #[test]
     fn a_file_includes_others_and_jobs_of_no_time_run_as_long_as_the_longest() {
         let host = SimulatedHost::with([("/jobs/common.inc", "bs=8k ; of both\ndirect=1\n")]);
-        let text = "[global]\ndirectory=/tmp\nsize=1m\ninclude common.inc\n[first]\nrw=read\n[late]\nstartdelay=30\nname=later\n";
+        let text = "[global]\ndirectory=/tmp\nsize=1m\ninclude \
+            common.inc\n[first]\nrw=read\n[late]\nstartdelay=30\nname=later\n";
         let imported = read(text, &host.targets(&[])).expect("well formed");
         assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:?}", imported.keys);
         assert_eq!(param(&imported, 0, 1, "block_size").as_deref(), Some("\"8192 B\""));
-        assert_eq!((imported.sweeps.len(), imported.sweeps[0].seconds), (1, UNTIMED_SECONDS + 30.0));
+        assert_eq!(
+            (imported.sweeps.len(), imported.sweeps[0].seconds),
+            (1, UNTIMED_SECONDS + 30.0)
+        );
         let endless = SimulatedHost::with([("/jobs/common.inc", "include common.inc\n")]);
-        assert!(read(text, &endless.targets(&[])).expect_err("endless").what.contains("include each other"));
+        assert!(
+            read(text, &endless.targets(&[]))
+                .expect_err("endless")
+                .what
+                .contains("include each other")
+        );
     }
 
     #[test]
@@ -593,10 +705,12 @@ mod tests {
 
     #[test]
     fn a_job_file_includes_not_thousands_of_files() {
-        let level = |n: u32| (format!("/jobs/{n}.inc"), format!("include {}.inc\n", n + 1).repeat(2));
+        let level =
+            |n: u32| (format!("/jobs/{n}.inc"), format!("include {}.inc\n", n + 1).repeat(2));
         let mut files: Vec<(String, String)> = (0..12).map(level).collect();
         files.push(("/jobs/12.inc".into(), "rw=read\n".into()));
-        let host = SimulatedHost::with(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+        let host =
+            SimulatedHost::with(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
         let text = "[job]\nsize=1m\nfilename=/tmp/x\ninclude 0.inc\n";
         let refused = read(text, &host.targets(&[])).expect_err("2^13 files");
         assert!(refused.what.contains("more than 256 files"), "{refused:?}");

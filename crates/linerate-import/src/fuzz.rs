@@ -1,4 +1,5 @@
-//! Any bytes as a foreign file: a plan, or where and why there is none; and what is written of one is TOML.
+//! Any bytes as a foreign file: a plan, or where and why there is none; and what is written of one
+//! is TOML.
 
 use super::simulated::SimulatedHost;
 use super::{Class, Imported, Malformed, Targets, plan};
@@ -9,13 +10,19 @@ pub(super) mod driver;
 /// Reads the text of one kind of file.
 type Reader = fn(&str, &Targets<'_>) -> Result<Imported, Malformed>;
 
-/// Reads `bytes` as `reader` does, writes the plan and reads it; returns the class of what was said.
+/// Reads `bytes` as `reader` does, writes the plan and reads it; returns the class of what was
+/// said.
 pub(super) fn of_any(reader: Reader, bytes: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(bytes);
     // Nothing is there to be included.
     let imported = match reader(&text, &SimulatedHost::default().targets(&[])) {
         Err(wrong) => {
-            assert!(wrong.line <= text.lines().count().max(1), "line {} of {}", wrong.line, text.lines().count());
+            assert!(
+                wrong.line <= text.lines().count().max(1),
+                "line {} of {}",
+                wrong.line,
+                text.lines().count()
+            );
             return driver::class(&wrong.what);
         }
         Ok(imported) => imported,
@@ -24,6 +31,7 @@ pub(super) fn of_any(reader: Reader, bytes: &[u8]) -> u64 {
     let written = plan::text("fuzz", "fuzz", &imported);
     let (_, problems) = linerate_model::plan::parse(&written);
     assert!(written.parse::<toml::Table>().is_ok(), "no TOML: {written}");
-    let keys: Vec<(&str, Class)> = imported.keys.iter().map(|key| (key.key.as_str(), key.class)).take(40).collect();
+    let keys: Vec<(&str, Class)> =
+        imported.keys.iter().map(|key| (key.key.as_str(), key.class)).take(40).collect();
     driver::class(&(is_refused, problems.len(), keys))
 }

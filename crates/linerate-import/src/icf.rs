@@ -1,8 +1,10 @@
-//! Iometer's configuration files (.icf), versions 2003 to 1.1.0: text whose keys begin with an apostrophe and whose values follow on lines
-//! of their own; an apostrophe before blanks begins a caption.
+//! Iometer's configuration files (.icf), versions 2003 to 1.1.0: text whose keys begin with an
+//! apostrophe and whose values follow on lines of their own; an apostrophe before blanks begins a
+//! caption.
 //!
-//! One access specification of each worker at a time is a sweep, its workers times targets are the jobs. A network worker over TCP becomes a
-//! stream of messages, or with replies requests and responses. Not taken: VI, cycling of targets and workers.
+//! One access specification of each worker at a time is a sweep, its workers times targets are the
+//! jobs. A network worker over TCP becomes a stream of messages, or with replies requests and
+//! responses. Not taken: VI, cycling of targets and workers.
 
 mod network;
 
@@ -13,7 +15,8 @@ use super::{Class, Imported, Malformed, Targets};
 
 /// What Iometer counts sizes and starts of targets in.
 const SECTOR: u64 = 512;
-/// Test types that can be had, by name and as old files number them: everything at once; once for each depth.
+/// Test types that can be had, by name and as old files number them: everything at once; once for
+/// each depth.
 const NORMAL: (&str, &str) = ("NORMAL", "0");
 const CYCLE_DEPTH: (&str, &str) = ("CYCLE_OUTSTANDING_IOS", "6");
 /// A run that Iometer would only end by hand.
@@ -37,8 +40,10 @@ impl<'a> Entry<'a> {
 
     /// Its only value.
     fn value(&self) -> Result<(usize, &'a str), Malformed> {
-        let missing =
-            || Malformed { line: self.line, what: format!("`{}` has no value: is the file cut off?", self.key) };
+        let missing = || Malformed {
+            line: self.line,
+            what: format!("`{}` has no value: is the file cut off?", self.key),
+        };
         self.values.first().copied().ok_or_else(missing)
     }
 
@@ -55,9 +60,11 @@ fn fields(text: &str) -> Vec<&str> {
 
 fn numbers(line: usize, text: &str, least: usize) -> Result<Vec<u64>, Malformed> {
     let wrong = |what: String| Malformed { line, what };
-    let number = |field: &str| field.parse().map_err(|_| wrong(format!("`{field}` is not a number")));
-    let found =
-        fields(text).into_iter().take_while(|field| field.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+    let number =
+        |field: &str| field.parse().map_err(|_| wrong(format!("`{field}` is not a number")));
+    let found = fields(text)
+        .into_iter()
+        .take_while(|field| field.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
     let found = found.map(number).collect::<Result<Vec<u64>, _>>()?;
     if found.len() < least {
         return Err(wrong(format!("`{text}` has {} numbers, and {least} are needed", found.len())));
@@ -137,7 +144,9 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
                 return Err(Malformed { line: entry.line, what });
             }
             section = Some(entry);
-        } else if section.is_some_and(|open| entry.is("end ") && entry.key[4..].trim().eq_ignore_ascii_case(open.key)) {
+        } else if section.is_some_and(|open| {
+            entry.is("end ") && entry.key[4..].trim().eq_ignore_ascii_case(open.key)
+        }) {
             section = None;
         } else {
             reader.take(entry)?;
@@ -152,12 +161,16 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     }
 }
 
-const SECTIONS: [&str; 4] = ["test setup", "results display", "access specifications", "manager list"];
+const SECTIONS: [&str; 4] =
+    ["test setup", "results display", "access specifications", "manager list"];
 
 /// Keys with their values; the file must begin and end with its version.
 fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
-    let is_version =
-        |line: &str| line.trim_start_matches('\'').get(..8).is_some_and(|start| start.eq_ignore_ascii_case("version "));
+    let is_version = |line: &str| {
+        line.trim_start_matches('\'')
+            .get(..8)
+            .is_some_and(|start| start.eq_ignore_ascii_case("version "))
+    };
     let lines: Vec<(usize, &str)> =
         (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty()).collect();
     let (Some((_, first)), Some((last_at, last))) = (lines.first(), lines.last()) else {
@@ -181,11 +194,17 @@ fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
             // A caption of the columns below it.
             Some(caption) if caption.starts_with(char::is_whitespace) => {}
             Some(key) => {
-                entries.push(Entry { line, key: key.trim_end_matches('=').trim(), values: Vec::new() });
+                entries.push(Entry {
+                    line,
+                    key: key.trim_end_matches('=').trim(),
+                    values: Vec::new(),
+                });
             }
             None => match entries.last_mut() {
                 Some(entry) => entry.values.push((line, text)),
-                None => return Err(Malformed { line, what: format!("`{text}` stands under no key") }),
+                None => {
+                    return Err(Malformed { line, what: format!("`{text}` stands under no key") });
+                }
             },
         }
     }
@@ -199,14 +218,21 @@ impl Reader {
     }
 
     fn end(&mut self, entry: &Entry<'_>) {
-        if entry.is("end worker") && self.workers.last().is_some_and(|worker| worker.kind == Kind::Other) {
+        if entry.is("end worker")
+            && self.workers.last().is_some_and(|worker| worker.kind == Kind::Other)
+        {
             self.workers.pop();
         }
     }
 
     fn take(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         match () {
-            () if entry.is("end") || entry.is("target assignments") || entry.is("default target settings") => Ok(()),
+            () if entry.is("end")
+                || entry.is("target assignments")
+                || entry.is("default target settings") =>
+            {
+                Ok(())
+            }
             () if entry.is("run time") => self.run_time(entry),
             () if entry.is("ramp up time") => {
                 self.warmup = entry.numbers(1)?[0] as f64;
@@ -230,7 +256,8 @@ impl Reader {
             () if entry.is("number of outstanding ios") => self.outstanding(entry),
             () if entry.is("disk maximum size") => self.extent(entry),
             () if entry.is("assigned access specs") => {
-                let names = entry.values.iter().map(|(line, name)| (*line, (*name).to_owned())).collect();
+                let names =
+                    entry.values.iter().map(|(line, name)| (*line, (*name).to_owned())).collect();
                 self.worker(entry)?.specifications = names;
                 Ok(())
             }
@@ -268,7 +295,10 @@ impl Reader {
     }
 
     fn worker(&mut self, entry: &Entry<'_>) -> Result<&mut Worker, Malformed> {
-        let what = || Malformed { line: entry.line, what: format!("`{}` stands outside of a worker", entry.key) };
+        let what = || Malformed {
+            line: entry.line,
+            what: format!("`{}` stands outside of a worker", entry.key),
+        };
         self.workers.last_mut().ok_or_else(what)
     }
 
@@ -296,11 +326,15 @@ impl Reader {
             return Err(Malformed { line, what: format!("`{text}`: depths and steps begin at 1") });
         }
         // Iometer takes a factor of 1 for a sum.
-        let is_factor =
-            fields(text).last().is_some_and(|kind| kind.eq_ignore_ascii_case("exponential") || *kind == "1")
-                && step > 1;
-        let next = |depth: &u64| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
-        let depths = std::iter::successors(Some(start), next).take_while(|depth| *depth <= end).take(MOST_DEPTHS);
+        let is_factor = fields(text)
+            .last()
+            .is_some_and(|kind| kind.eq_ignore_ascii_case("exponential") || *kind == "1")
+            && step > 1;
+        let next =
+            |depth: &u64| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
+        let depths = std::iter::successors(Some(start), next)
+            .take_while(|depth| *depth <= end)
+            .take(MOST_DEPTHS);
         self.depths = depths.filter_map(|depth| u32::try_from(depth).ok()).collect();
         self.class(entry, Class::Exact, "the axis of depths, if the test type cycles through them");
         Ok(())
@@ -317,7 +351,12 @@ impl Reader {
                 if self.cycles { "an axis of depths" } else { "all workers and targets at once" },
             );
         } else {
-            self.class(entry, Class::Refused, "cycles of workers and targets: set it to NORMAL or CYCLE_OUTSTANDING_IOS, and write the others as sweeps");
+            self.class(
+                entry,
+                Class::Refused,
+                "cycles of workers and targets: set it to NORMAL or \
+                CYCLE_OUTSTANDING_IOS, and write the others as sweeps",
+            );
         }
         Ok(())
     }
@@ -326,7 +365,8 @@ impl Reader {
         let (_, text) = entry.value()?;
         // The name may hold commas; what it is assigned to by default may not.
         let name = text.rsplit_once(',').map_or(text, |(name, _)| name);
-        self.specifications.push(Specification { name: name.to_owned(), ..Specification::default() });
+        self.specifications
+            .push(Specification { name: name.to_owned(), ..Specification::default() });
         Ok(())
     }
 
@@ -351,7 +391,8 @@ impl Reader {
             let align = if align == 0 { SECTOR } else { align };
             let delay = if n[4] > 0 { format!(", delay {} ms", n[4]) } else { String::new() };
             let told = format!(
-                "{} B, weight {} %, read {} %, random {} %, burst {}{delay}, align {align} B{reply}",
+                "{} B, weight {} %, read {} %, random {} %, burst {}{delay}, align {align} \
+                    B{reply}",
                 n[0],
                 n[1],
                 n[2],
@@ -359,7 +400,10 @@ impl Reader {
                 n[5].clamp(1, 1 << 30)
             );
             let Some(specification) = self.specifications.last_mut() else {
-                return Err(Malformed { line, what: "an access line stands under no specification".into() });
+                return Err(Malformed {
+                    line,
+                    what: "an access line stands under no specification".into(),
+                });
             };
             specification.lines.push((line, told));
             specification.raw.push(RawLine {
@@ -405,18 +449,29 @@ impl Reader {
         let (line, text) = entry.value()?;
         let depth = numbers(line, text, 1)?[0];
         let depth = u32::try_from(depth).ok().filter(|depth| *depth > 0);
-        let depth = depth.ok_or_else(|| Malformed { line, what: format!("`{text}`: not a depth") })?;
+        let depth =
+            depth.ok_or_else(|| Malformed { line, what: format!("`{text}`: not a depth") })?;
         self.worker(entry)?.depth = depth;
-        let on = |place: usize| fields(text).get(place).is_some_and(|field| field.eq_ignore_ascii_case("enabled"));
+        let on = |place: usize| {
+            fields(text).get(place).is_some_and(|field| field.eq_ignore_ascii_case("enabled"))
+        };
         if on(1) {
-            let each = fields(text).get(2).and_then(|field| field.parse().ok()).filter(|each| *each > 0);
             let each =
-                each.ok_or_else(|| Malformed { line, what: format!("`{text}`: no transactions per connection") })?;
+                fields(text).get(2).and_then(|field| field.parse().ok()).filter(|each| *each > 0);
+            let each = each.ok_or_else(|| Malformed {
+                line,
+                what: format!("`{text}`: no transactions per connection"),
+            })?;
             self.worker(entry)?.reopens = Some(each);
-            let note = "depth; reopen_every for disks (opened again when none is under way), tcp_crr for networks";
+            let note = "depth; reopen_every for disks (opened again when none is under way), \
+                tcp_crr for networks";
             self.class(entry, Class::Approximate, note);
         } else if on(3) {
-            self.class(entry, Class::Approximate, "depth; the seed is the campaign's, and the sequence another");
+            self.class(
+                entry,
+                Class::Approximate,
+                "depth; the seed is the campaign's, and the sequence another",
+            );
         } else {
             self.class(entry, Class::Exact, "depth, for each worker and target");
         }
@@ -430,25 +485,42 @@ impl Reader {
         worker.span = numbers[0].saturating_mul(SECTOR);
         worker.offset = numbers[1].saturating_mul(SECTOR);
         if numbers[0] > 0 || numbers[1] > 0 {
-            let note = format!("span and offset, in sectors of {SECTOR} B; Iometer's are those of the target");
+            let note = format!(
+                "span and offset, in sectors of {SECTOR} B; Iometer's are those of the target"
+            );
             self.class(entry, Class::Approximate, note);
         } else {
-            self.class(entry, Class::Approximate, "all of the target; data is unlike any other, whatever the pattern");
+            self.class(
+                entry,
+                Class::Approximate,
+                "all of the target; data is unlike any other, whatever the pattern",
+            );
         }
         Ok(())
     }
 
-    /// A file without workers is one in which a person chose target and specifications by hand each time.
+    /// A file without workers is one in which a person chose target and specifications by hand each
+    /// time.
     fn without_workers(&mut self, targets: &Targets<'_>) {
-        let all: Vec<(usize, String)> =
-            self.specifications.iter().filter_map(|one| Some((one.lines.first()?.0, one.name.clone()))).collect();
+        let all: Vec<(usize, String)> = self
+            .specifications
+            .iter()
+            .filter_map(|one| Some((one.lines.first()?.0, one.name.clone())))
+            .collect();
         if !self.workers.is_empty() || all.is_empty() || targets.mapped(ANY).is_none() {
             return;
         }
-        let note = "the file has no workers: one worker runs each of its specifications on the target of --map";
+        let note = "the file has no workers: one worker runs each of its specifications on the \
+            target of --map";
         self.imported.class(1, "the whole file", Class::Approximate, note);
         let targets = vec![(1, ANY.to_owned())];
-        self.workers.push(Worker { line: 1, depth: 1, specifications: all, targets, ..Worker::default() });
+        self.workers.push(Worker {
+            line: 1,
+            depth: 1,
+            specifications: all,
+            targets,
+            ..Worker::default()
+        });
     }
 
     /// The specification of that name, or the only one if it has none.
@@ -465,13 +537,15 @@ impl Reader {
         let n = self.workers.iter().map(|worker| worker.specifications.len()).max().unwrap_or(0);
         let mut told: Vec<String> = Vec::new();
         for place in 0..n {
-            let mut sweep = Sweep { warmup: self.warmup, seconds: self.seconds, ..Sweep::default() };
+            let mut sweep =
+                Sweep { warmup: self.warmup, seconds: self.seconds, ..Sweep::default() };
             for worker in self.workers.clone() {
                 let Some((line, name)) = worker.specifications.get(place) else { continue };
                 if name.eq_ignore_ascii_case("idle") {
                     continue;
                 }
-                let Some(specification) = self.specified(name).filter(|one| !one.lines.is_empty()) else {
+                let Some(specification) = self.specified(name).filter(|one| !one.lines.is_empty())
+                else {
                     self.imported.class(
                         *line,
                         name.clone(),
@@ -481,21 +555,38 @@ impl Reader {
                     continue;
                 };
                 if !sweep.name.split(", ").any(|one| one == name) {
-                    sweep.name = if sweep.name.is_empty() { name.clone() } else { format!("{}, {name}", sweep.name) };
+                    sweep.name = if sweep.name.is_empty() {
+                        name.clone()
+                    } else {
+                        format!("{}, {name}", sweep.name)
+                    };
                 }
                 if worker.kind == Kind::Tcp {
                     let made = match self.cycles {
-                        true => Err("a network worker in a cycle of depths: set the test type to NORMAL".to_owned()),
+                        true => Err(
+                            "a network worker in a cycle of depths: set the test type to NORMAL"
+                                .to_owned(),
+                        ),
                         false => network::job(&specification, worker.targets.len(), worker.reopens),
                     };
                     match made {
                         Ok((job, note)) => {
                             if place == 0 {
-                                self.imported.class(worker.line, worker.name.clone(), Class::Approximate, note);
+                                self.imported.class(
+                                    worker.line,
+                                    worker.name.clone(),
+                                    Class::Approximate,
+                                    note,
+                                );
                             }
                             sweep.jobs.push(job);
                         }
-                        Err(why) => self.imported.class(worker.line, worker.name.clone(), Class::Refused, why),
+                        Err(why) => self.imported.class(
+                            worker.line,
+                            worker.name.clone(),
+                            Class::Refused,
+                            why,
+                        ),
                     }
                     for (line, target) in worker.targets.iter().filter(|_| place == 0) {
                         let note = "the other end is the plan's `b`: run it with --to";
@@ -504,12 +595,16 @@ impl Reader {
                     continue;
                 }
                 for (line, target) in &worker.targets {
-                    let job = job(&worker, &specification, targets.mapped(target), self.cycles, targets);
+                    let job =
+                        job(&worker, &specification, targets.mapped(target), self.cycles, targets);
                     if !told.contains(target) {
                         told.push(target.clone());
                         let (class, note) = match targets.mapped(target) {
                             Some(here) => (Class::Exact, format!("target {here}")),
-                            None => (Class::Refused, format!("say what it is here: --map '{target}=/dev/...'")),
+                            None => (
+                                Class::Refused,
+                                format!("say what it is here: --map '{target}=/dev/...'"),
+                            ),
                         };
                         self.imported.class(*line, target.clone(), class, note);
                     }
@@ -534,13 +629,16 @@ impl Reader {
                 "a worker without targets does nothing",
             );
         }
-        if self.imported.sweeps.is_empty() && self.imported.keys.iter().all(|key| key.class != Class::Refused) {
+        if self.imported.sweeps.is_empty()
+            && self.imported.keys.iter().all(|key| key.class != Class::Refused)
+        {
             self.imported.class(
                 1,
                 "the whole file",
                 Class::Refused,
                 format!(
-                    "no worker has both a target and an access specification; of a file without workers \
+                    "no worker has both a target and an access specification; of a file without \
+                        workers \
                      --map '{ANY}=TARGET' runs each specification on a target of yours"
                 ),
             );
@@ -562,7 +660,11 @@ fn job(
     job.text("target", target);
     if targets.is_folder(Path::new(target)) {
         let span = worker.span.max(1 << 20);
-        let size = if worker.span > 0 { format!("{} B", span + worker.offset) } else { SCRATCH.to_owned() };
+        let size = if worker.span > 0 {
+            format!("{} B", span + worker.offset)
+        } else {
+            SCRATCH.to_owned()
+        };
         job.text("size", &size);
     } else if worker.span > 0 {
         job.text("span", &format!("{} B", worker.span.max(1 << 20)));
@@ -607,13 +709,26 @@ mod tests {
 
     #[test]
     fn a_file_of_version_1_1_0_becomes_sweeps_by_specification() {
-        let imported = with(SAMPLE, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
-        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        let imported = with(SAMPLE, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])
+            .expect("well formed");
+        assert!(
+            imported.keys.iter().all(|key| key.class != Class::Refused),
+            "{:#?}",
+            imported.keys
+        );
         let names: Vec<&str> = imported.sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
         assert_eq!(names, ["4K 70/30", "Burst, unequal"]);
         let first = &imported.sweeps[0];
-        assert_eq!((first.seconds, first.warmup, &first.depths[..]), (90.0, 10.0, &[1, 2, 4, 8, 16, 32][..]));
-        assert_eq!(first.jobs.len(), 2, "two workers alike on one target, one on another: {:?}", first.jobs);
+        assert_eq!(
+            (first.seconds, first.warmup, &first.depths[..]),
+            (90.0, 10.0, &[1, 2, 4, 8, 16, 32][..])
+        );
+        assert_eq!(
+            first.jobs.len(),
+            2,
+            "two workers alike on one target, one on another: {:?}",
+            first.jobs
+        );
         assert_eq!(param(&first.jobs[0], "workers").as_deref(), Some("2"));
         let expected = "\"4096 B, weight 100 %, read 70 %, random 100 %, burst 1, align 4096 B\"";
         assert_eq!(param(&first.jobs[0], "access").as_deref(), Some(expected));
@@ -631,7 +746,12 @@ mod tests {
     fn a_target_that_nobody_named_is_refused_and_so_is_what_cannot_be_had() {
         let refused = |text: &str| {
             let imported = with(text, &[("sda", "/dev/sdx")]).expect("well formed");
-            imported.keys.into_iter().filter(|key| key.class == Class::Refused).map(|key| key.note).collect::<Vec<_>>()
+            imported
+                .keys
+                .into_iter()
+                .filter(|key| key.class == Class::Refused)
+                .map(|key| key.note)
+                .collect::<Vec<_>>()
         };
         assert_eq!(refused(SAMPLE), ["say what it is here: --map 'C: \"label\"=/dev/...'"]);
         for (from, to, why) in [
@@ -642,16 +762,28 @@ mod tests {
         ] {
             let text = SAMPLE.replacen(from, to, 1);
             assert_ne!(text, SAMPLE, "{from}");
-            assert!(refused(&text).iter().any(|note| note.contains(why)), "{why}: {:?}", refused(&text));
+            assert!(
+                refused(&text).iter().any(|note| note.contains(why)),
+                "{why}: {:?}",
+                refused(&text)
+            );
         }
     }
 
     #[test]
     fn a_starting_sector_is_an_offset_and_a_network_worker_a_stream() {
-        let text = SAMPLE.replacen("\t0,0,0", "\t2048,8,0", 1).replacen("CYCLE_OUTSTANDING_IOS", "NORMAL", 1);
+        let text = SAMPLE.replacen("\t0,0,0", "\t2048,8,0", 1).replacen(
+            "CYCLE_OUTSTANDING_IOS",
+            "NORMAL",
+            1,
+        );
         let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")];
         let imported = with(&text, &map).expect("well formed");
-        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        assert!(
+            imported.keys.iter().all(|key| key.class != Class::Refused),
+            "{:#?}",
+            imported.keys
+        );
         let first = &imported.sweeps[0].jobs[0];
         assert_eq!(param(first, "offset").as_deref(), Some("\"4096 B\""));
         assert_eq!(param(first, "span").as_deref(), Some("\"1048576 B\""));
@@ -660,7 +792,11 @@ mod tests {
             .replace("4096,100,70,100", "4096,100,100,100");
         let imported = with(&network, &map).expect("well formed");
         let plan = crate::plan::text("mixed", "mixed.icf", &imported);
-        assert!(plan.contains("workload = \"tcp_stream\"") && plan.contains("message_size = \"4096 B\""), "{plan}");
+        assert!(
+            plan.contains("workload = \"tcp_stream\"")
+                && plan.contains("message_size = \"4096 B\""),
+            "{plan}"
+        );
         let (parsed, problems) = linerate_model::plan::parse(&plan);
         assert!(parsed.is_some() && problems.is_empty(), "{problems:?}\n{plan}");
     }
@@ -669,8 +805,13 @@ mod tests {
     fn a_test_of_the_connection_rate_opens_the_target_again_and_again() {
         let text = SAMPLE.replacen("16,DISABLED,1,DISABLED,0", "16,ENABLED,5,DISABLED,0", 1);
         assert_ne!(text, SAMPLE);
-        let imported = with(&text, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
-        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:#?}", imported.keys);
+        let imported =
+            with(&text, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
+        assert!(
+            imported.keys.iter().all(|key| key.class != Class::Refused),
+            "{:#?}",
+            imported.keys
+        );
         let plan = crate::plan::text("mixed", "mixed.icf", &imported);
         assert!(plan.contains("reopen_every = 5"), "{plan}");
         let none = with(&text.replace("ENABLED,5", "ENABLED,0"), &[]).expect_err("no number");
@@ -679,15 +820,18 @@ mod tests {
 
     #[test]
     fn old_specifications_have_no_names_and_files_without_workers_a_target_of_the_readers() {
-        let named = "'Access specification name,default assignment\n\tDefault,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t65536,100,100,0,0,1,0,0\n";
+        let named = "'Access specification name,default assignment\n\tDefault,NONE\n'size,% of \
+            size,% reads,% random,delay,burst,align,reply\n\t65536,100,100,0,0,1,0,0\n";
         let of = |specifications: &str| {
             format!(
-                "Version 1.1.0\n'ACCESS SPECIFICATIONS ====\n{specifications}'END access specifications\n'MANAGER LIST ====\n'END manager list\nVersion 1.1.0\n"
+                "Version 1.1.0\n'ACCESS SPECIFICATIONS ====\n{specifications}'END access \
+                    specifications\n'MANAGER LIST ====\n'END manager list\nVersion 1.1.0\n"
             )
         };
         let bare = with(&of(named), &[]).expect("well formed");
         assert!(
-            bare.sweeps.is_empty() && bare.keys.iter().any(|key| key.note.contains("--map '*=TARGET'")),
+            bare.sweeps.is_empty()
+                && bare.keys.iter().any(|key| key.note.contains("--map '*=TARGET'")),
             "{bare:?}"
         );
         let mapped = with(&of(named), &[("*", "/dev/sdx")]).expect("well formed");
@@ -708,14 +852,19 @@ mod tests {
             assert!(wrong.line <= n.max(1), "{n}: {wrong:?}");
         }
         let foreign = with("[global]\nrw=randread\n", &[]).expect_err("foreign");
-        assert!(foreign.line == 1 && foreign.what.contains("no Iometer configuration"), "{foreign:?}");
+        assert!(
+            foreign.line == 1 && foreign.what.contains("no Iometer configuration"),
+            "{foreign:?}"
+        );
         let shares = with(&SAMPLE.replacen("4096,100,", "4096,90,", 1), &[]).expect_err("90 %");
         assert!(shares.what.contains("add up to 90 %"), "{shares:?}");
     }
 
     proptest! {
         #[test]
-        fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z ,]{0,20}|[0-9A-Z, \t=-]{0,20})\n){0,20}(Version 1)?", place in 0_usize..3_000, c: char) {
+        fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z \
+            ,]{0,20}|[0-9A-Z, \t=-]{0,20})\n){0,20}(Version \
+            1)?", place in 0_usize..3_000, c: char) {
             let _any = with(&text, &[]);
             let mut changed: Vec<char> = SAMPLE.chars().collect();
             let place = place % changed.len();

@@ -1,7 +1,9 @@
-//! Importers: a foreign job file becomes a plan. Every key of it is classed; a key that would change the load and cannot be had here is
-//! refused, and then there is no plan. An imported plan never carries consent to write.
+//! Importers: a foreign job file becomes a plan. Every key of it is classed; a key that would
+//! change the load and cannot be had here is refused, and then there is no plan. An imported plan
+//! never carries consent to write.
 //!
-//! Text goes in, a plan and notes come out: what an importer must know of the host it runs on it asks its [`Surroundings`].
+//! Text goes in, a plan and notes come out: what an importer must know of the host it runs on it
+//! asks its [`Surroundings`].
 
 #![forbid(unsafe_code)]
 
@@ -87,7 +89,13 @@ pub struct Imported {
 }
 
 impl Imported {
-    fn class(&mut self, line: usize, key: impl Into<String>, class: Class, note: impl Into<String>) {
+    fn class(
+        &mut self,
+        line: usize,
+        key: impl Into<String>,
+        class: Class,
+        note: impl Into<String>,
+    ) {
         self.keys.push(Key { line, key: key.into(), class, note: note.into() });
     }
 

@@ -99,7 +99,8 @@ pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
     let origin = printable(origin, Lines::One);
     let draft = draft(name, imported).text();
     format!(
-        "# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of linerate disk claim.\n\n{draft}"
+        "# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of \
+            linerate disk claim.\n\n{draft}"
     )
 }
 
@@ -107,7 +108,8 @@ fn draft(name: &str, imported: &Imported) -> Draft {
     let sweep = |(number, sweep): (usize, &Sweep)| {
         // Names of sweeps are distinct; those of foreign files need not be.
         let taken = imported.sweeps[..number].iter().any(|other| other.name == sweep.name);
-        let name = if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };
+        let name =
+            if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };
         let depths: Vec<Value> = sweep.depths.iter().map(|depth| Value::from(*depth)).collect();
         DraftSweep {
             name,
@@ -115,7 +117,11 @@ fn draft(name: &str, imported: &Imported) -> Draft {
             warmup: Nanos::from_secs_f64(sweep.warmup),
             drain: Some(DRAIN),
             jobs: sweep.jobs.iter().map(job).collect(),
-            axes: if depths.is_empty() { Vec::new() } else { vec![("params.depth".into(), depths)] },
+            axes: if depths.is_empty() {
+                Vec::new()
+            } else {
+                vec![("params.depth".into(), depths)]
+            },
             ..DraftSweep::default()
         }
     };

@@ -14,7 +14,9 @@ pub(crate) struct SimulatedHost {
 impl SimulatedHost {
     /// One with these files.
     pub(crate) fn with<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Self {
-        Self { files: files.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect() }
+        Self {
+            files: files.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect(),
+        }
     }
 
     /// Targets of a file that lies in its folder `/jobs`.

@@ -1,8 +1,10 @@
-//! How much the emulated controller itself carries, and what it adds to a round trip: a lab is only good for rates well below.
+//! How much the emulated controller itself carries, and what it adds to a round trip: a lab is only
+//! good for rates well below.
 //!
-//! Full frames go both ways at once through a controller whose ports have a gigabit, for [`SPAN`] at each of [`RATES`], [`N_ROUNDS`] times. The
-//! emulator's thread has CPU 0 to itself, senders and receivers share CPU 1. Rates count Ethernet frames with preamble, FCS and
-//! gap. Round trips of small datagrams are compared with those over a plain link. Needs root and two CPUs.
+//! Full frames go both ways at once through a controller whose ports have a gigabit, for [`SPAN`]
+//! at each of [`RATES`], [`N_ROUNDS`] times. The emulator's thread has CPU 0 to itself, senders and
+//! receivers share CPU 1. Rates count Ethernet frames with preamble, FCS and gap. Round trips of
+//! small datagrams are compared with those over a plain link. Needs root and two CPUs.
 //!
 //! `cargo run --release -p linerate-lab --example controller_capacity`
 
@@ -37,7 +39,8 @@ const PLAIN_LINK: &str = "[[link]]\nends=['a','bmc']\noffloads=false\n";
 
 /// A lab of two hosts, and a socket at each, connected to the other.
 fn build(between: &str) -> (Lab, [UdpSocket; 2]) {
-    let text = format!("[lab]\nname='capacity'\n[[host]]\nname='a'\n[[host]]\nname='bmc'\n{between}");
+    let text =
+        format!("[lab]\nname='capacity'\n[[host]]\nname='a'\n[[host]]\nname='bmc'\n{between}");
     let (description, problems) = Description::parse(&text);
     assert!(problems.is_empty(), "{problems:?}");
     // The emulator's thread stays where the one that starts it was.
@@ -45,7 +48,8 @@ fn build(between: &str) -> (Lab, [UdpSocket; 2]) {
     let lab = Lab::build(&description.expect("no problem"), &Lab::instance()).expect("built");
     pin(LOAD_CPU).expect("pinned");
     let sockets = ["a", "bmc"].map(|name| {
-        let address = lab.testbed().endpoint(name).and_then(|endpoint| endpoint.address).expect("placed");
+        let address =
+            lab.testbed().endpoint(name).and_then(|endpoint| endpoint.address).expect("placed");
         let namespace = format!("lr-{}-{name}", Lab::instance());
         within(&namespace, || UdpSocket::bind((address, 0))).expect("entered").expect("bound")
     });
@@ -59,12 +63,14 @@ fn build(between: &str) -> (Lab, [UdpSocket; 2]) {
 /// CPU time of the emulator's thread so far.
 fn emulator_cpu() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
-    let of_emulator = tasks
-        .filter_map(Result::ok)
-        .map(|task| task.path())
-        .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "lr-middle"));
-    let times = std::fs::read_to_string(of_emulator.expect("it runs").join("schedstat")).expect("read");
-    Duration::from_nanos(times.split(' ').next().and_then(|time| time.parse().ok()).expect("a time"))
+    let of_emulator = tasks.filter_map(Result::ok).map(|task| task.path()).find(|task| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "lr-middle")
+    });
+    let times =
+        std::fs::read_to_string(of_emulator.expect("it runs").join("schedstat")).expect("read");
+    Duration::from_nanos(
+        times.split(' ').next().and_then(|time| time.parse().ok()).expect("a time"),
+    )
 }
 
 /// Sends full frames at `rate` Mbit/s until `end`; returns how many.
@@ -93,24 +99,30 @@ fn receive(socket: &UdpSocket, over: &AtomicBool) -> u64 {
     }
 }
 
-/// One span at `rate` both ways: frames sent and received, the emulator's losses, its share of a CPU.
+/// One span at `rate` both ways: frames sent and received, the emulator's losses, its share of a
+/// CPU.
 fn round(lab: &Lab, sockets: &[UdpSocket; 2], rate: f64) -> (u64, u64, u64, f64) {
-    let (lost_before, busy_before, start) = (lab.emulation_losses(), emulator_cpu(), Instant::now());
+    let (lost_before, busy_before, start) =
+        (lab.emulation_losses(), emulator_cpu(), Instant::now());
     let end = monotonic() + SPAN.as_nanos() as u64;
     let over = AtomicBool::new(false);
     let (n_sent, share, n_received) = thread::scope(|scope| {
-        let receivers = [0, 1].map(|i| (&sockets[i], &over)).map(|(s, over)| scope.spawn(|| receive(s, over)));
-        let senders = [0, 1].map(|i| &sockets[i]).map(|socket| scope.spawn(move || send(socket, rate, end)));
+        let receivers =
+            [0, 1].map(|i| (&sockets[i], &over)).map(|(s, over)| scope.spawn(|| receive(s, over)));
+        let senders =
+            [0, 1].map(|i| &sockets[i]).map(|socket| scope.spawn(move || send(socket, rate, end)));
         let n_sent: u64 = senders.into_iter().map(|sender| sender.join().expect("no panic")).sum();
         let share = (emulator_cpu() - busy_before).as_secs_f64() / start.elapsed().as_secs_f64();
         over.store(true, Ordering::Relaxed);
-        let n_received: u64 = receivers.into_iter().map(|receiver| receiver.join().expect("no panic")).sum();
+        let n_received: u64 =
+            receivers.into_iter().map(|receiver| receiver.join().expect("no panic")).sum();
         (n_sent, share, n_received)
     });
     (n_sent, n_received, lab.emulation_losses() - lost_before, share)
 }
 
-/// Medians of five are the middle one; the least and the greatest bound the median with 94 % (order statistics).
+/// Medians of five are the middle one; the least and the greatest bound the median with 94 % (order
+/// statistics).
 fn spread(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_unstable_by(f64::total_cmp);
     [values[0], values[values.len() / 2], values[values.len() - 1]]
@@ -144,23 +156,30 @@ fn round_trips(sockets: &[UdpSocket; 2]) -> Vec<f64> {
 }
 
 fn main() {
-    let quantiles = |taken: &[f64]| [0.5, 0.99].map(|q| taken[((taken.len() - 1) as f64 * q) as usize]);
+    let quantiles =
+        |taken: &[f64]| [0.5, 0.99].map(|q| taken[((taken.len() - 1) as f64 * q) as usize]);
     let (lab, sockets) = build(PLAIN_LINK);
     let plain = quantiles(&round_trips(&sockets));
     drop(lab);
     let (lab, sockets) = build(CONTROLLER);
     let through = quantiles(&round_trips(&sockets));
     println!(
-        "round trip of 64 bytes, n = {N_ROUND_TRIPS}: plain link p50 {:.1} p99 {:.1} us, through the controller p50 {:.1} p99 {:.1} us",
+        "round trip of 64 bytes, n = {N_ROUND_TRIPS}: plain link p50 {:.1} p99 {:.1} us, through \
+            the controller p50 {:.1} p99 {:.1} us",
         plain[0], plain[1], through[0], through[1]
     );
     for socket in &sockets {
         set_segment_size(socket, PAYLOAD as u16).expect("UDP_SEGMENT");
     }
-    println!("full frames both ways at once, n = {N_ROUNDS} of {} s; least, median, greatest", SPAN.as_secs());
+    println!(
+        "full frames both ways at once, n = {N_ROUNDS} of {} s; least, median, greatest",
+        SPAN.as_secs()
+    );
     for rate in RATES {
         let rounds: Vec<_> = (0..N_ROUNDS).map(|_| round(&lab, &sockets, rate)).collect();
-        let received = rounds.iter().map(|(_, n, ..)| *n as f64 / 2.0 * FULL_FRAME_BITS / SPAN.as_secs_f64() / 1e6);
+        let received = rounds
+            .iter()
+            .map(|(_, n, ..)| *n as f64 / 2.0 * FULL_FRAME_BITS / SPAN.as_secs_f64() / 1e6);
         let mut line = String::new();
         for value in spread(received.collect()) {
             write!(line, " {value:.1}").expect("strings take all");
@@ -168,9 +187,11 @@ fn main() {
         let lost: u64 = rounds.iter().map(|(.., lost, _)| lost).sum();
         let missing: u64 = rounds.iter().map(|(sent, received, ..)| sent - received).sum();
         let sent: u64 = rounds.iter().map(|(sent, ..)| sent).sum();
-        let [least, median, most] = spread(rounds.iter().map(|(.., share)| share * 100.0).collect());
+        let [least, median, most] =
+            spread(rounds.iter().map(|(.., share)| share * 100.0).collect());
         println!(
-            "{rate:.0} Mbit/s each way: arrived{line} Mbit/s each way; {missing} of {sent} frames missing, {lost} lost by the emulator; its CPU {least:.0} {median:.0} {most:.0} %"
+            "{rate:.0} Mbit/s each way: arrived{line} Mbit/s each way; {missing} of {sent} frames \
+                missing, {lost} lost by the emulator; its CPU {least:.0} {median:.0} {most:.0} %"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! Builds a lab with `ip`, `tc`, `ethtool` and `sysctl`, and takes it down again.
 //!
-//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and by its supervisor when its maker was killed. Where names are
-//! private ([`linerate_sys::netns::keep_names_private`]) the kernel removes them with the last process of the lab.
+//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and by its supervisor
+//! when its maker was killed. Where names are private ([`linerate_sys::netns::keep_names_private`])
+//! the kernel removes them with the last process of the lab.
 
 use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::clock::monotonic;
@@ -78,12 +79,14 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Makes the control groups of hosts with a share of a CPU, and has their agents started inside.
+    /// Makes the control groups of hosts with a share of a CPU, and has their agents started
+    /// inside.
     fn limit_cpu(&mut self) -> Result<(), LabError> {
         for namespace in &self.layout.namespaces {
             let Some(share) = namespace.cpu else { continue };
             let quota = Quota::new(&namespace.name, share)?;
-            let hosts = self.layout.testbed.hosts.iter_mut().filter(|(name, _)| *name == namespace.node);
+            let hosts =
+                self.layout.testbed.hosts.iter_mut().filter(|(name, _)| *name == namespace.node);
             for (_, address) in hosts {
                 if let HostAddress::Command(command) = address {
                     command.splice(0..0, quota.prefix());
@@ -95,14 +98,17 @@ impl Lab {
         Ok(())
     }
 
-    /// The instance name of a lab that belongs to this process: its number and when it started, in ticks since the host did. Where numbers
-    /// repeat, as in containers, the time is another.
+    /// The instance name of a lab that belongs to this process: its number and when it started, in
+    /// ticks since the host did. Where numbers repeat, as in containers, the time is another.
     #[must_use]
     pub fn instance() -> String {
         /// The start time among the fields behind the name of the program (proc_pid_stat(5)).
         const START: usize = 19;
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let start = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(START)).unwrap_or("0");
+        let start = stat
+            .rsplit_once(") ")
+            .and_then(|(_, fields)| fields.split(' ').nth(START))
+            .unwrap_or("0");
         format!("{}.{start}", std::process::id())
     }
 
@@ -130,8 +136,8 @@ impl Lab {
         &self.layout
     }
 
-    /// Frames that emulated devices lost by themselves: the emulation was the limit. Those dropped on purpose are not among
-    /// them.
+    /// Frames that emulated devices lost by themselves: the emulation was the limit. Those dropped
+    /// on purpose are not among them.
     #[must_use]
     pub fn emulation_losses(&self) -> u64 {
         self.middles.iter().map(Middle::lost).sum()
@@ -143,7 +149,8 @@ impl Lab {
         &self.controllers
     }
 
-    /// The emulated devices, links with delay or faults among them: what became of the frames that came to each.
+    /// The emulated devices, links with delay or faults among them: what became of the frames that
+    /// came to each.
     #[must_use]
     pub fn elements(&self) -> &[element::Running] {
         &self.elements
@@ -157,7 +164,8 @@ impl Lab {
         clear(&layout(description, instance))
     }
 
-    /// Leaves it standing when dropped (`linerate lab up`): for one that can stand alone ([`Layout::stands_alone`]).
+    /// Leaves it standing when dropped (`linerate lab up`): for one that can stand alone
+    /// ([`Layout::stands_alone`]).
     ///
     /// # Errors
     /// If it cannot be marked as one that stays.
@@ -194,11 +202,13 @@ fn prepare(namespace: &Namespace) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Has every receive queue of `device` hand its packets to the CPUs of `mask`. sysfs shows the interfaces of the namespace it was mounted in,
-/// which `ip netns exec` sees to.
+/// Has every receive queue of `device` hand its packets to the CPUs of `mask`. sysfs shows the
+/// interfaces of the namespace it was mounted in, which `ip netns exec` sees to.
 fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
-    let set =
-        format!("for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask} > $queue/rps_cpus || exit 1; done");
+    let set = format!(
+        "for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask} > $queue/rps_cpus || \
+            exit 1; done"
+    );
     run("ip", &["netns", "exec", namespace, "sh", "-c", &set], None).map(drop)
 }
 

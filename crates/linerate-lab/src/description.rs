@@ -163,26 +163,28 @@ pub struct Link {
     pub faults: Faults,
     /// IP MTU.
     pub mtu: Bytes,
-    /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as packet-accurate
-    /// shaping needs. Default: on for links with neither rate, delay nor faults, off
-    /// for the others; a link with delay or faults cannot have them on.
+    /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as
+    /// packet-accurate shaping needs. Default: on for links with neither rate, delay nor faults,
+    /// off for the others; a link with delay or faults cannot have them on.
     pub offloads: Option<bool>,
     /// Receive and transmit queues of each of its interfaces.
     pub queues: NonZeroU32,
 }
 
 impl Link {
-    /// Whether its frames pass through our own hands: the kernel has no delay and no exact loss of its own.
+    /// Whether its frames pass through our own hands: the kernel has no delay and no exact loss of
+    /// its own.
     #[must_use]
     pub(crate) fn is_handled(&self) -> bool {
         self.delay.is_some() || self.faults != Faults::default()
     }
 }
 
-/// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a bridge.
+/// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a
+/// bridge.
 ///
-/// Both directions have the tree, independently. The endpoints are addresses on one trunk; the tree is an HTB
-/// hierarchy at each end of it.
+/// Both directions have the tree, independently. The endpoints are addresses on one trunk; the tree
+/// is an HTB hierarchy at each end of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bus {
     /// The two hosts.
@@ -330,12 +332,18 @@ impl Description {
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
         let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
-        let controllers = file.controller.iter().map(|text| controller::read(text, &nodes, &mut problems)).collect();
-        let elements = file.element.iter().map(|text| element::read(text, &nodes, &mut problems)).collect();
+        let controllers = file
+            .controller
+            .iter()
+            .map(|text| controller::read(text, &nodes, &mut problems))
+            .collect();
+        let elements =
+            file.element.iter().map(|text| element::read(text, &nodes, &mut problems)).collect();
         let observed = file.switch.iter().filter(|switch| switch.observed);
         let observed = observed.map(|switch| switch.name.get_ref().clone()).collect();
         let Header { name, summary, family } = file.lab;
-        let description = Self { name, summary, family, nodes, links, buses, controllers, elements, observed };
+        let description =
+            Self { name, summary, family, nodes, links, buses, controllers, elements, observed };
         check_endpoints(&description, &mut problems);
         (Some(description), problems)
     }
@@ -347,28 +355,38 @@ impl Description {
     }
 }
 
-/// Names become parts of namespace and interface names: lower case, digits, at most eight characters.
+/// Names become parts of namespace and interface names: lower case, digits, at most eight
+/// characters.
 fn check_name(name: &str, span: Option<Range<usize>>, problems: &mut Vec<Problem>) {
     let fits = (1..=8).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && name.starts_with(|c: char| c.is_ascii_lowercase());
     if !fits {
         let problem = Problem::new(span, format!("name `{name}` does not fit an interface name"));
-        problems.push(problem.expected("one to eight lower-case letters and digits, a letter first"));
+        problems
+            .push(problem.expected("one to eight lower-case letters and digits, a letter first"));
     }
 }
 
 fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
     let hosts: Vec<HostSettings> = file.host.iter().map(|host| host.settings(problems)).collect();
-    let hosts = file.host.iter().map(|host| &host.name).zip(hosts).map(|(name, set)| (name, NodeKind::Host, set));
-    let switches = file.switch.iter().map(|named| (&named.name, NodeKind::Switch, HostSettings::default()));
-    let routers = file.router.iter().map(|named| (&named.name, NodeKind::Router, HostSettings::default()));
+    let hosts = file
+        .host
+        .iter()
+        .map(|host| &host.name)
+        .zip(hosts)
+        .map(|(name, set)| (name, NodeKind::Host, set));
+    let switches =
+        file.switch.iter().map(|named| (&named.name, NodeKind::Switch, HostSettings::default()));
+    let routers =
+        file.router.iter().map(|named| (&named.name, NodeKind::Router, HostSettings::default()));
     let mut nodes: Vec<Node> = Vec::new();
     for (name, kind, settings) in hosts.chain(switches).chain(routers) {
         check_name(name.get_ref(), Some(name.span()), problems);
         let name_text = name.get_ref();
         if nodes.iter().any(|node| node.name == *name_text) {
-            problems.push(Problem::new(Some(name.span()), format!("`{name_text}` is described twice")));
+            problems
+                .push(Problem::new(Some(name.span()), format!("`{name_text}` is described twice")));
         }
         nodes.push(Node { name: name_text.clone(), kind, settings });
     }
@@ -383,7 +401,11 @@ fn read_end(text: &str, nodes: &[Node], span: Range<usize>, problems: &mut Vec<P
     if !nodes.iter().any(|known| known.name == node) {
         let near = nearest(node, nodes.iter().map(|known| known.name.as_str()));
         problems.push(
-            Problem::new(Some(span.clone()), format!("there is no host, switch or router `{node}`")).nearest(near),
+            Problem::new(
+                Some(span.clone()),
+                format!("there is no host, switch or router `{node}`"),
+            )
+            .nearest(near),
         );
     }
     if endpoint != node {
@@ -395,7 +417,8 @@ fn read_end(text: &str, nodes: &[Node], span: Range<usize>, problems: &mut Vec<P
 fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Link {
     let (text, span) = (link.get_ref(), link.span());
     if text.rate.is_none() && (text.buffer.is_some() || text.burst.is_some()) {
-        problems.push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
+        problems
+            .push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
     }
     if text.ends[0] == text.ends[1] {
         problems.push(Problem::new(Some(span.clone()), "a link joins two different nodes"));
@@ -406,13 +429,18 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
         buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
         burst: text.burst,
         delay: text.delay,
-        faults: Faults { drop_one_in: text.drop_one_in, duplicate_one_in: text.duplicate_one_in, ..Faults::default() },
+        faults: Faults {
+            drop_one_in: text.drop_one_in,
+            duplicate_one_in: text.duplicate_one_in,
+            ..Faults::default()
+        },
         mtu: text.mtu.unwrap_or(ETHERNET_MTU),
         offloads: text.offloads,
         queues: text.queues.unwrap_or(NonZeroU32::MIN),
     };
     if link.queues.get() > 1 && link.is_handled() {
-        problems.push(Problem::new(Some(span.clone()), "a link with delay or faults has one queue"));
+        problems
+            .push(Problem::new(Some(span.clone()), "a link with delay or faults has one queue"));
     }
     if link.queues.get() > MOST_QUEUES {
         let problem = Problem::new(Some(span.clone()), format!("{} queues", link.queues));
@@ -431,7 +459,11 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         if !nodes.iter().any(|node| node.name == *host && node.kind == NodeKind::Host) {
             let near = nearest(host, nodes.iter().map(|node| node.name.as_str()));
             problems.push(
-                Problem::new(Some(span.clone()), format!("a bus joins two hosts; `{host}` is none")).nearest(near),
+                Problem::new(
+                    Some(span.clone()),
+                    format!("a bus joins two hosts; `{host}` is none"),
+                )
+                .nearest(near),
             );
         }
     }
@@ -440,10 +472,12 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
             let above = &text.edge[..index];
             if !above.iter().any(|other| other.name == *parent) {
                 let near = nearest(parent, above.iter().map(|other| other.name.as_str()));
-                let message = format!("edge `{}` names parent `{parent}`, which is not above it", edge.name);
+                let message =
+                    format!("edge `{}` names parent `{parent}`, which is not above it", edge.name);
                 problems.push(Problem::new(Some(span.clone()), message).nearest(near));
             } else if above.iter().any(|other| other.name == *parent && other.ends.is_some()) {
-                let message = format!("edge `{}` hangs below `{parent}`, which is an interface", edge.name);
+                let message =
+                    format!("edge `{}` hangs below `{parent}`, which is an interface", edge.name);
                 problems.push(Problem::new(Some(span.clone()), message));
             }
         }
@@ -452,13 +486,15 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         }
         let links = edge.links.map_or(1, NonZeroU32::get);
         if links > MOST_LINKS {
-            let problem = Problem::new(Some(span.clone()), format!("edge `{}` has {links} links", edge.name));
+            let problem =
+                Problem::new(Some(span.clone()), format!("edge `{}` has {links} links", edge.name));
             problems.push(problem.expected(format!("1 to {MOST_LINKS} links")));
         }
         if edge.ends.is_none() && edge.links.is_some() || links < 2 && edge.hash.is_some() {
             let message = format!("edge `{}` chooses among links it does not have", edge.name);
             problems.push(
-                Problem::new(Some(span.clone()), message).expected("`links` beside `ends`, two or more for a `hash`"),
+                Problem::new(Some(span.clone()), message)
+                    .expected("`links` beside `ends`, two or more for a `hash`"),
             );
         }
     }
@@ -470,15 +506,22 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         links: edge.links.unwrap_or(NonZeroU32::MIN),
         hash: edge.hash.unwrap_or_default(),
     });
-    Bus { between: text.between.clone(), edges: edges.collect(), mtu: text.mtu.unwrap_or(ETHERNET_MTU) }
+    Bus {
+        between: text.between.clone(),
+        edges: edges.collect(),
+        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
+    }
 }
 
 fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
-    let is_host = |name: &str| description.node(name).is_some_and(|node| node.kind == NodeKind::Host);
+    let is_host =
+        |name: &str| description.node(name).is_some_and(|node| node.kind == NodeKind::Host);
     let of_links = description.links.iter().flat_map(|link| &link.ends);
-    let of_controllers = description.controllers.iter().flat_map(|c| [&c.network.to, &c.sideband.to]);
+    let of_controllers =
+        description.controllers.iter().flat_map(|c| [&c.network.to, &c.sideband.to]);
     let of_elements = description.elements.iter().flat_map(|element| &element.ends);
-    let of_cables = of_links.chain(of_controllers).chain(of_elements).filter(|end| is_host(&end.node));
+    let of_cables =
+        of_links.chain(of_controllers).chain(of_elements).filter(|end| is_host(&end.node));
     let mut seen: Vec<&str> = of_cables.map(|end| end.endpoint.as_str()).collect();
     seen.extend(
         description
@@ -490,7 +533,10 @@ fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
     seen.sort_unstable();
     for pair in seen.windows(2).filter(|pair| pair[0] == pair[1]) {
         let message = format!("endpoint `{}` is named twice", pair[0]);
-        problems.push(Problem::new(None, message).expected("host.endpoint, one endpoint name for each interface"));
+        problems.push(
+            Problem::new(None, message)
+                .expected("host.endpoint, one endpoint name for each interface"),
+        );
     }
 }
 
@@ -505,7 +551,10 @@ mod tests {
         );
         assert_eq!(problems, []);
         let link = &lab.expect("no problem").links[0];
-        assert_eq!((link.rate, link.mtu, link.buffer), (Some(BitRate(100e6)), Bytes(1500), Bytes(96_896)));
+        assert_eq!(
+            (link.rate, link.mtu, link.buffer),
+            (Some(BitRate(100e6)), Bytes(1500), Bytes(96_896))
+        );
     }
 
     #[test]

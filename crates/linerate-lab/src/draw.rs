@@ -8,5 +8,6 @@ const SIGNIFICAND_BITS: u32 = 53;
 
 /// A number from 0, included, to 1, excluded.
 pub(crate) fn fraction(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> (u64::BITS - SIGNIFICAND_BITS)) as f64 / (1_u64 << SIGNIFICAND_BITS) as f64
+    (random.next_u64() >> (u64::BITS - SIGNIFICAND_BITS)) as f64
+        / (1_u64 << SIGNIFICAND_BITS) as f64
 }

@@ -1,4 +1,5 @@
-//! From a description to commands, endpoints and capacities: pure, so that a lab can be read before it is built.
+//! From a description to commands, endpoints and capacities: pure, so that a lab can be read before
+//! it is built.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +18,18 @@ pub use port_channel::link_of;
 const SUPER_PACKET: Bytes = Bytes(65_536);
 /// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
 const BURST_SECONDS: f64 = 0.001;
-/// What TCP remembered of a destination would leak from one trial into the next; and nobody else has our addresses, so that nothing is
-/// gained by waiting a second or two until a link-local one may be used (RFC 4862 clause 5.4).
-const SETTINGS: [&str; 3] =
-    ["net.ipv4.tcp_no_metrics_save=1", "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];
+/// What TCP remembered of a destination would leak from one trial into the next; and nobody else
+/// has our addresses, so that nothing is gained by waiting a second or two until a link-local one
+/// may be used (RFC 4862 clause 5.4).
+const SETTINGS: [&str; 3] = [
+    "net.ipv4.tcp_no_metrics_save=1",
+    "net.ipv6.conf.all.accept_dad=0",
+    "net.ipv6.conf.default.accept_dad=0",
+];
 /// Names of the namespaces inside emulated devices; upper case, so that no node can have them.
 pub(crate) const DEVICE: &str = "D";
-/// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap 12 (IEEE 802.3 clause 3).
+/// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap
+/// 12 (IEEE 802.3 clause 3).
 const WIRE_FRAME_OVERHEAD: Bytes = Bytes(38);
 
 /// A lab ready to be built.
@@ -35,7 +41,8 @@ pub struct Layout {
     pub links: Vec<String>,
     /// What stands between interfaces where frames pass through our own hands.
     pub devices: Vec<Device>,
-    /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which command.
+    /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which
+    /// command.
     pub testbed: Testbed,
     /// What the shapers allow.
     pub capacities: Vec<Capacity>,
@@ -44,8 +51,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Whether it works without its maker. Delayed links, faults, emulated devices and controllers do not, whose frames that process carries, nor
-    /// do shares of a CPU.
+    /// Whether it works without its maker. Delayed links, faults, emulated devices and controllers
+    /// do not, whose frames that process carries, nor do shares of a CPU.
     #[must_use]
     pub fn stands_alone(&self) -> bool {
         self.devices.is_empty() && self.namespaces.iter().all(|namespace| namespace.cpu.is_none())
@@ -82,7 +89,8 @@ pub struct Namespace {
     pub offloads_off: Vec<String>,
     /// Interfaces that fill in checksums themselves.
     pub checksums_on: Vec<String>,
-    /// Interfaces that hand what they receive to other CPUs, and the mask of these as the kernel reads it (RPS).
+    /// Interfaces that hand what they receive to other CPUs, and the mask of these as the kernel
+    /// reads it (RPS).
     pub steered: Vec<(String, String)>,
     /// Share of one CPU that what runs in it may use.
     pub cpu: Option<Ratio>,
@@ -132,7 +140,11 @@ impl Shaper {
         let frame = link.mtu + ETHERNET_HEADER;
         let smallest = if offloads(link) { SUPER_PACKET.max(frame) } else { frame };
         let by_time = Bytes((rate.0 / 8.0 * BURST_SECONDS) as u64);
-        Some(Self { rate, burst: link.burst.unwrap_or(by_time).max(smallest), limit: link.buffer.max(smallest) })
+        Some(Self {
+            rate,
+            burst: link.burst.unwrap_or(by_time).max(smallest),
+            limit: link.buffer.max(smallest),
+        })
     }
 }
 
@@ -154,8 +166,8 @@ struct Port {
     endpoints: Vec<String>,
 }
 
-/// What stands at the other end of a device's port sends no faster than that, and has the queue every Linux interface
-/// has: a veth has no rate, and would hand the device more than a wire can.
+/// What stands at the other end of a device's port sends no faster than that, and has the queue
+/// every Linux interface has: a veth has no rate, and would hand the device more than a wire can.
 fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
     /// Frames in the queue of an interface (`txqueuelen`) unless somebody says otherwise.
     const QUEUE_FRAMES: u64 = 1000;
@@ -164,7 +176,11 @@ fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
     let wire = (mtu + WIRE_FRAME_OVERHEAD).0 as f64;
     let rate = rate.0 * frame.0 as f64 / wire;
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
-    format!("qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}", burst.0, QUEUE_FRAMES * frame.0)
+    format!(
+        "qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}",
+        burst.0,
+        QUEUE_FRAMES * frame.0
+    )
 }
 
 /// Lays `description` out; namespaces are called `lr-{instance}-{node}`.
@@ -209,12 +225,19 @@ impl<'a> Planner<'a> {
                 cpu: node.settings.cpu,
                 ..Namespace::default()
             };
-            namespace.sysctls.extend(node.settings.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
+            namespace.sysctls.extend(
+                node.settings.sysctls.iter().map(|(name, value)| format!("{name}={value}")),
+            );
             match node.kind {
                 NodeKind::Host => {}
-                NodeKind::Switch => namespace.ip.extend(["link add br0 type bridge".into(), "link set br0 up".into()]),
+                NodeKind::Switch => namespace
+                    .ip
+                    .extend(["link add br0 type bridge".into(), "link set br0 up".into()]),
                 NodeKind::Router => {
-                    namespace.sysctls.extend(["net.ipv4.ip_forward=1".into(), "net.ipv6.conf.all.forwarding=1".into()]);
+                    namespace.sysctls.extend([
+                        "net.ipv4.ip_forward=1".into(),
+                        "net.ipv6.conf.all.forwarding=1".into(),
+                    ]);
                 }
             }
             namespace
@@ -237,7 +260,10 @@ impl<'a> Planner<'a> {
     }
 
     fn node(&self, name: &str) -> usize {
-        self.namespaces.iter().position(|n| n.node == name).expect("the description was checked: every end is a node")
+        self.namespaces
+            .iter()
+            .position(|n| n.node == name)
+            .expect("the description was checked: every end is a node")
     }
 
     fn kind(&self, node: usize) -> NodeKind {
@@ -250,8 +276,12 @@ impl<'a> Planner<'a> {
             let peer = &self.namespaces[nodes[1 - end]].node;
             format!("{peer}{number}")
         });
-        let [a, b] =
-            [0, 1].map(|end| format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0));
+        let [a, b] = [0, 1].map(|end| {
+            format!(
+                "name {} netns {} mtu {}",
+                devices[end], self.namespaces[nodes[end]].name, mtu.0
+            )
+        });
         let each = match queues {
             0 | 1 => String::new(),
             n => format!(" numtxqueues {n} numrxqueues {n}"),
@@ -264,18 +294,29 @@ impl<'a> Planner<'a> {
     }
 
     /// Two veth pairs with a namespace between them, in which a device is to join them.
-    fn handled(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, kind: DeviceKind) -> [String; 2] {
+    fn handled(
+        &mut self,
+        nodes: [usize; 2],
+        number: usize,
+        mtu: Bytes,
+        kind: DeviceKind,
+    ) -> [String; 2] {
         let middle = format!("lr-{}-{DEVICE}{number}", self.instance);
         let inner = ["d0".to_owned(), "d1".to_owned()];
         let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
         for end in [0, 1] {
-            let mut outer = format!("name {} netns {} mtu {}", devices[end], self.namespaces[nodes[end]].name, mtu.0);
+            let mut outer = format!(
+                "name {} netns {} mtu {}",
+                devices[end], self.namespaces[nodes[end]].name, mtu.0
+            );
             if let (DeviceKind::Controller { management, .. }, 1) = (&kind, end) {
                 outer += " address ";
                 outer += &management.map(|byte| format!("{byte:02x}")).join(":");
             }
-            self.links
-                .push(format!("link add {outer} type veth peer name {} netns {middle} mtu {}", inner[end], mtu.0));
+            self.links.push(format!(
+                "link add {outer} type veth peer name {} netns {middle} mtu {}",
+                inner[end], mtu.0
+            ));
             self.namespaces[nodes[end]].ip.push(format!("link set {} up", devices[end]));
             self.namespaces[nodes[end]].checksums_on.push(devices[end].clone());
         }
@@ -296,7 +337,12 @@ impl<'a> Planner<'a> {
         for (number, link) in self.description.links.iter().enumerate() {
             let nodes = [self.node(&link.ends[0].node), self.node(&link.ends[1].node)];
             let devices = if link.is_handled() {
-                self.handled(nodes, number, link.mtu, DeviceKind::Element(Box::new(Element::of_link(link))))
+                self.handled(
+                    nodes,
+                    number,
+                    link.mtu,
+                    DeviceKind::Element(Box::new(Element::of_link(link))),
+                )
             } else {
                 self.veth(nodes, number, link.mtu, link.queues.get())
             };
@@ -313,12 +359,14 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Puts the two interfaces of a cable into service: on a switch as its ports, elsewhere as ports that get addresses.
+    /// Puts the two interfaces of a cable into service: on a switch as its ports, elsewhere as
+    /// ports that get addresses.
     fn plug(&mut self, ends: [&End; 2], devices: &[String; 2], offloads: bool) {
         let nodes = ends.map(|end| self.node(&end.node));
         let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
         let fresh = self.n_segments;
-        let segment = switch.map_or(fresh, |switch| *self.segment_of_switch.entry(switch).or_insert(fresh));
+        let segment =
+            switch.map_or(fresh, |switch| *self.segment_of_switch.entry(switch).or_insert(fresh));
         self.n_segments = self.n_segments.max(segment + 1);
         for end in [0, 1] {
             let (node, device) = (nodes[end], &devices[end]);
@@ -328,7 +376,9 @@ impl<'a> Planner<'a> {
             if self.kind(node) == NodeKind::Switch {
                 self.namespaces[node].ip.push(format!("link set {device} master br0"));
                 let (switch, other) = (&self.namespaces[node], nodes[1 - end]);
-                if self.description.observed.contains(&switch.node) && self.kind(other) == NodeKind::Host {
+                if self.description.observed.contains(&switch.node)
+                    && self.kind(other) == NodeKind::Host
+                {
                     self.observed.push(SwitchPort {
                         switch: switch.node.clone(),
                         namespace: switch.name.clone(),
@@ -350,19 +400,26 @@ impl<'a> Planner<'a> {
             let ends = [&controller.network.to, &controller.sideband.to];
             let nodes = ends.map(|end| self.node(&end.node));
             let management = management_address(index);
-            let kind = DeviceKind::Controller { controller: Box::new(controller.clone()), management };
+            let kind =
+                DeviceKind::Controller { controller: Box::new(controller.clone()), management };
             let devices = self.handled(nodes, others + index, controller.mtu, kind);
             self.sidebands.push(devices[1].clone());
             self.plug(ends, &devices, false);
             for (end, port) in [&controller.network, &controller.sideband].into_iter().enumerate() {
-                self.namespaces[nodes[end]].tc.push(paced(port.rate, controller.mtu, &devices[end]));
+                self.namespaces[nodes[end]].tc.push(paced(
+                    port.rate,
+                    controller.mtu,
+                    &devices[end],
+                ));
             }
             self.note_sideband(controller);
         }
     }
 
     fn place_elements(&mut self) {
-        let others = self.description.links.len() + self.description.buses.len() + self.description.controllers.len();
+        let others = self.description.links.len()
+            + self.description.buses.len()
+            + self.description.controllers.len();
         for (index, element) in self.description.elements.iter().enumerate() {
             let ends = [&element.ends[0], &element.ends[1]];
             let nodes = ends.map(|end| self.node(&end.node));
@@ -385,23 +442,40 @@ impl<'a> Planner<'a> {
             let segment = self.n_segments;
             self.n_segments += 1;
             for end in [0, 1] {
-                let endpoints: Vec<String> =
-                    bus.edges.iter().filter_map(|edge| edge.ends.as_ref()).map(|ends| ends[end].clone()).collect();
+                let endpoints: Vec<String> = bus
+                    .edges
+                    .iter()
+                    .filter_map(|edge| edge.ends.as_ref())
+                    .map(|ends| ends[end].clone())
+                    .collect();
                 self.namespaces[nodes[end]].offloads_off.push(devices[end].clone());
-                self.ports.push(Port { node: nodes[end], device: devices[end].clone(), segment, endpoints });
+                self.ports.push(Port {
+                    node: nodes[end],
+                    device: devices[end].clone(),
+                    segment,
+                    endpoints,
+                });
             }
             self.note_bus_capacities(bus, &devices);
         }
     }
 
     fn finish(self) -> Layout {
-        let hosts = self.namespaces.iter().enumerate().filter(|(i, _)| self.kind(*i) == NodeKind::Host);
+        let hosts =
+            self.namespaces.iter().enumerate().filter(|(i, _)| self.kind(*i) == NodeKind::Host);
         let hosts = hosts
             .map(|(_, n)| {
-                (n.node.clone(), HostAddress::Command(["ip", "netns", "exec", &n.name].map(str::to_owned).to_vec()))
+                (
+                    n.node.clone(),
+                    HostAddress::Command(
+                        ["ip", "netns", "exec", &n.name].map(str::to_owned).to_vec(),
+                    ),
+                )
             })
             .collect();
-        debug_assert!(self.namespaces.iter().all(|n| n.name.starts_with(&format!("lr-{}", self.instance))));
+        debug_assert!(
+            self.namespaces.iter().all(|n| n.name.starts_with(&format!("lr-{}", self.instance)))
+        );
         Layout {
             testbed: Testbed { hosts, endpoints: self.endpoints, emulated: true },
             namespaces: self.namespaces.into_iter().chain(self.middles).collect(),
@@ -427,17 +501,27 @@ mod tests {
 
     #[test]
     fn a_shaped_link_has_a_bucket_at_both_ends_and_no_offloads() {
-        let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nrate='100 Mbit/s'\nbuffer='64 KiB'\n"));
+        let layout =
+            lay(&format!("{HEAD}[[link]]\nends=['a','b']\nrate='100 Mbit/s'\nbuffer='64 KiB'\n"));
         assert_eq!(
             layout.links,
             ["link add name b0 netns lr-t-a mtu 1500 type veth peer name a0 netns lr-t-b mtu 1500"]
         );
         let a = &layout.namespaces[0];
-        assert_eq!(a.tc, ["qdisc replace dev b0 root tbf rate 100000000bit burst 12500 limit 65536"]);
+        assert_eq!(
+            a.tc,
+            ["qdisc replace dev b0 root tbf rate 100000000bit burst 12500 limit 65536"]
+        );
         assert_eq!(a.offloads_off, ["b0"]);
-        assert_eq!(layout.testbed.endpoints[1].address, Some("198.18.0.2".parse().expect("literal")));
+        assert_eq!(
+            layout.testbed.endpoints[1].address,
+            Some("198.18.0.2".parse().expect("literal"))
+        );
         let [out, back] = &layout.capacities[..] else { panic!("one capacity each way") };
-        assert_eq!((out.rate, &out.pairs[..]), (BitRate(100e6), &[("a".to_owned(), "b".to_owned())][..]));
+        assert_eq!(
+            (out.rate, &out.pairs[..]),
+            (BitRate(100e6), &[("a".to_owned(), "b".to_owned())][..])
+        );
         assert_eq!(&back.pairs[..], &[("b".to_owned(), "a".to_owned())][..]);
     }
 
@@ -446,22 +530,38 @@ mod tests {
         let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nqueues=2\n"));
         let each = |name: &str, host: &str| format!("name {name} netns lr-t-{host} mtu 1500");
         let queues = "numtxqueues 2 numrxqueues 2";
-        let whole = format!("link add {} {queues} type veth peer {} {queues}", each("b0", "a"), each("a0", "b"));
+        let whole = format!(
+            "link add {} {queues} type veth peer {} {queues}",
+            each("b0", "a"),
+            each("a0", "b")
+        );
         assert_eq!(layout.links, [whole]);
     }
 
     #[test]
     fn a_router_joins_two_segments_and_both_hosts_know_the_way() {
-        let layout = lay(&format!("{HEAD}[[router]]\nname='r'\n[[link]]\nends=['a','r']\n[[link]]\nends=['r','b']\n"));
-        assert!(layout.namespaces[0].ip.contains(&"route add 198.18.1.0/24 via 198.18.0.2".to_owned()));
-        assert!(layout.namespaces[1].ip.contains(&"route add 198.18.0.0/24 via 198.18.1.1".to_owned()));
+        let layout = lay(&format!(
+            "{HEAD}[[router]]\nname='r'\n[[link]]\nends=['a','r']\n[[link]]\nends=['r','b']\n"
+        ));
+        assert!(
+            layout.namespaces[0].ip.contains(&"route add 198.18.1.0/24 via 198.18.0.2".to_owned())
+        );
+        assert!(
+            layout.namespaces[1].ip.contains(&"route add 198.18.0.0/24 via 198.18.1.1".to_owned())
+        );
     }
 
     #[test]
     fn a_switch_makes_one_segment_of_its_links() {
-        let layout = lay(&format!("{HEAD}[[switch]]\nname='s'\n[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n"));
-        let addresses: Vec<_> =
-            layout.testbed.endpoints.iter().map(|e| e.address.expect("placed").to_string()).collect();
+        let layout = lay(&format!(
+            "{HEAD}[[switch]]\nname='s'\n[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n"
+        ));
+        let addresses: Vec<_> = layout
+            .testbed
+            .endpoints
+            .iter()
+            .map(|e| e.address.expect("placed").to_string())
+            .collect();
         assert_eq!(addresses, ["198.18.0.1", "198.18.0.2"]);
     }
 
@@ -470,10 +570,17 @@ mod tests {
         let links = "[[link]]\nends=['a','s']\n[[link]]\nends=['s','b']\n";
         assert_eq!(lay(&format!("{HEAD}[[switch]]\nname='s'\n{links}")).observed, []);
         let layout = lay(&format!("{HEAD}[[switch]]\nname='s'\nobserved=true\n{links}"));
-        let ports: Vec<_> = layout.observed.iter().map(|port| (port.device.as_str(), port.faces.as_str())).collect();
+        let ports: Vec<_> = layout
+            .observed
+            .iter()
+            .map(|port| (port.device.as_str(), port.faces.as_str()))
+            .collect();
         assert_eq!(ports, [("a0", "a"), ("b1", "b")]);
-        let switch = layout.namespaces.iter().find(|namespace| namespace.node == "s").expect("it is there");
-        assert!(layout.observed.iter().all(|port| port.namespace == switch.name && port.switch == "s"));
+        let switch =
+            layout.namespaces.iter().find(|namespace| namespace.node == "s").expect("it is there");
+        assert!(
+            layout.observed.iter().all(|port| port.namespace == switch.name && port.switch == "s")
+        );
     }
 
     #[test]
@@ -485,16 +592,32 @@ mod tests {
         ));
         let bus = layout.capacities.iter().find(|c| c.name == "bus, a to b").expect("bus");
         assert_eq!(bus.pairs, [("a1".into(), "b1".into()), ("a2".into(), "b2".into())]);
-        assert!(layout.namespaces[0].tc.iter().any(|l| l.contains("match ip src 198.18.0.1/32 flowid 1:b")));
-        assert!(layout.namespaces[1].tc.iter().any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b")));
-        // Two slots of 54 on a bus of 88: each is assured half of the bus and may borrow up to its own rate.
+        assert!(
+            layout.namespaces[0]
+                .tc
+                .iter()
+                .any(|l| l.contains("match ip src 198.18.0.1/32 flowid 1:b"))
+        );
+        assert!(
+            layout.namespaces[1]
+                .tc
+                .iter()
+                .any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b"))
+        );
+        // Two slots of 54 on a bus of 88: each is assured half of the bus and may borrow up to its
+        // own rate.
         let slot = |l: &&String| l.contains("classid 1:b htb rate 44000000bit ceil 54000000bit");
         assert_eq!(layout.namespaces[0].tc.iter().filter(slot).count(), 1);
-        // An interface is called after the host at its other end; a bucket holds what the rate is in a millisecond.
+        // An interface is called after the host at its other end; a bucket holds what the rate is
+        // in a millisecond.
         for (namespace, device) in [(0, "b0"), (1, "a0")] {
             let tc = &layout.namespaces[namespace].tc;
             assert_eq!(tc[0], format!("qdisc replace dev {device} root handle 1: htb"));
-            assert!(tc[1].ends_with("ceil 88000000bit burst 11000 cburst 11000 quantum 1514"), "{}", tc[1]);
+            assert!(
+                tc[1].ends_with("ceil 88000000bit burst 11000 cburst 11000 quantum 1514"),
+                "{}",
+                tc[1]
+            );
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What stands in the middle of two interfaces when the kernel has no such thing: a thread that takes every frame from
-//! one, asks a [`Passage`] what becomes of it, and lets it go at its time at the other.
+//! What stands in the middle of two interfaces when the kernel has no such thing: a thread that
+//! takes every frame from one, asks a [`Passage`] what becomes of it, and lets it go at its time at
+//! the other.
 //!
-//! Decisions are made in the kernel's time of arrival, not in that of the thread's waking, so a thread that wakes late does
-//! not change them; frames leave late then, in order. What it cannot do: rates of many gigabits (it handles each frame
-//! singly, about 200 thousand a second on one core), and frames whose checksum was left to a device; the layout switches
-//! that off at the ends.
+//! Decisions are made in the kernel's time of arrival, not in that of the thread's waking, so a
+//! thread that wakes late does not change them; frames leave late then, in order. What it cannot
+//! do: rates of many gigabits (it handles each frame singly, about 200 thousand a second on one
+//! core), and frames whose checksum was left to a device; the layout switches that off at the ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use linerate_sys::packet::{PacketSocket, wait};
 const MAX_FRAME: usize = 16 * 1024;
 /// How long the thread sleeps at most, so that it notices when it is to end.
 const PATIENCE: u64 = 20_000_000;
-/// Frames held for one end before the thread itself would be the limit; beyond it they are dropped and counted.
+/// Frames held for one end before the thread itself would be the limit; beyond it they are dropped
+/// and counted.
 const MAX_HELD: usize = 65_536;
 /// Frames taken from one end before departures are looked at again.
 const BATCH: usize = 64;
@@ -51,7 +53,8 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Holds a copy of `frame` until `at`, to leave at `end` after those due before or at the same time.
+    /// Holds a copy of `frame` until `at`, to leave at `end` after those due before or at the same
+    /// time.
     pub(crate) fn hold(&mut self, end: usize, frame: &[u8], at: Nanos) {
         let queue = &mut self.ends[end];
         if queue.len() >= MAX_HELD {
@@ -105,7 +108,9 @@ impl Middle {
         let thread = std::thread::Builder::new()
             .name("lr-middle".into())
             .spawn(move || line.run())
-            .map_err(|cause| SysError::new("start thread of emulated device in", namespace, cause))?;
+            .map_err(|cause| {
+                SysError::new("start thread of emulated device in", namespace, cause)
+            })?;
         Ok(Self { stop, lost, thread: Some(thread) })
     }
 
@@ -159,7 +164,12 @@ impl<P: Passage> Line<P> {
     }
 
     /// Takes what has arrived at `end`.
-    fn take(&mut self, end: usize, departures: &mut Departures, buffer: &mut [u8]) -> Result<(), SysError> {
+    fn take(
+        &mut self,
+        end: usize,
+        departures: &mut Departures,
+        buffer: &mut [u8],
+    ) -> Result<(), SysError> {
         for _ in 0..BATCH {
             let Some((length, arrived)) = self.sockets[end].receive_stamped(buffer)? else { break };
             self.passage.enter(end, &buffer[..length], Nanos(arrived), departures);
@@ -190,7 +200,8 @@ mod tests {
             departures.hold(1, frame, Nanos(at));
         }
         assert_eq!(departures.next(), Some(Nanos(10)));
-        let order: Vec<u8> = std::iter::from_fn(|| departures.pop_due(1, Nanos(25))).map(|frame| frame[0]).collect();
+        let order: Vec<u8> =
+            std::iter::from_fn(|| departures.pop_due(1, Nanos(25))).map(|frame| frame[0]).collect();
         assert_eq!((&order[..], departures.held(1)), (&b"acd"[..], vec![(30, &b"b"[..])]));
     }
 }

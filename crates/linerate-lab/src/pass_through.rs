@@ -1,9 +1,10 @@
-//! The data path of a forwarding device, one direction, in virtual time: frames arrive over a link, wait in a buffer, and
-//! leave over another link.
+//! The data path of a forwarding device, one direction, in virtual time: frames arrive over a link,
+//! wait in a buffer, and leave over another link.
 //!
-//! Units: frame sizes are bytes of the Ethernet frame without FCS, as a packet socket sees them; on a wire each frame takes
-//! 24 bytes more (preamble and SFD 8, FCS 4, inter-packet gap 12; IEEE 802.3 clauses 3.2 and 4.4.2). A frame takes
-//! room in the buffer from the end of its arrival to the end of its departure, and is dropped whole if there is no room (tail drop).
+//! Units: frame sizes are bytes of the Ethernet frame without FCS, as a packet socket sees them; on
+//! a wire each frame takes 24 bytes more (preamble and SFD 8, FCS 4, inter-packet gap 12; IEEE
+//! 802.3 clauses 3.2 and 4.4.2). A frame takes room in the buffer from the end of its arrival to
+//! the end of its departure, and is dropped whole if there is no room (tail drop).
 //!
 //! What it does not model: buffers cut into cells, several queues, and pause frames.
 
@@ -23,7 +24,8 @@ const NANOS_PER_SECOND: f64 = 1e9;
 
 /// How long `frame` takes to cross a wire of `rate`.
 fn wire_time(frame: Bytes, rate: BitRate) -> Nanos {
-    Nanos(((frame.0 + WIRE_OVERHEAD.0) as f64 * BITS_PER_BYTE * NANOS_PER_SECOND / rate.0).round() as u64)
+    Nanos(((frame.0 + WIRE_OVERHEAD.0) as f64 * BITS_PER_BYTE * NANOS_PER_SECOND / rate.0).round()
+        as u64)
 }
 
 /// What a frame takes of a buffer: a MAC fills short ones up.
@@ -54,7 +56,8 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    /// An empty buffer of `buffer` bytes fed at `feed` and drained at `drain`, whose frames are stored before they are forwarded.
+    /// An empty buffer of `buffer` bytes fed at `feed` and drained at `drain`, whose frames are
+    /// stored before they are forwarded.
     #[must_use]
     pub fn new(feed: BitRate, drain: BitRate, buffer: Bytes) -> Self {
         Self::between(Some(feed), Some(drain), buffer)
@@ -88,8 +91,8 @@ impl PassThrough {
         }
     }
 
-    /// Takes a frame whose first bit comes at `now` or, if the feeding link is busy, when that is free. Returns when its last bit
-    /// will have left; `None` if there is no room for it.
+    /// Takes a frame whose first bit comes at `now` or, if the feeding link is busy, when that is
+    /// free. Returns when its last bit will have left; `None` if there is no room for it.
     ///
     /// Times must not go back from call to call.
     pub fn offer(&mut self, frame: Bytes, now: Nanos) -> Option<Nanos> {
@@ -97,13 +100,15 @@ impl PassThrough {
         self.admit(frame, arrived)
     }
 
-    /// Takes a frame off the feeding link, to which it is given at `now`; returns when its last bit has come.
+    /// Takes a frame off the feeding link, to which it is given at `now`; returns when its last bit
+    /// has come.
     pub(crate) fn arrive(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         self.arrived = self.arrived.max(now) + self.arrival_time(frame);
         self.arrived
     }
 
-    /// Takes a frame that arrived at `arrived` into the buffer; returns when its last bit will have left it.
+    /// Takes a frame that arrived at `arrived` into the buffer; returns when its last bit will have
+    /// left it.
     pub(crate) fn admit(&mut self, frame: Bytes, arrived: Nanos) -> Option<Nanos> {
         self.release(arrived);
         if self.occupied + frame > self.buffer || self.held.len() >= self.buffer_frames {
@@ -121,10 +126,11 @@ impl PassThrough {
         Some(departed)
     }
 
-    /// Sends a frame over the draining link that takes no room in the buffer, at `now` or when the link is free; returns when
-    /// its last bit will have left.
+    /// Sends a frame over the draining link that takes no room in the buffer, at `now` or when the
+    /// link is free; returns when its last bit will have left.
     pub(crate) fn occupy_drain(&mut self, frame: Bytes, now: Nanos) -> Nanos {
-        let leaving = self.drain.map_or(Nanos(0), |rate| wire_time(frame, rate)).max(self.per_frame);
+        let leaving =
+            self.drain.map_or(Nanos(0), |rate| wire_time(frame, rate)).max(self.per_frame);
         let free = self.departed.max(now);
         self.departed = self.stalls.as_mut().map_or(free, |stalls| stalls.after(free)) + leaving;
         self.departed
@@ -137,7 +143,9 @@ impl PassThrough {
 
     /// Gives back the room of frames that have left by `now`.
     fn release(&mut self, now: Nanos) {
-        while let Some((_, frame)) = self.held.front().copied().filter(|(departed, _)| *departed <= now) {
+        while let Some((_, frame)) =
+            self.held.front().copied().filter(|(departed, _)| *departed <= now)
+        {
             self.held.pop_front();
             self.occupied = Bytes(self.occupied.0 - frame.0);
         }
@@ -159,13 +167,23 @@ mod tests {
         (0..1000).take_while(|_| path.offer(FULL, Nanos(0)).is_some()).count()
     }
 
-    /// NC-SI reference 7.2: full frames a buffer takes at 1 and 25 Gbit/s into a sideband of 100 Mbit/s.
+    /// NC-SI reference 7.2: full frames a buffer takes at 1 and 25 Gbit/s into a sideband of 100
+    /// Mbit/s.
     #[test]
     fn a_burst_survives_as_far_as_whole_frames_fit() {
-        for (buffer, at_1g, at_25g) in
-            [(4096, 2, 2), (8192, 5, 5), (12_288, 8, 8), (16_384, 11, 10), (32_768, 23, 21), (65_536, 47, 43)]
-        {
-            assert_eq!((burst(buffer, GIGABIT), burst(buffer, BitRate(25e9))), (at_1g, at_25g), "{buffer} bytes");
+        for (buffer, at_1g, at_25g) in [
+            (4096, 2, 2),
+            (8192, 5, 5),
+            (12_288, 8, 8),
+            (16_384, 11, 10),
+            (32_768, 23, 21),
+            (65_536, 47, 43),
+        ] {
+            assert_eq!(
+                (burst(buffer, GIGABIT), burst(buffer, BitRate(25e9))),
+                (at_1g, at_25g),
+                "{buffer} bytes"
+            );
         }
     }
 
@@ -178,11 +196,15 @@ mod tests {
     #[test]
     fn a_full_buffer_drains_at_the_rate_of_the_sideband() {
         let mut path = PassThrough::new(GIGABIT, SIDEBAND, Bytes(8192));
-        let left: Vec<u64> = (0..5).filter_map(|_| path.offer(FULL, Nanos(0))).map(|at| at.0).collect();
+        let left: Vec<u64> =
+            (0..5).filter_map(|_| path.offer(FULL, Nanos(0))).map(|at| at.0).collect();
         // 1538 bytes at 1 Gbit/s take 12 304 ns, at 100 Mbit/s 123 040 ns.
         assert_eq!(left, [135_344, 258_384, 381_424, 504_464, 627_504]);
         assert_eq!(path.offer(FULL, Nanos(0)), None, "the sixth finds no room");
-        assert!(path.offer(FULL, Nanos(135_344)).is_some(), "once the first has left there is room again");
+        assert!(
+            path.offer(FULL, Nanos(135_344)).is_some(),
+            "once the first has left there is room again"
+        );
     }
 
     #[test]
@@ -214,8 +236,12 @@ mod tests {
     fn cut_through_saves_the_time_of_one_serialisation_and_queues_alike() {
         let ways = ["store-and-forward", "cut-through"].map(|forwarding| {
             let mut path = element(&format!("port_rate='100 Mbit/s'\nforwarding='{forwarding}'\n"));
-            [path.offer(FULL, Nanos(0)), path.offer(FULL, Nanos(0)), path.offer(FULL, Nanos(1_000_000))]
-                .map(|at| at.expect("room").0)
+            [
+                path.offer(FULL, Nanos(0)),
+                path.offer(FULL, Nanos(0)),
+                path.offer(FULL, Nanos(1_000_000)),
+            ]
+            .map(|at| at.expect("room").0)
         });
         // 1538 bytes at 100 Mbit/s take 123 040 ns.
         assert_eq!(ways, [[246_080, 369_120, 1_246_080], [123_040, 246_080, 1_123_040]]);
@@ -246,15 +272,20 @@ mod tests {
         }
     }
 
-    /// Known answer: a device of 10 000 frames a second that stands still for 5 ms of every second, offered 10 000 for ten
-    /// seconds, forwards 99.5 % of them, less what its buffer takes beyond.
+    /// Known answer: a device of 10 000 frames a second that stands still for 5 ms of every second,
+    /// offered 10 000 for ten seconds, forwards 99.5 % of them, less what its buffer takes beyond.
     #[test]
     fn a_stall_costs_what_comes_meanwhile_and_finds_no_room() {
         let lost = |offered: u64| {
-            let mut path = element("packet_rate='10 kpps'\nbuffer_frames=8\nstall={length='5 ms',every='1 s'}\n");
-            (0..10 * offered).filter(|n| path.offer(SHORT, Nanos(n * 1_000_000_000 / offered)).is_none()).count()
+            let mut path = element(
+                "packet_rate='10 kpps'\nbuffer_frames=8\nstall={length='5 ms',every='1 s'}\n",
+            );
+            (0..10 * offered)
+                .filter(|n| path.offer(SHORT, Nanos(n * 1_000_000_000 / offered)).is_none())
+                .count()
         };
-        // At 5000 frames a second 25 come in 5 ms and 8 find room, while one is on its way as each stall begins or none.
+        // At 5000 frames a second 25 come in 5 ms and 8 find room, while one is on its way as each
+        // stall begins or none.
         assert!((160..=180).contains(&lost(5000)), "{}", lost(5000));
         assert_eq!(lost(1000), 0, "five fit");
     }

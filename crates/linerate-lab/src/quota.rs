@@ -1,8 +1,9 @@
 //! A host's share of a CPU: a control group that everything started in the host belongs to.
 //!
-//! Version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted; admin-guide/cgroup-v2 and
-//! scheduler/sched-bwc of the kernel documentation. A group is called like the namespace it is for, with a number behind it where another
-//! lab, of another PID namespace, has one of that name. Its maker holds a lock on it ([`crate::reap`]).
+//! Version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted;
+//! admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel documentation. A group is called
+//! like the namespace it is for, with a number behind it where another lab, of another PID
+//! namespace, has one of that name. Its maker holds a lock on it ([`crate::reap`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -13,9 +14,11 @@ use linerate_model::Ratio;
 use crate::reap;
 use crate::tool::LabError;
 
-/// The period over which the share is counted: short enough that a second holds many, long against a scheduler's tick.
+/// The period over which the share is counted: short enough that a second holds many, long against
+/// a scheduler's tick.
 const PERIOD_US: f64 = 20_000.0;
-/// The least time that the kernel grants in a period (`min_cfs_quota_period`); a small share is counted over a longer one.
+/// The least time that the kernel grants in a period (`min_cfs_quota_period`); a small share is
+/// counted over a longer one.
 const LEAST_US: f64 = 1_000.0;
 /// Where the controller is found, newest first.
 const UNIFIED: &str = "/sys/fs/cgroup";
@@ -34,14 +37,19 @@ const MOST_ALIKE: u32 = 64;
 /// The folder of groups, and whether it is version 2; `None` if no CPU controller is mounted.
 fn mount() -> Option<(&'static Path, bool)> {
     let unified = Path::new(UNIFIED);
-    let controllers = fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
+    let controllers =
+        fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
     if controllers.split_whitespace().any(|controller| controller == "cpu") {
         return Some((unified, true));
     }
-    Path::new(LEGACY).join("cpu.cfs_quota_us").exists().then_some((Path::new(LEGACY), false)).or_else(|| {
-        // The root group of version 1 has no quota file; its children do.
-        Path::new(LEGACY).join("cgroup.procs").exists().then_some((Path::new(LEGACY), false))
-    })
+    Path::new(LEGACY)
+        .join("cpu.cfs_quota_us")
+        .exists()
+        .then_some((Path::new(LEGACY), false))
+        .or_else(|| {
+            // The root group of version 1 has no quota file; its children do.
+            Path::new(LEGACY).join("cgroup.procs").exists().then_some((Path::new(LEGACY), false))
+        })
 }
 
 impl Quota {
@@ -50,25 +58,31 @@ impl Quota {
         let refused = |cause: String| LabError::Refused {
             what: format!("give host {name} {share} of a CPU"),
             cause,
-            remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to go without)",
+            remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to \
+                go without)",
         };
-        let (root, unified) = mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
+        let (root, unified) =
+            mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
         for (group, _until_it_is_gone) in abandoned() {
             // Something may still be ending in it.
             let _later = reap::remove_group(&group);
         }
-        let quota =
-            Self::make(root, name).map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
+        let quota = Self::make(root, name)
+            .map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
         let period = PERIOD_US.max((LEAST_US / share.0).ceil());
         let (period, allowed) = (period as u64, (share.0 * period).round() as u64);
         let settings = if unified {
             vec![("cpu.max", format!("{allowed} {period}"))]
         } else {
-            vec![("cpu.cfs_period_us", period.to_string()), ("cpu.cfs_quota_us", allowed.to_string())]
+            vec![
+                ("cpu.cfs_period_us", period.to_string()),
+                ("cpu.cfs_quota_us", allowed.to_string()),
+            ]
         };
         for (file, value) in settings {
             let path = quota.folder.join(file);
-            fs::write(&path, value).map_err(|error| refused(format!("write {}: {error}", path.display())))?;
+            fs::write(&path, value)
+                .map_err(|error| refused(format!("write {}: {error}", path.display())))?;
         }
         Ok(quota)
     }
@@ -76,7 +90,8 @@ impl Quota {
     /// A new group called `name`, or so with a number behind it.
     fn make(root: &Path, name: &str) -> io::Result<Self> {
         for number in 0..MOST_ALIKE {
-            let folder = root.join(if number == 0 { name.to_owned() } else { format!("{name}.{number}") });
+            let folder =
+                root.join(if number == 0 { name.to_owned() } else { format!("{name}.{number}") });
             match fs::create_dir(&folder) {
                 // Whoever removes abandoned ones may have taken it for one before it had a lock.
                 Ok(()) => {
@@ -105,10 +120,13 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A member that is still ending keeps it busy for a moment; what stays is found by name and reaped.
+        // A member that is still ending keeps it busy for a moment; what stays is found by name and
+        // reaped.
         for _ in 0..PATIENCE {
             match fs::remove_dir(&self.folder) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(PAUSE)
+                }
                 _ => return,
             }
         }
@@ -119,12 +137,15 @@ impl Drop for Quota {
 const PATIENCE: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Groups of labs whose maker is gone, each with its lock: nobody else removes one, or makes one of its name, while that is held.
+/// Groups of labs whose maker is gone, each with its lock: nobody else removes one, or makes one of
+/// its name, while that is held.
 pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
     let Some((root, _)) = mount() else { return Vec::new() };
     let runs = |pid: &str| Path::new("/proc").join(pid).exists();
     let is_ours = |name: &str| reap::may_be_abandoned(name, runs);
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path());
+    let ours = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
+        .map(|entry| entry.path());
     ours.filter_map(|group| reap::lock(&group).ok().flatten().map(|lock| (group, lock))).collect()
 }

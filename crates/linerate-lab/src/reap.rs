@@ -1,12 +1,14 @@
 //! Namespaces and control groups whose maker is gone.
 //!
-//! A maker holds a lock (flock(2)) on each namespace and group that it has made, and the kernel lets go of it when the maker ends, however that
-//! is. So a lock tells a living maker from a dead one in any PID namespace or container, and after any number of PIDs: no PID is
-//! compared with another's. A lab that is to stay without a maker has a mark instead ([`keep`]).
+//! A maker holds a lock (flock(2)) on each namespace and group that it has made, and the kernel
+//! lets go of it when the maker ends, however that is. So a lock tells a living maker from a dead
+//! one in any PID namespace or container, and after any number of PIDs: no PID is compared with
+//! another's. A lab that is to stay without a maker has a mark instead ([`keep`]).
 //!
-//! Whoever removes a namespace holds its lock until it is gone, and takes the lock for one only if the name still means what was locked:
-//! meanwhile another lab may have made one of the same name. So a name never changes its meaning between the look and the removal. A maker
-//! whose new namespace was taken for an abandoned one, before it had the lock, makes it again ([`make`]).
+//! Whoever removes a namespace holds its lock until it is gone, and takes the lock for one only if
+//! the name still means what was locked: meanwhile another lab may have made one of the same name.
+//! So a name never changes its meaning between the look and the removal. A maker whose new
+//! namespace was taken for an abandoned one, before it had the lock, makes it again ([`make`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -33,8 +35,8 @@ pub fn abandoned() -> Result<Vec<String>, LabError> {
     Ok(names.filter(|name| take(name).is_some()).map(str::to_owned).collect())
 }
 
-/// Deletes every abandoned namespace and returns their names. Labs that were left standing on purpose
-/// (`linerate lab up`) are not touched.
+/// Deletes every abandoned namespace and returns their names. Labs that were left standing on
+/// purpose (`linerate lab up`) are not touched.
 ///
 /// # Errors
 /// If one cannot be deleted.
@@ -57,7 +59,8 @@ pub fn reap() -> Result<Vec<String>, LabError> {
     Ok(names)
 }
 
-/// Removes the namespace `name` by `delete`, under its lock; `false` if it is not abandoned, or not any more.
+/// Removes the namespace `name` by `delete`, under its lock; `false` if it is not abandoned, or not
+/// any more.
 fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
     let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
     delete(name).map(|()| true)
@@ -78,7 +81,8 @@ pub(crate) fn remove_group(group: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Whether the last part of a namespace's name is that of an emulated device, which no lab's description names.
+/// Whether the last part of a namespace's name is that of an emulated device, which no lab's
+/// description names.
 #[must_use]
 pub fn is_device(node: &str) -> bool {
     node.starts_with(DEVICE)
@@ -103,7 +107,8 @@ fn mark(name: &str) -> PathBuf {
     Path::new(STANDING_MARKS).join(name)
 }
 
-/// A namespace that a lab has made. Its lock says that its maker lives. It is removed when this is dropped.
+/// A namespace that a lab has made. Its lock says that its maker lives. It is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Made {
     name: String,
@@ -139,7 +144,8 @@ impl Drop for Made {
 
 /// How often a namespace is made that others take for an abandoned one.
 const ATTEMPTS: u32 = 5;
-/// How long somebody may have the lock: whoever looks lets go of it at once, whoever removes it within this.
+/// How long somebody may have the lock: whoever looks lets go of it at once, whoever removes it
+/// within this.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries to get it.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -154,7 +160,11 @@ pub(crate) fn make(name: &str) -> Result<Made, LabError> {
 }
 
 /// As [`make`], by `add`, at `path`.
-fn make_by(name: &str, path: &Path, mut add: impl FnMut() -> Result<(), LabError>) -> Result<Made, LabError> {
+fn make_by(
+    name: &str,
+    path: &Path,
+    mut add: impl FnMut() -> Result<(), LabError>,
+) -> Result<Made, LabError> {
     let refused = |cause: &str| LabError::Refused {
         what: format!("hold network namespace {name}"),
         cause: cause.to_owned(),
@@ -197,7 +207,8 @@ pub(crate) fn clear(name: &str) -> Result<(), LabError> {
     })
 }
 
-/// Locks what is at `path` until the file is dropped; `None` if somebody else has, or if it is no longer there.
+/// Locks what is at `path` until the file is dropped; `None` if somebody else has, or if it is no
+/// longer there.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     match file.try_lock() {
@@ -223,10 +234,12 @@ fn take(namespace: &str) -> Option<File> {
     lock.filter(|_| !mark(namespace).exists())
 }
 
-/// Whether a name is one that labs have: `lr-PID.START-node` of a process, `lr-up.NAME-node`, or `lr-PID-node` of earlier versions, which have no
-/// locks: those only if no such process is seen.
+/// Whether a name is one that labs have: `lr-PID.START-node` of a process, `lr-up.NAME-node`, or
+/// `lr-PID-node` of earlier versions, which have no locks: those only if no such process is seen.
 pub(crate) fn may_be_abandoned(name: &str, runs: impl Fn(&str) -> bool) -> bool {
-    let Some(instance) = name.strip_prefix("lr-").and_then(|rest| rest.split('-').next()) else { return false };
+    let Some(instance) = name.strip_prefix("lr-").and_then(|rest| rest.split('-').next()) else {
+        return false;
+    };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match instance.split_once('.') {
         Some((first, rest)) => first == "up" || (is_number(first) && is_number(rest)),
@@ -271,7 +284,9 @@ mod tests {
         };
         assert!(remove(&name, delete).expect("it can be"), "nobody has it");
         assert!(!path.exists());
-        assert!(!remove(&name, |_| panic!("there is nothing to delete")).expect("nothing is no fault"));
+        assert!(
+            !remove(&name, |_| panic!("there is nothing to delete")).expect("nothing is no fault")
+        );
     }
 
     #[test]

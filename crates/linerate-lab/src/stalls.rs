@@ -1,8 +1,9 @@
 //! When a device stands still: spans of one length, at equal or random distances, in virtual time.
 //!
-//! Both directions of a device stand still at the same times: these are drawn from the same seed and counted from the same
-//! start. Random distances are exponential from the end of one stall to the start of the next, so that stalls never run
-//! together and there is one every so often on average.
+//! Both directions of a device stand still at the same times: these are drawn from the same seed
+//! and counted from the same start. Random distances are exponential from the end of one stall to
+//! the start of the next, so that stalls never run together and there is one every so often on
+//! average.
 
 use linerate_model::Nanos;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,7 +30,8 @@ impl Stalls {
         stalls
     }
 
-    /// The first instant from `now` on at which the device works. `now` must not go back from call to call.
+    /// The first instant from `now` on at which the device works. `now` must not go back from call
+    /// to call.
     pub(crate) fn after(&mut self, now: Nanos) -> Nanos {
         while now >= self.begin {
             let end = self.begin + self.stall.length;
@@ -71,7 +73,8 @@ mod tests {
             let mut stalls = Stalls::new(Stall { random: true, seed, ..STALL }, Nanos(0));
             (0..1_000_000).filter(|&now| stalls.after(Nanos(now)) > Nanos(now)).count()
         };
-        // 10 000 stalls of 5 in a million, give or take 1 % (their number's deviation is 1/sqrt(10 000)).
+        // 10 000 stalls of 5 in a million, give or take 1 % (their number's deviation is 1/sqrt(10
+        // 000)).
         assert!((48_000..52_000).contains(&still(1)), "{}", still(1));
         assert_eq!(still(1), still(1));
         assert_ne!(still(1), still(2));

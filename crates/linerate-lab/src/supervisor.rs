@@ -1,21 +1,26 @@
-//! The supervisor of a lab: a process of its own that ends what the lab's maker could not end itself, because it was killed.
+//! The supervisor of a lab: a process of its own that ends what the lab's maker could not end
+//! itself, because it was killed.
 //!
-//! It waits at the end of a pipe whose other end only the maker has: the kernel closes it however the maker ends. It then lets the
-//! programs inside end by themselves for half a second, ends the rest, and removes namespaces and control groups. It has a process group of its
-//! own and heeds no signal that can be heeded, so that what ends the maker's group or terminal does not end it. Whose a namespace or group is
-//! tells a lock ([`crate::reap`]): it never removes what another lab has made under the same name since.
+//! It waits at the end of a pipe whose other end only the maker has: the kernel closes it however
+//! the maker ends. It then lets the programs inside end by themselves for half a second, ends the
+//! rest, and removes namespaces and control groups. It has a process group of its own and heeds no
+//! signal that can be heeded, so that what ends the maker's group or terminal does not end it.
+//! Whose a namespace or group is tells a lock ([`crate::reap`]): it never removes what another lab
+//! has made under the same name since.
 //!
-//! What it cannot survive: SIGKILL to itself, and the end of the PID namespace that both run in. Namespaces with private names end with
-//! their last process then; a control group stays until the next lab removes it.
+//! What it cannot survive: SIGKILL to itself, and the end of the PID namespace that both run in.
+//! Namespaces with private names end with their last process then; a control group stays until the
+//! next lab removes it.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::tool::LabError;
 
-/// Reads what it has to remove, a line each, until `done` or the end. A tool that the maker had started may still make something: it looks for
-/// a second at least, and until nothing is left, but for no more than five. Time is that of the clock, in hundredths of a second: a turn takes
-/// longer on a busy machine.
+/// Reads what it has to remove, a line each, until `done` or the end. A tool that the maker had
+/// started may still make something: it looks for a second at least, and until nothing is left, but
+/// for no more than five. Time is that of the clock, in hundredths of a second: a turn takes longer
+/// on a busy machine.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE
 names= groups=
@@ -65,7 +70,8 @@ while :; do
 done
 "#;
 
-/// A supervisor; it removes everything that it was told of when this process ends without [`Supervisor::dismiss`].
+/// A supervisor; it removes everything that it was told of when this process ends without
+/// [`Supervisor::dismiss`].
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Child,

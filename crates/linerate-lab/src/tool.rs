@@ -34,7 +34,11 @@ pub enum LabError {
 }
 
 /// Runs one of the tools; `input` goes to its standard input, a line each.
-pub(crate) fn run(tool: &str, arguments: &[&str], input: Option<&[String]>) -> Result<String, LabError> {
+pub(crate) fn run(
+    tool: &str,
+    arguments: &[&str],
+    input: Option<&[String]>,
+) -> Result<String, LabError> {
     let failed = |cause| LabError::Tool { tool: tool.to_owned(), package: "iproute2", cause };
     let mut child = Command::new(tool)
         .args(arguments)

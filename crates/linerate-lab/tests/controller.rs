@@ -1,5 +1,5 @@
-//! The emulated network controller on the real kernel: what fits its buffer passes, the rest is dropped and counted, and its
-//! control plane tells the same.
+//! The emulated network controller on the real kernel: what fits its buffer passes, the rest is
+//! dropped and counted, and its control plane tells the same.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -13,7 +13,8 @@ use linerate_sys::udp::set_segment_size;
 
 /// Payload of a full frame: MTU 1500 less IPv4 and UDP headers.
 const PAYLOAD: usize = 1472;
-/// Full frames that 8 KiB takes from a link of 1 Gbit/s or more into 100 Mbit/s (NC-SI reference 7.2).
+/// Full frames that 8 KiB takes from a link of 1 Gbit/s or more into 100 Mbit/s (NC-SI reference
+/// 7.2).
 const FITTING: usize = 5;
 
 /// After so long without a frame no more will come.
@@ -29,14 +30,16 @@ fn privileged(test: &str) -> bool {
     root
 }
 
-/// Sends `n` full frames in one call, which the kernel cuts up and hands on back to back; returns how many arrive.
+/// Sends `n` full frames in one call, which the kernel cuts up and hands on back to back; returns
+/// how many arrive.
 fn burst(near: &UdpSocket, far: &UdpSocket, n: usize) -> usize {
     near.send(&vec![0; n * PAYLOAD]).expect("sent");
     let mut buffer = [0; PAYLOAD];
     std::iter::from_fn(|| far.recv(&mut buffer).ok()).count()
 }
 
-/// The lab `text`, and UDP sockets at console `a` and at the management controller, connected to each other.
+/// The lab `text`, and UDP sockets at console `a` and at the management controller, connected to
+/// each other.
 struct Bench {
     lab: Lab,
     instance: String,
@@ -73,7 +76,9 @@ impl Bench {
     fn sideband(&self) -> PacketSocket {
         let endpoint = self.lab.testbed().endpoint("bmc").expect("described");
         let device = endpoint.ncsi.clone().expect("named");
-        within(&format!("lr-{}-bmc", self.instance), || PacketSocket::open(&device)).expect("entered").expect("opened")
+        within(&format!("lr-{}-bmc", self.instance), || PacketSocket::open(&device))
+            .expect("entered")
+            .expect("opened")
     }
 }
 
@@ -82,7 +87,9 @@ fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
     let (deadline, mut buffer) = (Instant::now() + PATIENCE, [0; 2048]);
     while Instant::now() < deadline {
         match sideband.receive(&mut buffer).expect("received") {
-            Some(length) if buffer[12..14] == [0x88, 0xf8] => return Some(buffer[..length].to_vec()),
+            Some(length) if buffer[12..14] == [0x88, 0xf8] => {
+                return Some(buffer[..length].to_vec());
+            }
             Some(_) => {}
             None => std::thread::yield_now(),
         }
@@ -90,12 +97,15 @@ fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
     None
 }
 
-/// The tag of the next frame of the type for local experiments; `None` if none comes within `patience`.
+/// The tag of the next frame of the type for local experiments; `None` if none comes within
+/// `patience`.
 fn tag_seen(sideband: &PacketSocket, patience: Duration) -> Option<[u8; 4]> {
     let (deadline, mut buffer) = (Instant::now() + patience, [0; 2048]);
     while Instant::now() < deadline {
         match sideband.receive_stamped(&mut buffer).expect("received") {
-            Some(_) if buffer[16..18] == [0x88, 0xb5] => return Some([buffer[12], buffer[13], buffer[14], buffer[15]]),
+            Some(_) if buffer[16..18] == [0x88, 0xb5] => {
+                return Some([buffer[12], buffer[13], buffer[14], buffer[15]]);
+            }
             Some(_) => {}
             None => std::thread::yield_now(),
         }
@@ -105,7 +115,9 @@ fn tag_seen(sideband: &PacketSocket, patience: Duration) -> Option<[u8; 4]> {
 
 /// Sends a command without checksum to channel 0 of package 0 and returns the answer.
 fn ask(sideband: &PacketSocket, instance: u8, kind: u8, payload: &[u8]) -> Option<Vec<u8>> {
-    let mut frame = [&[0xff; 12][..], &[0x88, 0xf8, 0, 1, 0, instance, kind, 0, 0, payload.len() as u8]].concat();
+    let mut frame =
+        [&[0xff; 12][..], &[0x88, 0xf8, 0, 1, 0, instance, kind, 0, 0, payload.len() as u8]]
+            .concat();
     frame.resize(30, 0);
     frame.extend_from_slice(payload);
     frame.resize(60, 0);
@@ -137,7 +149,10 @@ fn a_burst_beyond_the_buffer_loses_exactly_what_does_not_fit() {
     let answer = ask(&sideband, 1, PASS_THROUGH_STATISTICS, &[]).expect("answered");
     assert_eq!((answer[18], word(&answer, 16)), (0x80 | PASS_THROUGH_STATISTICS, 0), "completed");
     let (inward, outward) = (controller.from_network(), controller.from_management());
-    assert_eq!((word(&answer, 44), word(&answer, 48)), (inward.received - inward.refused, inward.dropped));
+    assert_eq!(
+        (word(&answer, 44), word(&answer, 48)),
+        (inward.received - inward.refused, inward.dropped)
+    );
     assert_eq!((word(&answer, 24), word(&answer, 28)), (outward.received - outward.refused, 0));
     assert!(outward.forwarded() >= 1, "address resolution at least");
 }
@@ -150,7 +165,8 @@ fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
     let bench = Bench::new(include_str!("../../../labs/ncsi.toml"), "c");
     let sideband = bench.sideband();
     let completed = |instance, kind, payload: &[u8]| {
-        let answer = ask(&sideband, instance, kind, payload).unwrap_or_else(|| panic!("no answer to {kind:#x}"));
+        let answer = ask(&sideband, instance, kind, payload)
+            .unwrap_or_else(|| panic!("no answer to {kind:#x}"));
         assert_eq!((answer[17], word(&answer, 16)), (instance, 0), "{kind:#x}");
     };
     // Disable Channel: nothing comes through; Enable Channel: all does.
@@ -167,14 +183,24 @@ fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
     bench.far.send(&[0; 100]).expect("sent");
     assert_eq!(bench.near.recv(&mut buffer).expect("arrived"), 100);
     // A tagged frame: refused until Enable VLAN lets any tag pass, and then it keeps its tag.
-    let device = bench.lab.testbed().endpoint("a").and_then(|endpoint| endpoint.device.clone()).expect("placed");
-    let console =
-        within(&format!("lr-{}-a", bench.instance), || PacketSocket::open(&device)).expect("entered").expect("opened");
-    let mut tagged = vec![0x02, b'N', b'C', b'S', b'I', 0, 2, 0, 0, 0, 0, 9, 0x81, 0, 0, 100, 0x88, 0xb5];
+    let device = bench
+        .lab
+        .testbed()
+        .endpoint("a")
+        .and_then(|endpoint| endpoint.device.clone())
+        .expect("placed");
+    let console = within(&format!("lr-{}-a", bench.instance), || PacketSocket::open(&device))
+        .expect("entered")
+        .expect("opened");
+    let mut tagged =
+        vec![0x02, b'N', b'C', b'S', b'I', 0, 2, 0, 0, 0, 0, 9, 0x81, 0, 0, 100, 0x88, 0xb5];
     tagged.resize(100, 0);
     for (passes, instance, kind) in [(false, 0x20, 0x0c), (true, 0x21, 0x0d)] {
         assert!(console.send(&tagged).expect("sent"));
-        assert_eq!(tag_seen(&sideband, if passes { PATIENCE } else { QUIET }), passes.then_some([0x81, 0, 0, 100]));
+        assert_eq!(
+            tag_seen(&sideband, if passes { PATIENCE } else { QUIET }),
+            passes.then_some([0x81, 0, 0, 100])
+        );
         completed(instance, kind, &[0, 0, 0, 3]);
     }
     // AEN Enable, and a link that goes down and comes back.
@@ -182,7 +208,10 @@ fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
     for (event, up) in [(Event::LinkDown, 0), (Event::LinkUp, 1)] {
         bench.lab.controllers()[0].order(event);
         let notification = next_control(&sideband).expect("notified");
-        assert_eq!((notification[17], notification[18], word(&notification, 20) & 1), (0, 0xff, up));
+        assert_eq!(
+            (notification[17], notification[18], word(&notification, 20) & 1),
+            (0, 0xff, up)
+        );
     }
     assert_eq!(bench.lab.emulation_losses(), 0);
 }

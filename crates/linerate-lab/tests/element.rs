@@ -1,4 +1,5 @@
-//! The emulated device on the real kernel: it forwards what it can, and tells of every frame what became of it.
+//! The emulated device on the real kernel: it forwards what it can, and tells of every frame what
+//! became of it.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -40,12 +41,15 @@ impl Bench {
         let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
         let open = |name: &str| {
             let address = lab.testbed().endpoint(name).expect("described").address.expect("placed");
-            within(&format!("lr-{instance}-{name}"), || UdpSocket::bind((address, 0))).expect("entered").expect("bound")
+            within(&format!("lr-{instance}-{name}"), || UdpSocket::bind((address, 0)))
+                .expect("entered")
+                .expect("bound")
         };
         let (near, far) = (open("a"), open("b"));
         near.connect(far.local_addr().expect("bound")).expect("connected");
         far.connect(near.local_addr().expect("bound")).expect("connected");
-        // Room for all: what is lost is lost in the device. It is set beyond the system's bound, as root may.
+        // Room for all: what is lost is lost in the device. It is set beyond the system's bound, as
+        // root may.
         assert!(set_buffer(&far, Buffer::Receive, 4 << 20).expect("set") >= 4 << 20);
         far.set_read_timeout(Some(Duration::from_millis(1_000))).expect("set");
         // The first datagram pays for address resolution; its length is not that of the others.
@@ -54,11 +58,13 @@ impl Bench {
         Self { lab, near, far }
     }
 
-    /// Sends `n` datagrams one after the other, each with its number; returns the numbers that arrive, in order, and how long sending took.
+    /// Sends `n` datagrams one after the other, each with its number; returns the numbers that
+    /// arrive, in order, and how long sending took.
     fn send(&self, n: u32) -> (Vec<u32>, Duration) {
         let arrive = || {
             let mut payload = [0; PAYLOAD];
-            let number = |bytes: &[u8]| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            let number =
+                |bytes: &[u8]| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             std::iter::from_fn(|| self.receive(&mut payload).map(|()| number(&payload))).collect()
         };
         std::thread::scope(|scope| {
@@ -102,10 +108,14 @@ fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
     const N: u32 = 2000;
     let bench = Bench::new("packet_rate='5 kpps'\nbuffer_frames=50\n", "q");
     let (arrived, taken) = bench.send(N);
-    // The buffer, what was forwarded while it was being filled, and the one that was being forwarded as it began.
+    // The buffer, what was forwarded while it was being filled, and the one that was being
+    // forwarded as it began.
     let most = 50.0 + taken.as_secs_f64() * 5000.0 + 1.0;
     let n_arrived = arrived.len() as u64;
-    assert!((50.0..=most).contains(&(n_arrived as f64)), "{n_arrived} of {N} arrived, at most {most:.1} can");
+    assert!(
+        (50.0..=most).contains(&(n_arrived as f64)),
+        "{n_arrived} of {N} arrived, at most {most:.1} can"
+    );
     assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]), "they keep their order");
     // One more than was counted here paid for address resolution.
     assert_eq!(bench.datagrams(Fate::Received), u64::from(N) + 1);
@@ -128,7 +138,8 @@ fn each_fault_does_exactly_what_was_asked_for() {
     let mut unique = arrived.clone();
     unique.sort_unstable();
     unique.dedup();
-    // Ten are dropped, and of the 25 that are doubled those whose number both divide: 200, 400, 600, 800, 1000.
+    // Ten are dropped, and of the 25 that are doubled those whose number both divide: 200, 400,
+    // 600, 800, 1000.
     assert_eq!((unique.len(), arrived.len()), (990, 990 + 20));
     let descents = arrived.windows(2).filter(|pair| pair[0] > pair[1]).count();
     // 33 are overtaken, but the three of them that are dropped: 300, 600, 900.
@@ -181,5 +192,8 @@ fn cut_through_saves_one_serialisation_each_way() {
         }
     }
     // Storing takes the time of the frame at each port, cutting through at one of them.
-    assert!(least[0] >= 2.0 * serialisation * 0.99 && least[1] >= serialisation * 0.99, "{least:?}");
+    assert!(
+        least[0] >= 2.0 * serialisation * 0.99 && least[1] >= serialisation * 0.99,
+        "{least:?}"
+    );
 }

@@ -50,7 +50,10 @@ fn describe(text: &str) -> Description {
 
 fn namespaces_of(instance: &str) -> usize {
     let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
-    String::from_utf8_lossy(&list.stdout).lines().filter(|l| l.starts_with(&format!("lr-{instance}-"))).count()
+    String::from_utf8_lossy(&list.stdout)
+        .lines()
+        .filter(|l| l.starts_with(&format!("lr-{instance}-")))
+        .count()
 }
 
 #[test]
@@ -58,16 +61,24 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     if !privileged("every_shipped_lab_stands_and_its_endpoints_reach_each_other") {
         return;
     }
-    for ((name, text), family) in LABS.iter().flat_map(|lab| [(lab, Family::Ipv4), (lab, Family::Ipv6)]) {
+    for ((name, text), family) in
+        LABS.iter().flat_map(|lab| [(lab, Family::Ipv4), (lab, Family::Ipv6)])
+    {
         let instance = format!("{}x{}", std::process::id(), name.len());
-        let lab =
-            Lab::build(&Description { family, ..describe(text) }, &instance).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let [first, .., last] = &lab.testbed().endpoints[..] else { panic!("{name}: two endpoints at least") };
+        let lab = Lab::build(&Description { family, ..describe(text) }, &instance)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let [first, .., last] = &lab.testbed().endpoints[..] else {
+            panic!("{name}: two endpoints at least")
+        };
         let (from, to) = (first.address.expect("placed"), last.address.expect("placed"));
         let namespace = |host: &str| format!("lr-{instance}-{host}");
-        let listener = within(&namespace(&last.host), || TcpListener::bind((to, 0))).expect("entered").expect("bound");
+        let listener = within(&namespace(&last.host), || TcpListener::bind((to, 0)))
+            .expect("entered")
+            .expect("bound");
         let target = listener.local_addr().expect("bound");
-        let reached = within(&namespace(&first.host), || TcpStream::connect_timeout(&target, Duration::from_secs(30)));
+        let reached = within(&namespace(&first.host), || {
+            TcpStream::connect_timeout(&target, Duration::from_secs(30))
+        });
         reached.expect("entered").unwrap_or_else(|e| panic!("{name}: {from} to {target}: {e}"));
         assert!(namespaces_of(&instance) >= 2);
         drop(lab);
@@ -75,22 +86,25 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     }
 }
 
-/// A lab with everything that is seen from outside: namespaces, one of them an emulated device's, and a control group where the host has any.
-const EVERYTHING: &str =
-    "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
+/// A lab with everything that is seen from outside: namespaces, one of them an emulated device's,
+/// and a control group where the host has any.
+const EVERYTHING: &str = "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 \
+    %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
 
 /// The test `name` runs itself as the victim: it builds a lab and waits to be killed.
 fn victim(name: &str) -> Option<std::process::Child> {
     if std::env::var_os("LINERATE_LAB_VICTIM").is_some() {
         let without = EVERYTHING.replace("cpu='50 %'\n", "");
         let lab = Lab::build(&describe(EVERYTHING), &Lab::instance());
-        let _lab = lab.or_else(|_| Lab::build(&describe(&without), &Lab::instance())).expect("built");
+        let _lab =
+            lab.or_else(|_| Lab::build(&describe(&without), &Lab::instance())).expect("built");
         println!("standing");
         loop {
             std::thread::park();
         }
     }
-    // A test run in the background or behind `nohup` ignores these signals, and its children inherit that.
+    // A test run in the background or behind `nohup` ignores these signals, and its children
+    // inherit that.
     let mut victim = Command::new("env")
         .arg("--default-signal=HUP,QUIT")
         .arg(std::env::current_exe().expect("own path"))
@@ -99,7 +113,8 @@ fn victim(name: &str) -> Option<std::process::Child> {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().expect("piped")));
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().expect("piped")));
     assert!(lines.any(|line| line.is_ok_and(|l| l.contains("standing"))));
     Some(victim)
 }
@@ -107,17 +122,29 @@ fn victim(name: &str) -> Option<std::process::Child> {
 /// Names that begin as those of the labs of `process` do.
 fn names_of(process: u32) -> usize {
     let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
-    String::from_utf8_lossy(&list.stdout).lines().filter(|l| l.starts_with(&format!("lr-{process}."))).count()
+    String::from_utf8_lossy(&list.stdout)
+        .lines()
+        .filter(|l| l.starts_with(&format!("lr-{process}.")))
+        .count()
 }
 
 fn groups_of(process: u32) -> usize {
     let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
-    let entries = mounts.iter().filter_map(|mount| std::fs::read_dir(mount).ok()).flatten().flatten();
-    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("lr-{process}."))).count()
+    let entries =
+        mounts.iter().filter_map(|mount| std::fs::read_dir(mount).ok()).flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("lr-{process}.")))
+        .count()
 }
 
 fn signal(pid: u32, name: &str) {
-    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .args([&format!("-{name}"), &pid.to_string()])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
 }
 
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
@@ -139,14 +166,20 @@ fn nothing_outlives_a_lab_whose_maker_is_killed() {
         let pid = victim.id();
         // Two hosts, and what carries the frames of the delayed link.
         assert_eq!(names_of(pid), 3);
-        assert!(!linerate_lab::abandoned().expect("ip runs").iter().any(|n| n.starts_with(&format!("lr-{pid}."))));
+        assert!(
+            !linerate_lab::abandoned()
+                .expect("ip runs")
+                .iter()
+                .any(|n| n.starts_with(&format!("lr-{pid}.")))
+        );
         signal(pid, name);
         victim.wait().expect("our child");
         eventually("the supervisor removes all of it", || names_of(pid) + groups_of(pid) == 0);
     }
 }
 
-/// As when a PID namespace ends: nobody is left to tidy up, and only the lock tells that the lab is nobody's.
+/// As when a PID namespace ends: nobody is left to tidy up, and only the lock tells that the lab is
+/// nobody's.
 #[test]
 fn what_a_killed_supervisor_left_is_reaped() {
     const NAME: &str = "what_a_killed_supervisor_left_is_reaped";
@@ -156,19 +189,26 @@ fn what_a_killed_supervisor_left_is_reaped() {
     let Some(mut victim) = victim(NAME) else { return };
     let pid = victim.id();
     let is_supervisor = |process: &String| {
-        let read = |file: &str| std::fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+        let read =
+            |file: &str| std::fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
         let stat = String::from_utf8_lossy(&read("stat")).into_owned();
-        stat.contains(&format!(") S {pid} ")) && String::from_utf8_lossy(&read("cmdline")).contains("lab supervisor")
+        stat.contains(&format!(") S {pid} "))
+            && String::from_utf8_lossy(&read("cmdline")).contains("lab supervisor")
     };
     let processes = std::fs::read_dir("/proc").expect("it is mounted").flatten();
     let mut processes = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    let supervisor: u32 = processes.find(is_supervisor).and_then(|pid| pid.parse().ok()).expect("it runs");
+    let supervisor: u32 =
+        processes.find(is_supervisor).and_then(|pid| pid.parse().ok()).expect("it runs");
     signal(supervisor, "KILL");
     victim.kill().expect("SIGKILL");
     victim.wait().expect("our child");
     assert_eq!(names_of(pid), 3, "nobody has removed them");
     let reaped = linerate_lab::reap().expect("ip runs");
-    assert_eq!(reaped.iter().filter(|name| name.starts_with(&format!("lr-{pid}."))).count(), 3, "{reaped:?}");
+    assert_eq!(
+        reaped.iter().filter(|name| name.starts_with(&format!("lr-{pid}."))).count(),
+        3,
+        "{reaped:?}"
+    );
     assert_eq!(names_of(pid) + groups_of(pid), 0);
 }
 
@@ -182,9 +222,12 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
     let lab = Lab::build(&describe(text), &instance).expect("built");
     let [a, b] = &lab.testbed().endpoints[..] else { panic!("two endpoints") };
     let open = |host: &str, at| {
-        within(&format!("lr-{instance}-{host}"), || UdpSocket::bind((at, 0))).expect("entered").expect("bound")
+        within(&format!("lr-{instance}-{host}"), || UdpSocket::bind((at, 0)))
+            .expect("entered")
+            .expect("bound")
     };
-    let (near, far) = (open("a", a.address.expect("placed")), open("b", b.address.expect("placed")));
+    let (near, far) =
+        (open("a", a.address.expect("placed")), open("b", b.address.expect("placed")));
     far.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let target = far.local_addr().expect("bound");
     let mut byte = [0; 1];
@@ -218,15 +261,22 @@ fn a_host_has_its_settings_and_its_share_of_a_cpu() {
     let (_, address) = &lab.testbed().hosts[0];
     let linerate_model::HostAddress::Command(prefix) = address else { panic!("{address:?}") };
     let run = |command: &[&str]| {
-        let output = Command::new(&prefix[0]).args(&prefix[1..]).args(command).output().expect("starts");
-        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output =
+            Command::new(&prefix[0]).args(&prefix[1..]).args(command).output().expect("starts");
+        assert!(
+            output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     assert_eq!(run(&["sysctl", "-n", "net.ipv4.tcp_sack"]).trim(), "0");
     let routes = run(&["ip", "route"]) + &run(&["ip", "-6", "route"]);
     assert_eq!(routes.matches("rto_min lock 300ms").count(), 2, "{routes}");
-    // What busy work gets of a CPU in half a second: a quarter, and a little for what was started before it was counted.
-    let spin = "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
+    // What busy work gets of a CPU in half a second: a quarter, and a little for what was started
+    // before it was counted.
+    let spin =
+        "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
     let start = Instant::now();
     let times = run(&["bash", "-c", spin]);
     let seconds = |text: &str| {
@@ -240,6 +290,9 @@ fn a_host_has_its_settings_and_its_share_of_a_cpu() {
     drop(lab);
     assert_eq!(namespaces_of(&instance), 0);
     for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
-        assert!(!std::path::Path::new(mount).join(format!("lr-{instance}-a")).exists(), "a group is left in {mount}");
+        assert!(
+            !std::path::Path::new(mount).join(format!("lr-{instance}-a")).exists(),
+            "a group is left in {mount}"
+        );
     }
 }

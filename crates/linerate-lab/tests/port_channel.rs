@@ -23,7 +23,8 @@ fn describe(family: Family, hash: &str) -> Description {
         "[lab]\nname='c'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[bus]]\nbetween=['a','b']\n\
          [[bus.edge]]\nname='slot'\nrate='300 Mbit/s'\n\
          [[bus.edge]]\nname='other'\nparent='slot'\nrate='50 Mbit/s'\nends=['a1','b1']\n\
-         [[bus.edge]]\nname='channel'\nparent='slot'\nrate='100 Mbit/s'\nlinks={LINKS}\nhash='{hash}'\nends=['a2','b2']\n"
+         [[bus.edge]]\nname='channel'\nparent='slot'\nrate='100 \
+         Mbit/s'\nlinks={LINKS}\nhash='{hash}'\nends=['a2','b2']\n"
     );
     let (description, problems) = Description::parse(&text);
     assert_eq!(problems, []);
@@ -32,7 +33,8 @@ fn describe(family: Family, hash: &str) -> Description {
 
 /// Packets each of `instances` has let through, as tc(8) prints them.
 fn passed(namespace: &str, device: &str, instances: &[String]) -> BTreeMap<String, u64> {
-    let output = Command::new("tc").args(["-n", namespace, "-s", "qdisc", "show", "dev", device]).output();
+    let output =
+        Command::new("tc").args(["-n", namespace, "-s", "qdisc", "show", "dev", device]).output();
     let text = String::from_utf8_lossy(&output.expect("tc runs").stdout).into_owned();
     let mut lines = text.lines();
     let mut found = BTreeMap::new();
@@ -66,11 +68,14 @@ fn every_flow_goes_on_the_link_its_hash_says() {
         let end = |name: &str| lab.testbed().endpoint(name).expect("placed").clone();
         let (near, far) = (end("a2"), end("b2"));
         let [from, to] = [&near, &far].map(|end| end.address.expect("placed"));
-        let channel = lab.capacities().iter().find(|c| c.pairs == [("a2".to_owned(), "b2".to_owned())]);
+        let channel =
+            lab.capacities().iter().find(|c| c.pairs == [("a2".to_owned(), "b2".to_owned())]);
         let members = channel.expect("the channel is known").members.clone();
         assert_eq!(members.len(), LINKS as usize);
         let open = |host: &str, at| {
-            within(&format!("lr-{instance}-{host}"), || UdpSocket::bind((at, 0))).expect("entered").expect("bound")
+            within(&format!("lr-{instance}-{host}"), || UdpSocket::bind((at, 0)))
+                .expect("entered")
+                .expect("bound")
         };
         let receiver = open("b", to);
         receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("set");
@@ -84,12 +89,14 @@ fn every_flow_goes_on_the_link_its_hash_says() {
         let mut expected = vec![0; LINKS as usize];
         for _ in 0..FLOWS {
             let sender = open("a", from);
-            expected[link_of(sender.local_addr().expect("bound"), target, hash, LINKS) as usize] += 1;
+            expected[link_of(sender.local_addr().expect("bound"), target, hash, LINKS) as usize] +=
+                1;
             sender.send_to(&[0; 100], target).expect("sent");
             receiver.recv_from(&mut [0; 100]).expect("arrived");
         }
         let counts = passed(&namespace, device, &members);
-        let found: Vec<u64> = members.iter().map(|member| counts[member] - before[member]).collect();
+        let found: Vec<u64> =
+            members.iter().map(|member| counts[member] - before[member]).collect();
         assert_eq!(found, expected, "{family:?} {name}: {counts:?} after {before:?}");
         let used = found.iter().filter(|n| **n > 0).count();
         assert_eq!(used, if hash == Hash::Addresses { 1 } else { LINKS as usize });
@@ -108,14 +115,21 @@ fn what_has_no_ports_goes_by_its_addresses() {
     let (near, far) = (end("a2"), end("b2"));
     let [from, to] = [&near, &far].map(|end| SocketAddr::new(end.address.expect("placed"), 0));
     let open = |host: &str, at: SocketAddr| {
-        within(&format!("lr-{instance}-{host}"), || UdpSocket::bind(at)).expect("entered").expect("bound")
+        within(&format!("lr-{instance}-{host}"), || UdpSocket::bind(at))
+            .expect("entered")
+            .expect("bound")
     };
     let (sender, receiver) = (open("a", from), open("b", to));
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("set");
     sender.send_to(&[0; 4000], receiver.local_addr().expect("bound")).expect("sent");
     assert_eq!(receiver.recv_from(&mut [0; 5000]).expect("arrived").0, 4000);
-    let members = lab.capacities().iter().find(|c| !c.members.is_empty()).expect("a channel").members.clone();
-    let counts = passed(&format!("lr-{instance}-a"), near.device.as_deref().expect("an interface"), &members);
+    let members =
+        lab.capacities().iter().find(|c| !c.members.is_empty()).expect("a channel").members.clone();
+    let counts = passed(
+        &format!("lr-{instance}-a"),
+        near.device.as_deref().expect("an interface"),
+        &members,
+    );
     let by_address = link_of(from, to, Hash::Addresses, LINKS) as usize;
     assert_eq!(counts[&members[by_address]], 3, "{counts:?}");
 }

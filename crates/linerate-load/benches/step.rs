@@ -1,7 +1,9 @@
-//! What linerate itself costs on the hot path, in nanoseconds: a record into a histogram (against the `hdrhistogram`
-//! crate), a clock reading, a pacer's answer, and a whole step of `null` with pacer, tally and intervals.
+//! What linerate itself costs on the hot path, in nanoseconds: a record into a histogram (against
+//! the `hdrhistogram` crate), a clock reading, a pacer's answer, and a whole step of `null` with
+//! pacer, tally and intervals.
 //!
-//! Each figure is the smallest of several rounds: noise only adds. `cargo bench -p linerate-load --bench step`.
+//! Each figure is the smallest of several rounds: noise only adds. `cargo bench -p linerate-load
+//! --bench step`.
 
 use std::hint::black_box;
 
@@ -22,8 +24,8 @@ fn main() {
         move |k| histogram.record(spread(k))
     });
     row("histogram, hdrhistogram crate", &mut {
-        let mut histogram =
-            hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("legal bounds");
+        let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)
+            .expect("legal bounds");
         move |k| histogram.saturating_record(spread(k))
     });
     row("clock", &mut |_| {
@@ -39,7 +41,8 @@ fn main() {
             black_box(pacer.next(Nanos(k * 10), Nanos(u64::MAX)));
         });
     }
-    for (name, times) in [("null step", Times::NONE), ("null step that records a time", Times::ALL)] {
+    for (name, times) in [("null step", Times::NONE), ("null step that records a time", Times::ALL)]
+    {
         let best = (0..ROUNDS).map(|_| engine_step(times)).fold(f64::INFINITY, f64::min);
         println!("{name}: {best:.2} ns of CPU");
     }
@@ -85,8 +88,13 @@ impl Worker for Null {
 fn engine_step(times: Times) -> f64 {
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(1);
     let load_until = start + Nanos::from_millis(200);
-    let timeline =
-        Timeline { start, load_from: start, load_until, drain_until: load_until, interval: Nanos::from_millis(10) };
+    let timeline = Timeline {
+        start,
+        load_from: start,
+        load_until,
+        drain_until: load_until,
+        interval: Nanos::from_millis(10),
+    };
     let mut engine = Engine::start(vec![Box::new(Null(times))], timeline, &[], 1);
     let mut intervals = Vec::new();
     while !engine.finished() {

@@ -1,6 +1,7 @@
-//! One end of a workload, for benchmarks: runs as the others do, and prints one line of JSON. Counts are those of the
-//! intervals that ended within the load, so that what arrives during the drain does not flatter the rate.
-//! See `shared/mod.rs` for arguments; `serve=FILE` or `to=FILE` says which end.
+//! One end of a workload, for benchmarks: runs as the others do, and prints one line of JSON.
+//! Counts are those of the intervals that ended within the load, so that what arrives during the
+//! drain does not flatter the rate. See `shared/mod.rs` for arguments; `serve=FILE` or `to=FILE`
+//! says which end.
 
 mod shared;
 
@@ -21,7 +22,9 @@ fn line(report: &EngineReport, seconds: f64) -> serde_json::Value {
     let end = Nanos::from_secs_f64(seconds) + LATENESS;
     let within = || report.intervals.iter().filter(|interval| interval.end <= end);
     let sum = |counter: Counter| within().map(|interval| interval.counters[counter]).sum::<u64>();
-    let whole = |counter: Counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    let whole = |counter: Counter| {
+        report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>()
+    };
     let mut service = Distribution::default();
     within().for_each(|interval| service.merge(&interval.service));
     let percentile = |quantile| service.percentile(quantile).flatten();

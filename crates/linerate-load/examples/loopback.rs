@@ -1,5 +1,5 @@
-//! Runs any workload and prints what moved: goodput where it was delivered, calls, engine steps, CPU of both ends.
-//! See `shared/mod.rs` for arguments.
+//! Runs any workload and prints what moved: goodput where it was delivered, calls, engine steps,
+//! CPU of both ends. See `shared/mod.rs` for arguments.
 
 mod shared;
 
@@ -14,7 +14,8 @@ fn main() {
         let gigabits = |counter| sum(counter) as f64 * 8.0 / outcome.seconds / 1e9;
         let steps = sum(Counter::Steps);
         println!(
-            "{end}: sent {:.3} Gbit/s, received {:.3} Gbit/s, calls {} + {}, {steps} steps ({:.2} ns each), cpu {:.3} s",
+            "{end}: sent {:.3} Gbit/s, received {:.3} Gbit/s, calls {} + {}, {steps} steps ({:.2} \
+                ns each), cpu {:.3} s",
             gigabits(Counter::PayloadSent),
             gigabits(Counter::PayloadReceived),
             sum(Counter::CallsSent),

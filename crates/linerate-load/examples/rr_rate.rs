@@ -1,5 +1,5 @@
-//! Transactions or connections per second of `tcp_rr`, `udp_rr` and `tcp_crr` with their times: see `shared/mod.rs` for
-//! arguments.
+//! Transactions or connections per second of `tcp_rr`, `udp_rr` and `tcp_crr` with their times: see
+//! `shared/mod.rs` for arguments.
 
 mod shared;
 
@@ -14,9 +14,12 @@ fn main() {
             service.merge(&interval.service);
             response.merge(&interval.response);
         }
-        let sum = |counter: Counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+        let sum = |counter: Counter| {
+            report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>()
+        };
         println!(
-            "{end}: {:.0} transactions/s, {:.0} connections/s, lost {}, failed {}, late {}, calls {} + {}",
+            "{end}: {:.0} transactions/s, {:.0} connections/s, lost {}, failed {}, late {}, calls \
+                {} + {}",
             sum(Counter::Transactions) as f64 / outcome.seconds,
             sum(Counter::Connections) as f64 / outcome.seconds,
             sum(Counter::TransactionsLost),
@@ -26,7 +29,9 @@ fn main() {
             sum(Counter::CallsReceived),
         );
         for (name, times) in [("service", service), ("response", response)] {
-            let at = |quantile| times.percentile(quantile).map(|ns| ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e3));
+            let at = |quantile| {
+                times.percentile(quantile).map(|ns| ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e3))
+            };
             println!(
                 "  {name} us: p50 {:.2?} p99 {:.2?} p99.9 {:.2?} n {}",
                 at(0.5),

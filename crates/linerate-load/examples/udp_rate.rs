@@ -1,4 +1,5 @@
-//! Datagrams per second of `udp_stream`, sent and received, with the loss between: see `shared/mod.rs` for arguments.
+//! Datagrams per second of `udp_stream`, sent and received, with the loss between: see
+//! `shared/mod.rs` for arguments.
 
 mod shared;
 
@@ -9,10 +10,13 @@ fn main() {
     let outcome = shared::run_from_arguments();
     for (end, report) in [("active", &outcome.active), ("passive", &outcome.passive)] {
         let Some(report) = report else { continue };
-        let sum = |counter: Counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+        let sum = |counter: Counter| {
+            report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>()
+        };
         let rate = |counter| sum(counter) as f64 / outcome.seconds / 1e6;
         println!(
-            "{end}: sent {:.4} Mpps, received {:.4} Mpps ({:.2} Gbit/s), calls {} + {}, drops at socket {}, late starts {}",
+            "{end}: sent {:.4} Mpps, received {:.4} Mpps ({:.2} Gbit/s), calls {} + {}, drops at \
+                socket {}, late starts {}",
             rate(Counter::DatagramsSent),
             rate(Counter::DatagramsReceived),
             rate(Counter::PayloadReceived) * 8.0 / 1e3,

@@ -30,7 +30,9 @@ pub enum LoadError {
         hint: &'static str,
     },
     /// The owner of this host does not let loads do it.
-    #[error("{what}: this host's policy does not permit it; its owner can, with `{line}` in {file}")]
+    #[error(
+        "{what}: this host's policy does not permit it; its owner can, with `{line}` in {file}"
+    )]
     NotPermitted {
         /// What was asked for.
         what: String,

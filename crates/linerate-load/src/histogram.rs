@@ -1,14 +1,15 @@
 //! Latency histograms on the hot path: three significant digits, 1 ns to 60 s, allocated once.
 //!
-//! The layout is that of HdrHistogram: linear buckets below 2048 ns, above it 1024 buckets per power of two, so a bucket
-//! is never wider than 1/1024 of its value. It is our own array because recording is the hot path: 2.0 ns a record
-//! against 5.8 ns of the `hdrhistogram` crate, which tests use as the oracle (`benches/step.rs`, AMD EPYC 2026-11). What it does not
-//! keep: the order of the records, and times above 60 s apart from each other (they count as 60 s).
+//! The layout is that of HdrHistogram: linear buckets below 2048 ns, above it 1024 buckets per
+//! power of two, so a bucket is never wider than 1/1024 of its value. It is our own array because
+//! recording is the hot path: 2.0 ns a record against 5.8 ns of the `hdrhistogram` crate, which
+//! tests use as the oracle (`benches/step.rs`, AMD EPYC 2026-11). What it does not keep: the order
+//! of the records, and times above 60 s apart from each other (they count as 60 s).
 
 use linerate_model::Distribution;
 
-/// Linear buckets of a [`Histogram`] as a power of two, and twice its buckets per power of two above them: 2 * 10^3 rounded up,
-/// which is what three significant digits need.
+/// Linear buckets of a [`Histogram`] as a power of two, and twice its buckets per power of two
+/// above them: 2 * 10^3 rounded up, which is what three significant digits need.
 const THREE_DIGITS: u32 = 11;
 /// The same of a [`CoarseHistogram`]: to 0.8 %, in 25 KiB.
 const TWO_DIGITS: u32 = 8;
@@ -20,12 +21,13 @@ pub type Histogram = Buckets<THREE_DIGITS>;
 /// One to two significant digits, for what is kept beside another.
 pub(crate) type CoarseHistogram = Buckets<TWO_DIGITS>;
 
-/// A histogram of times in nanoseconds. The default has no memory and records nothing: it stands for a time the workload does not
-/// measure.
+/// A histogram of times in nanoseconds. The default has no memory and records nothing: it stands
+/// for a time the workload does not measure.
 #[derive(Clone, Debug, Default)]
 pub struct Buckets<const LINEAR_BITS: u32> {
     counts: Vec<u64>,
-    /// A bit for each power of two touched since the last clear, so that reading and clearing cost only these.
+    /// A bit for each power of two touched since the last clear, so that reading and clearing cost
+    /// only these.
     touched: u64,
     lost: u64,
 }
@@ -70,7 +72,8 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         first..((octave as usize + 2) * half).min(Self::N_BUCKETS)
     }
 
-    /// An empty histogram that can record; its memory (213 KiB with three digits) is touched here, not at the first record.
+    /// An empty histogram that can record; its memory (213 KiB with three digits) is touched here,
+    /// not at the first record.
     #[must_use]
     pub fn new() -> Self {
         let mut counts = vec![1; Self::N_BUCKETS];
@@ -107,20 +110,24 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     /// The recorded operations, each bucket by its upper edge.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
-        let buckets = self.counted().map(|(idx, count)| (upper_edge(LINEAR_BITS, idx), count)).collect();
+        let buckets =
+            self.counted().map(|(idx, count)| (upper_edge(LINEAR_BITS, idx), count)).collect();
         Distribution { buckets, lost: self.lost, ..Distribution::default() }
     }
 
     /// The same, each bucket by its lower edge: no operation took less than is said.
     #[must_use]
     pub fn lower_bounds(&self) -> Distribution {
-        let buckets = self.counted().map(|(idx, count)| (lower_edge(LINEAR_BITS, idx), count)).collect();
+        let buckets =
+            self.counted().map(|(idx, count)| (lower_edge(LINEAR_BITS, idx), count)).collect();
         Distribution { buckets, lost: self.lost, ..Distribution::default() }
     }
 
     /// Buckets with anything in them, and how much.
     fn counted(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let indices = (0..u64::BITS).filter(|octave| self.touched & (1 << octave) != 0).flat_map(Self::buckets);
+        let indices = (0..u64::BITS)
+            .filter(|octave| self.touched & (1 << octave) != 0)
+            .flat_map(Self::buckets);
         indices.map(|idx| (idx, self.counts[idx])).filter(|(_, count)| *count != 0)
     }
 
@@ -141,7 +148,8 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_hdr_with_three_digits() {
-        let (index, upper_edge) = (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
+        let (index, upper_edge) =
+            (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
         assert_eq!(index(0), 0);
         assert_eq!(index(2047), 2047);
         assert_eq!((index(2048), index(2049), index(2050)), (2048, 2048, 2049));

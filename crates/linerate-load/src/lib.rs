@@ -1,7 +1,8 @@
 //! The stimulus: an engine that runs workers on pinned threads, and the workloads they carry.
 //!
-//! A workload is two ways to start and one way to step. Threads, pacing, phases and intervals belong to the engine,
-//! once. In [`Worker::step`] there is no lock, allocation, log, format or per-packet dynamic call: errors are counted.
+//! A workload is two ways to start and one way to step. Threads, pacing, phases and intervals
+//! belong to the engine, once. In [`Worker::step`] there is no lock, allocation, log, format or
+//! per-packet dynamic call: errors are counted.
 
 #![forbid(unsafe_code)]
 

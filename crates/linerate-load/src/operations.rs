@@ -1,10 +1,11 @@
 //! Which interval each operation belongs to: that in which it was due, whenever it is answered.
 //!
-//! An interval counts what happened in it. An operation that was due in an earlier interval is counted here a second time, by how many
-//! intervals earlier that was. With both the study gives every operation to the span in which it was due, to the last one: the
-//! interval of a request that is answered seconds later has long been handed on. An operation was due at its intended start; for a
-//! closed load that is its start. What it does not keep: which of the operations of one interval took how long, beyond their
-//! distribution.
+//! An interval counts what happened in it. An operation that was due in an earlier interval is
+//! counted here a second time, by how many intervals earlier that was. With both the study gives
+//! every operation to the span in which it was due, to the last one: the interval of a request that
+//! is answered seconds later has long been handed on. An operation was due at its intended start;
+//! for a closed load that is its start. What it does not keep: which of the operations of one
+//! interval took how long, beyond their distribution.
 
 use linerate_model::{Carried, Distribution, Interval, Nanos, OperationKind};
 
@@ -37,7 +38,10 @@ impl Back {
 
     fn distribution(&self) -> Distribution {
         let counted = (0_u64..).zip(&self.counts).filter(|(_, count)| **count > 0 && self.used);
-        Distribution { buckets: counted.map(|(back, count)| (back, *count)).collect(), ..Distribution::default() }
+        Distribution {
+            buckets: counted.map(|(back, count)| (back, *count)).collect(),
+            ..Distribution::default()
+        }
     }
 
     fn clear(&mut self) {
@@ -47,7 +51,8 @@ impl Back {
     }
 }
 
-/// What an interval says of operations that were due before it, in memory that is reused. The default has none and records nothing.
+/// What an interval says of operations that were due before it, in memory that is reused. The
+/// default has none and records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
     due: Back,
@@ -100,10 +105,17 @@ impl Earlier {
     }
 
     fn clear(&mut self) {
-        for back in [&mut self.due, &mut self.answered, &mut self.lost, &mut self.open, &mut self.unstarted] {
+        for back in
+            [&mut self.due, &mut self.answered, &mut self.lost, &mut self.open, &mut self.unstarted]
+        {
             back.clear();
         }
-        for times in [&mut self.service, &mut self.response, &mut self.waited_service, &mut self.waited_response] {
+        for times in [
+            &mut self.service,
+            &mut self.response,
+            &mut self.waited_service,
+            &mut self.waited_response,
+        ] {
             times.clear();
         }
     }
@@ -116,7 +128,8 @@ pub(crate) struct EarlierByKind([Earlier; OperationKind::ALL.len()]);
 impl EarlierByKind {
     /// Memory for what an interval says, as a worker with `times` needs it.
     pub(crate) fn new(times: Times) -> Self {
-        let memory = |kind| if Self::is_kept(kind, times) { Earlier::new() } else { Earlier::default() };
+        let memory =
+            |kind| if Self::is_kept(kind, times) { Earlier::new() } else { Earlier::default() };
         Self(OperationKind::ALL.map(memory))
     }
 
@@ -133,7 +146,9 @@ impl EarlierByKind {
 
     /// Memory of [`EarlierByKind::new`] with `times`, bytes.
     pub(crate) fn bytes(times: Times) -> u64 {
-        let n_kept = OperationKind::ALL.into_iter().filter(|kind| Self::is_kept(*kind, times)).count() as u64;
+        let n_kept =
+            OperationKind::ALL.into_iter().filter(|kind| Self::is_kept(*kind, times)).count()
+                as u64;
         n_kept * Earlier::BYTES
     }
 
@@ -170,7 +185,8 @@ impl Start {
     }
 }
 
-/// The operations of one worker by when they were due. The default has no memory and records nothing.
+/// The operations of one worker by when they were due. The default has no memory and records
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     pub(crate) earlier: EarlierByKind,
@@ -198,7 +214,8 @@ impl Operations {
         !self.cuts.is_empty()
     }
 
-    /// An interval has ended that was to end at `boundary`: what is due from then on belongs to the next.
+    /// An interval has ended that was to end at `boundary`: what is due from then on belongs to the
+    /// next.
     pub(crate) fn cut(&mut self, boundary: Nanos) {
         if self.is_kept() {
             self.cuts[self.n_cuts % MOST_BACK] = boundary;
@@ -215,7 +232,8 @@ impl Operations {
         }
         let kept = self.n_cuts.min(MOST_BACK);
         let ended_after = |back: usize| self.cuts[(self.n_cuts - 1 - back) % MOST_BACK] > intended;
-        // In steps that double, then by halves: an overloaded disk works on what was due hundreds of intervals ago, and asks twice for each.
+        // In steps that double, then by halves: an overloaded disk works on what was due hundreds
+        // of intervals ago, and asks twice for each.
         let (mut least, mut step) = (0, 1);
         while least + step <= kept && ended_after(least + step - 1) {
             least += step;
@@ -326,7 +344,8 @@ mod tests {
             (1..=n_cuts as u64).for_each(|k| operations.cut(Nanos(k * 10)));
             let latest = n_cuts as u64 * 10;
             for intended in (0..=latest).step_by(5) {
-                // An interval ends with its last nanosecond: what is due at a cut belongs to the next one.
+                // An interval ends with its last nanosecond: what is due at a cut belongs to the
+                // next one.
                 let expected = (latest - intended).div_ceil(10).min(MOST_BACK as u64) as usize;
                 assert_eq!(operations.back(Nanos(intended)), expected, "{intended} of {latest}");
             }
@@ -335,12 +354,16 @@ mod tests {
 
     #[test]
     fn kinds_are_apart_and_only_those_wanted_have_memory() {
-        let mut operations = Operations::new(Times { operations: true, writes: true, ..Times::NONE });
+        let mut operations =
+            Operations::new(Times { operations: true, writes: true, ..Times::NONE });
         operations.cut(Nanos(100));
         operations.answered(Write, closed(40), Nanos(300));
         operations.left_open(OperationKind::Flush, closed(40), Nanos(300));
         assert_eq!(carried(&operations, Write).service.buckets, [(261, 1)]);
-        assert!(carried(&operations, Request).is_empty() && carried(&operations, OperationKind::Flush).is_empty());
+        assert!(
+            carried(&operations, Request).is_empty()
+                && carried(&operations, OperationKind::Flush).is_empty()
+        );
     }
 
     #[test]

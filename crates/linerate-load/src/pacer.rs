@@ -1,8 +1,9 @@
 //! When operations start: closed loop, constant rate, Poisson arrivals, bursts.
 //!
-//! Time is an argument. An open load keeps *intended* times: when the worker falls behind, the operations it missed are
-//! due at once and keep the times at which they should have started, so that no omission is coordinated. A worker that
-//! starts fewer operations than were due says so by [`crate::Tally::defer`].
+//! Time is an argument. An open load keeps *intended* times: when the worker falls behind, the
+//! operations it missed are due at once and keep the times at which they should have started, so
+//! that no omission is coordinated. A worker that starts fewer operations than were due says so by
+//! [`crate::Tally::defer`].
 
 use linerate_model::{Arrival, Load, Nanos};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,19 +12,22 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Operations that may start; `u32::MAX` for a closed load (as many as fit a batch), 0 while draining or too early.
+    /// Operations that may start; `u32::MAX` for a closed load (as many as fit a batch), 0 while
+    /// draining or too early.
     pub operations: u32,
-    /// Intended start of the first of them, on the monotonic clock. For a closed load it is the last clock reading, at
-    /// most a microsecond old.
+    /// Intended start of the first of them, on the monotonic clock. For a closed load it is the
+    /// last clock reading, at most a microsecond old.
     pub intended: Nanos,
-    /// Gap from one intended start to the next, ns; 0 for a closed load and within a burst. With Poisson arrivals `operations` is at most 1.
+    /// Gap from one intended start to the next, ns; 0 for a closed load and within a burst. With
+    /// Poisson arrivals `operations` is at most 1.
     pub gap: Nanos,
-    /// The step must not wait beyond this instant: the next operation is due, an interval ends, or patience does.
+    /// The step must not wait beyond this instant: the next operation is due, an interval ends, or
+    /// patience does.
     pub until: Nanos,
 }
 
-/// The most operations an open load hands out at once: catching up is done in bursts of this many, between which the
-/// engine looks at its clock.
+/// The most operations an open load hands out at once: catching up is done in bursts of this many,
+/// between which the engine looks at its clock.
 pub const BURST: u32 = 1024;
 
 /// Deals out the operations of one worker.
@@ -35,14 +39,16 @@ pub struct Pacer {
 #[derive(Debug)]
 enum Kind {
     Closed,
-    /// The `issued`-th operation is due at `start + issued * gap_ns`, computed anew each time: no drift.
+    /// The `issued`-th operation is due at `start + issued * gap_ns`, computed anew each time: no
+    /// drift.
     Constant {
         start: Nanos,
         gap_ns: f64,
         issued: u64,
     },
-    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time. What was missed is caught up with burst by burst, half
-    /// a gap after the `last` one at the least: two without anything between them would be one of twice the size.
+    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time. What
+    /// was missed is caught up with burst by burst, half a gap after the `last` one at the least:
+    /// two without anything between them would be one of twice the size.
     Burst {
         start: Nanos,
         gap_ns: f64,
@@ -71,8 +77,8 @@ struct Arrivals {
 const NANOS_PER_SECOND: f64 = 1e9;
 
 impl Pacer {
-    /// A pacer for `load`, whose first operation is due at `start` (for Poisson arrivals: a random gap after it). A
-    /// rate of zero never has anything due.
+    /// A pacer for `load`, whose first operation is due at `start` (for Poisson arrivals: a random
+    /// gap after it). A rate of zero never has anything due.
     #[must_use]
     pub fn new(load: Load, start: Nanos, seed: u64) -> Self {
         let kind = match load {
@@ -98,7 +104,13 @@ impl Pacer {
                     Arrival::Constant => Kind::Constant { start, gap_ns, issued: 0 },
                     Arrival::Burst(burst) => {
                         let gap_ns = gap_ns * f64::from(burst.get());
-                        Kind::Burst { start, gap_ns, burst: burst.get().into(), issued: 0, last: None }
+                        Kind::Burst {
+                            start,
+                            gap_ns,
+                            burst: burst.get().into(),
+                            issued: 0,
+                            last: None,
+                        }
                     }
                 }
             }
@@ -112,12 +124,14 @@ impl Pacer {
         !matches!(self.kind, Kind::Closed)
     }
 
-    /// What is due at `now`; a step may wait until `patience` at the latest. Operations dealt out are never dealt out
-    /// again, unless they are given back.
+    /// What is due at `now`; a step may wait until `patience` at the latest. Operations dealt out
+    /// are never dealt out again, unless they are given back.
     #[inline]
     pub fn next(&mut self, now: Nanos, patience: Nanos) -> Due {
         match &mut self.kind {
-            Kind::Closed => Due { operations: u32::MAX, intended: now, gap: Nanos(0), until: patience },
+            Kind::Closed => {
+                Due { operations: u32::MAX, intended: now, gap: Nanos(0), until: patience }
+            }
             Kind::Constant { start, gap_ns, issued } => {
                 let intended = due_at(*start, *gap_ns, *issued);
                 let mut operations = 0;
@@ -134,7 +148,9 @@ impl Pacer {
             }
             Kind::Burst { start, gap_ns, burst, issued, last } => {
                 let due = |issued: u64| due_at(*start, *gap_ns, issued / *burst);
-                let apart = |last: Option<Nanos>| last.map_or(Nanos(0), |last| due_at(last, *gap_ns / 2.0, 1));
+                let apart = |last: Option<Nanos>| {
+                    last.map_or(Nanos(0), |last| due_at(last, *gap_ns / 2.0, 1))
+                };
                 let begun = *issued % *burst;
                 let intended = due(*issued);
                 let may_start = intended <= now && (begun > 0 || apart(*last) <= now);
@@ -155,8 +171,8 @@ impl Pacer {
         }
     }
 
-    /// Operations due by `now` since the start, and those of them started; `None` for a closed load. Of Poisson arrivals
-    /// that are overdue and not yet drawn the expected number is taken.
+    /// Operations due by `now` since the start, and those of them started; `None` for a closed
+    /// load. Of Poisson arrivals that are overdue and not yet drawn the expected number is taken.
     #[must_use]
     pub fn account(&self, now: Nanos) -> Option<(u64, u64)> {
         let since = |start: Nanos, gap_ns: f64| {
@@ -164,7 +180,9 @@ impl Pacer {
         };
         match &self.kind {
             Kind::Closed => None,
-            Kind::Constant { start, gap_ns, issued } => Some((since(*start, *gap_ns).max(*issued), *issued)),
+            Kind::Constant { start, gap_ns, issued } => {
+                Some((since(*start, *gap_ns).max(*issued), *issued))
+            }
             Kind::Burst { start, gap_ns, burst, issued, .. } => {
                 Some(((since(*start, *gap_ns) * burst).max(*issued), *issued))
             }
@@ -175,8 +193,8 @@ impl Pacer {
         }
     }
 
-    /// Takes back `n` operations of the last [`Due`] that could not be started (the last `n` of it): they are due again,
-    /// at the times at which they were.
+    /// Takes back `n` operations of the last [`Due`] that could not be started (the last `n` of
+    /// it): they are due again, at the times at which they were.
     pub fn give_back(&mut self, n: u32) {
         match &mut self.kind {
             Kind::Closed => {}
@@ -241,29 +259,54 @@ mod tests {
     #[test]
     fn a_burst_is_due_at_once_and_the_gap_after_it_keeps_the_rate() {
         let three = std::num::NonZeroU32::new(3).expect("literal");
-        let mut pacer = Pacer::new(Load::Open { rate: 3e6, arrival: Arrival::Burst(three) }, START, 0);
+        let mut pacer =
+            Pacer::new(Load::Open { rate: 3e6, arrival: Arrival::Burst(three) }, START, 0);
         let at = |offset_us: u64| START + Nanos(offset_us * 1_000);
-        assert_eq!(pacer.next(Nanos(0), NEVER), Due { operations: 0, intended: START, gap: Nanos(0), until: START });
-        assert_eq!(pacer.next(at(0), NEVER), Due { operations: 3, intended: START, gap: Nanos(0), until: at(1) });
+        assert_eq!(
+            pacer.next(Nanos(0), NEVER),
+            Due { operations: 0, intended: START, gap: Nanos(0), until: START }
+        );
+        assert_eq!(
+            pacer.next(at(0), NEVER),
+            Due { operations: 3, intended: START, gap: Nanos(0), until: at(1) }
+        );
         pacer.give_back(1);
-        assert_eq!(pacer.next(at(0), NEVER), Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) });
+        assert_eq!(
+            pacer.next(at(0), NEVER),
+            Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) }
+        );
         // Two bursts behind: one at a time, each with its own time, and half a gap between them.
         assert_eq!(pacer.account(at(2)), Some((9, 3)));
         let apart = at(2) + Nanos(500);
-        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 3, intended: at(1), gap: Nanos(0), until: apart });
-        assert_eq!(pacer.next(at(2), NEVER), Due { operations: 0, intended: at(2), gap: Nanos(0), until: apart });
-        assert_eq!(pacer.next(apart, NEVER), Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) });
+        assert_eq!(
+            pacer.next(at(2), NEVER),
+            Due { operations: 3, intended: at(1), gap: Nanos(0), until: apart }
+        );
+        assert_eq!(
+            pacer.next(at(2), NEVER),
+            Due { operations: 0, intended: at(2), gap: Nanos(0), until: apart }
+        );
+        assert_eq!(
+            pacer.next(apart, NEVER),
+            Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) }
+        );
         assert_eq!(pacer.account(apart), Some((9, 9)));
         // A burst that did not begin is due as if it had never been dealt out.
         assert_eq!(pacer.next(at(3), NEVER).operations, 3);
         pacer.give_back(3);
-        assert_eq!(pacer.next(at(3), NEVER), Due { operations: 3, intended: at(3), gap: Nanos(0), until: at(4) });
+        assert_eq!(
+            pacer.next(at(3), NEVER),
+            Due { operations: 3, intended: at(3), gap: Nanos(0), until: at(4) }
+        );
     }
 
     #[test]
     fn a_closed_load_is_always_due_now() {
         let due = Pacer::new(Load::Closed { depth: 1 }, START, 0).next(Nanos(5), Nanos(9));
-        assert_eq!(due, Due { operations: u32::MAX, intended: Nanos(5), gap: Nanos(0), until: Nanos(9) });
+        assert_eq!(
+            due,
+            Due { operations: u32::MAX, intended: Nanos(5), gap: Nanos(0), until: Nanos(9) }
+        );
     }
 
     #[test]
@@ -271,7 +314,15 @@ mod tests {
         let mut pacer = constant(1e6);
         assert_eq!(pacer.next(Nanos(999_999), NEVER).operations, 0);
         let late = pacer.next(Nanos(START.0 + 5_500), NEVER);
-        assert_eq!(late, Due { operations: 6, intended: START, gap: Nanos(1_000), until: Nanos(START.0 + 6_000) });
+        assert_eq!(
+            late,
+            Due {
+                operations: 6,
+                intended: START,
+                gap: Nanos(1_000),
+                until: Nanos(START.0 + 6_000)
+            }
+        );
         assert_eq!(pacer.next(Nanos(START.0 + 5_900), NEVER).operations, 0);
     }
 
@@ -313,7 +364,9 @@ mod tests {
 
     #[test]
     fn a_rate_of_zero_has_nothing_due() {
-        for arrival in [Arrival::Constant, Arrival::Poisson, Arrival::Burst(std::num::NonZeroU32::MIN)] {
+        for arrival in
+            [Arrival::Constant, Arrival::Poisson, Arrival::Burst(std::num::NonZeroU32::MIN)]
+        {
             let mut pacer = Pacer::new(Load::Open { rate: 0.0, arrival }, START, 1);
             assert_eq!(pacer.next(Nanos(u64::MAX - 1), Nanos(u64::MAX - 1)).operations, 0);
         }
@@ -322,7 +375,8 @@ mod tests {
     #[test]
     fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
         let mut pacer = Pacer::new(Load::Open { rate: 1e6, arrival: Arrival::Poisson }, START, 42);
-        let times: Vec<f64> = (0..100_000).map(|_| pacer.next(NEVER, NEVER).intended.0 as f64).collect();
+        let times: Vec<f64> =
+            (0..100_000).map(|_| pacer.next(NEVER, NEVER).intended.0 as f64).collect();
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -334,7 +388,8 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_arrivals() {
         let arrivals = |seed| {
-            let mut pacer = Pacer::new(Load::Open { rate: 5e5, arrival: Arrival::Poisson }, START, seed);
+            let mut pacer =
+                Pacer::new(Load::Open { rate: 5e5, arrival: Arrival::Poisson }, START, seed);
             (0..100).map(|_| pacer.next(NEVER, NEVER).intended).collect::<Vec<_>>()
         };
         assert_eq!(arrivals(3), arrivals(3));
@@ -361,7 +416,8 @@ mod tests {
                 }
                 issued += u64::from(due.operations);
                 let next = START.0 + (issued as f64 * gap_ns) as u64;
-                prop_assert!(next > now || due.operations == BURST, "an operation due at {} was withheld at {}", next, now);
+                prop_assert!(next > now || due.operations == BURST, "an operation due at {} was \
+                    withheld at {}", next, now);
                 let back = returned.min(due.operations);
                 pacer.give_back(back);
                 issued -= u64::from(back);

@@ -1,5 +1,5 @@
-//! How a workload declares its parameters: each one's name, what it takes, its default and its meaning, in one table that
-//! checks, help and the reference are made of.
+//! How a workload declares its parameters: each one's name, what it takes, its default and its
+//! meaning, in one table that checks, help and the reference are made of.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use serde_json::Value;
 pub struct ParamDoc {
     /// Its name.
     pub name: &'static str,
-    /// What it may be set to. This is where bounds are written, and [`read`] is where they are kept.
+    /// What it may be set to. This is where bounds are written, and [`read`] is where they are
+    /// kept.
     pub takes: Takes,
     /// Its default as written in a plan, or in words where it is not a value.
     pub default: &'static str,
@@ -20,8 +21,9 @@ pub struct ParamDoc {
     pub meaning: &'static str,
 }
 
-/// Declares a group of parameters, each once: a field, its default, what it takes, the default as written in a plan, and its meaning. The
-/// field's documentation, the default of the group and [`ParamDoc`]s of the group follow from that.
+/// Declares a group of parameters, each once: a field, its default, what it takes, the default as
+/// written in a plan, and its meaning. The field's documentation, the default of the group and
+/// [`ParamDoc`]s of the group follow from that.
 macro_rules! parameters {
     (
         $(#[$about:meta])*
@@ -130,13 +132,23 @@ impl fmt::Display for Takes {
             }
             Self::Flag => f.write_str("true or false"),
             Self::Rate => f.write_str("a rate with its unit, such as \"25 Mbit/s\" or \"10 kpps\""),
-            Self::Ratio { least, most } => write!(f, "a ratio with its unit from \"{least}\" to \"{most}\""),
-            Self::Size { least, most } => write!(f, "a size with its unit from \"{least}\" to \"{most}\""),
+            Self::Ratio { least, most } => {
+                write!(f, "a ratio with its unit from \"{least}\" to \"{most}\"")
+            }
+            Self::Size { least, most } => {
+                write!(f, "a size with its unit from \"{least}\" to \"{most}\"")
+            }
             Self::SizeOrWord { least, most, words } => {
-                write!(f, "{}, or a size with its unit from \"{least}\" to \"{most}\"", quoted(words))
+                write!(
+                    f,
+                    "{}, or a size with its unit from \"{least}\" to \"{most}\"",
+                    quoted(words)
+                )
             }
             Self::Text { example } => write!(f, "a name, such as \"{example}\""),
-            Self::Time { least, most } => write!(f, "a time with its unit from \"{least}\" to \"{most}\""),
+            Self::Time { least, most } => {
+                write!(f, "a time with its unit from \"{least}\" to \"{most}\"")
+            }
             Self::Word(words) => write!(f, "one of {}", quoted(words)),
         }
     }
@@ -152,7 +164,9 @@ impl Takes {
         let text = value.as_str();
         match self {
             Self::BitRate => text.is_some_and(is::<BitRate>),
-            Self::Count { least, most } => value.as_u64().is_some_and(|count| (*least..=*most).contains(&count)),
+            Self::Count { least, most } => {
+                value.as_u64().is_some_and(|count| (*least..=*most).contains(&count))
+            }
             Self::CountOrWord { least, most, words } => {
                 let count = Self::Count { least: *least, most: *most };
                 text.map_or_else(|| count.fits(value), |text| words.contains(&text))
@@ -207,9 +221,12 @@ impl Takes {
             (_, value) => format!("{value} does not fit"),
         };
         let near = match (self, value.as_str()) {
-            (Self::Word(words) | Self::CountOrWord { words, .. } | Self::SizeOrWord { words, .. }, Some(text)) => {
-                nearest(text, words.iter().copied())
-            }
+            (
+                Self::Word(words)
+                | Self::CountOrWord { words, .. }
+                | Self::SizeOrWord { words, .. },
+                Some(text),
+            ) => nearest(text, words.iter().copied()),
             _ => None,
         };
         let nearest = near.map(str::to_owned);
@@ -221,22 +238,31 @@ fn is<Q: std::str::FromStr>(text: &str) -> bool {
     text.parse::<Q>().is_ok()
 }
 
-/// Reads `params` as `P`, whose fields are the parameters that `known` declares; `settle` fills in defaults that depend on
-/// others, and says whether they go together.
+/// Reads `params` as `P`, whose fields are the parameters that `known` declares; `settle` fills in
+/// defaults that depend on others, and says whether they go together.
 ///
 /// # Errors
-/// Every parameter that is unknown or is not what it takes, all at once, so that a plan with three mistakes shows three; if
-/// there is none, the first that does not go with the others.
+/// Every parameter that is unknown or is not what it takes, all at once, so that a plan with three
+/// mistakes shows three; if there is none, the first that does not go with the others.
 pub(crate) fn read<P: DeserializeOwned>(
     params: &Params,
     known: &[ParamDoc],
     settle: impl Fn(&mut P) -> Result<(), ParamError>,
 ) -> Result<P, Vec<ParamError>> {
-    let refusal = |(key, value): (&String, &Value)| match known.iter().find(|parameter| parameter.name == key) {
+    let refusal = |(key, value): (&String, &Value)| match known
+        .iter()
+        .find(|parameter| parameter.name == key)
+    {
         Some(parameter) => parameter.takes.refusal(key, value),
         None => {
-            let nearest = nearest(key, known.iter().map(|parameter| parameter.name)).map(str::to_owned);
-            Some(ParamError { key: key.clone(), cause: "unknown parameter".into(), expected: None, nearest })
+            let nearest =
+                nearest(key, known.iter().map(|parameter| parameter.name)).map(str::to_owned);
+            Some(ParamError {
+                key: key.clone(),
+                cause: "unknown parameter".into(),
+                expected: None,
+                nearest,
+            })
         }
     };
     let errors: Vec<ParamError> = params.0.iter().filter_map(refusal).collect();
@@ -260,15 +286,20 @@ mod tests {
     fn samples(takes: Takes) -> (Vec<Value>, Vec<Value>) {
         let words = |words: &[&str]| words.iter().map(|word| json!(word)).collect::<Vec<_>>();
         match takes {
-            Takes::BitRate => (vec![json!("8 bit/s"), json!("25 Gbit/s")], vec![json!(25), json!("10 kpps")]),
+            Takes::BitRate => {
+                (vec![json!("8 bit/s"), json!("25 Gbit/s")], vec![json!(25), json!("10 kpps")])
+            }
             Takes::Count { least, most } => {
                 (vec![json!(least), json!(most)], vec![json!(most + 1), json!("1"), json!(-1)])
             }
-            Takes::CountOrWord { least, most, words: known } => {
-                ([words(known), vec![json!(least), json!(most)]].concat(), vec![json!(most + 1), json!("none such")])
-            }
+            Takes::CountOrWord { least, most, words: known } => (
+                [words(known), vec![json!(least), json!(most)]].concat(),
+                vec![json!(most + 1), json!("none such")],
+            ),
             Takes::Flag => (vec![json!(true), json!(false)], vec![json!("true"), json!(1)]),
-            Takes::Rate => (vec![json!("25 Mbit/s"), json!("10 kpps")], vec![json!(25), json!("25")]),
+            Takes::Rate => {
+                (vec![json!("25 Mbit/s"), json!("10 kpps")], vec![json!(25), json!("25")])
+            }
             Takes::Ratio { least, most } => (
                 vec![json!(least.to_string()), json!(most.to_string())],
                 vec![json!(1), json!("70"), json!(Ratio(most.0 + 1.0).to_string())],
@@ -302,9 +333,12 @@ mod tests {
                 };
                 let (good, bad) = samples(parameter.takes);
                 for value in good {
-                    // What a parameter takes by itself may still not go with the defaults of the others.
+                    // What a parameter takes by itself may still not go with the defaults of the
+                    // others.
                     let errors = checked(&value);
-                    let unfit = errors.iter().find(|error| error.expected.is_some() || error.key.is_empty());
+                    let unfit = errors
+                        .iter()
+                        .find(|error| error.expected.is_some() || error.key.is_empty());
                     assert_eq!(unfit, None, "{} {} = {value}", workload.name(), parameter.name);
                 }
                 for value in bad {
@@ -328,23 +362,34 @@ mod tests {
             for parameter in workload.parameters() {
                 // Anything else is prose, such as "as fast as possible".
                 let Ok(value) = serde_json::from_str::<Value>(parameter.default) else { continue };
-                assert!(parameter.takes.fits(&value), "{} {} = {value}", workload.name(), parameter.name);
+                assert!(
+                    parameter.takes.fits(&value),
+                    "{} {} = {value}",
+                    workload.name(),
+                    parameter.name
+                );
             }
         }
     }
 
     #[test]
     fn a_bare_number_lacks_its_unit_and_a_misspelt_word_finds_its_nearest() {
-        let refusal = |takes: Takes, value: Value| takes.refusal("key", &value).expect("it does not fit").to_string();
+        let refusal = |takes: Takes, value: Value| {
+            takes.refusal("key", &value).expect("it does not fit").to_string()
+        };
         assert_eq!(
             refusal(Takes::Rate, json!(25)),
-            "key: 25 has no unit, expected a rate with its unit, such as \"25 Mbit/s\" or \"10 kpps\""
+            "key: 25 has no unit, expected a rate with its unit, such as \"25 Mbit/s\" or \"10 \
+                kpps\""
         );
         assert_eq!(
             refusal(Takes::Count { least: 1, most: 9 }, json!("2")),
             "key: \"2\" does not fit, expected a whole number from 1 to 9"
         );
         let words = Takes::Word(&["copy", "discard"]);
-        assert_eq!(words.refusal("key", &json!("discrad")).and_then(|error| error.nearest).as_deref(), Some("discard"));
+        assert_eq!(
+            words.refusal("key", &json!("discrad")).and_then(|error| error.nearest).as_deref(),
+            Some("discard")
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! What loads may do on this host, whatever their parameters ask for: the word of the host's owner, not of a conductor.
+//! What loads may do on this host, whatever their parameters ask for: the word of the host's owner,
+//! not of a conductor.
 //!
-//! [`Permits::EVERYTHING`] is for the process of the person who measures. An agent that serves paired conductors has [`Limits`]; each
-//! refusal names the line of the policy that would permit what was asked for. Files and disks are limited by `linerate_disk`.
+//! [`Permits::EVERYTHING`] is for the process of the person who measures. An agent that serves
+//! paired conductors has [`Limits`]; each refusal names the line of the policy that would permit
+//! what was asked for. Files and disks are limited by `linerate_disk`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +14,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::LoadError;
 
-/// Ports below this one belong to services that the host's owner runs (RFC 6335 clause 6: system ports).
+/// Ports below this one belong to services that the host's owner runs (RFC 6335 clause 6: system
+/// ports).
 pub(crate) const FIRST_UNRESERVED_PORT: u16 = 1024;
 
 /// What loads may do on this host.
@@ -49,7 +52,10 @@ impl Limits {
         let any = |address| Network { address, bits: 0 };
         Self {
             file: file.to_owned(),
-            destinations: vec![any(Ipv4Addr::UNSPECIFIED.into()), any(Ipv6Addr::UNSPECIFIED.into())],
+            destinations: vec![
+                any(Ipv4Addr::UNSPECIFIED.into()),
+                any(Ipv6Addr::UNSPECIFIED.into()),
+            ],
             lowest_port: FIRST_UNRESERVED_PORT,
             foreign_servers: Vec::new(),
             foreign_clients: false,
@@ -78,7 +84,12 @@ impl Permits {
     pub fn destination(&self, ip: IpAddr) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.destinations.iter().any(|network| network.contains(ip)),
-            || (format!("exchange load with {ip}"), format!("destinations = [\"{}\"]", ip.to_canonical())),
+            || {
+                (
+                    format!("exchange load with {ip}"),
+                    format!("destinations = [\"{}\"]", ip.to_canonical()),
+                )
+            },
         )
     }
 
@@ -124,7 +135,12 @@ impl Permits {
     pub fn foreign_clients(&self) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.foreign_clients,
-            || ("serve files to clients that are not linerate".into(), "foreign_clients = true".into()),
+            || {
+                (
+                    "serve files to clients that are not linerate".into(),
+                    "foreign_clients = true".into(),
+                )
+            },
         )
     }
 
@@ -144,7 +160,10 @@ impl Permits {
     /// # Errors
     /// If the policy does not say so.
     pub fn realtime(&self) -> Result<(), LoadError> {
-        self.demand(|limits| limits.realtime, || ("run workers at real-time priority".into(), "realtime = true".into()))
+        self.demand(
+            |limits| limits.realtime,
+            || ("run workers at real-time priority".into(), "realtime = true".into()),
+        )
     }
 
     /// What one trial may send at the most, of all its jobs together; `None`: as fast as it can.
@@ -171,7 +190,12 @@ impl Permits {
     pub fn ncsi(&self, interface: &str) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.ncsi.iter().any(|named| named == interface),
-            || (format!("ask the network controller at {interface} over NC-SI"), format!("ncsi = [\"{interface}\"]")),
+            || {
+                (
+                    format!("ask the network controller at {interface} over NC-SI"),
+                    format!("ncsi = [\"{interface}\"]"),
+                )
+            },
         )
     }
 
@@ -180,7 +204,9 @@ impl Permits {
         is_permitted: impl FnOnce(&Limits) -> bool,
         refusal: impl FnOnce() -> (String, String),
     ) -> Result<(), LoadError> {
-        let Some(limits) = self.0.as_ref().filter(|limits| !is_permitted(limits)) else { return Ok(()) };
+        let Some(limits) = self.0.as_ref().filter(|limits| !is_permitted(limits)) else {
+            return Ok(());
+        };
         let (what, line) = refusal();
         Err(LoadError::NotPermitted { what, line, file: limits.file.clone() })
     }
@@ -224,8 +250,11 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address such as 192.0.2.7 and no network such as 192.0.2.0/24");
-        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let wrong = || {
+            format!("`{text}` is no address such as 192.0.2.7 and no network such as 192.0.2.0/24")
+        };
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { u32::BITS } else { u128::BITS };
         let bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
@@ -248,7 +277,11 @@ mod tests {
 
     fn limited() -> Permits {
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
-        Permits::only(Limits { destinations, rate: Some(BitRate(1e9)), ..Limits::new("/etc/linerate/agent.toml") })
+        Permits::only(Limits {
+            destinations,
+            rate: Some(BitRate(1e9)),
+            ..Limits::new("/etc/linerate/agent.toml")
+        })
     }
 
     fn refusal(result: Result<(), LoadError>) -> String {
@@ -277,10 +310,17 @@ mod tests {
         permits.port(0).expect("any free port");
     }
 
-    /// What `name` is refused with at the active end, whose offer names `addresses`, or at the passive one, if none.
-    fn refused(name: &str, params: serde_json::Value, addresses: &[&str], permits: &Permits) -> String {
+    /// What `name` is refused with at the active end, whose offer names `addresses`, or at the
+    /// passive one, if none.
+    fn refused(
+        name: &str,
+        params: serde_json::Value,
+        addresses: &[&str],
+        permits: &Permits,
+    ) -> String {
         let params = serde_json::from_value(params).expect("a table");
-        let local = serde_json::json!({ "name": "a", "host": "h", "address": "127.0.0.1", "device": null });
+        let local =
+            serde_json::json!({ "name": "a", "host": "h", "address": "127.0.0.1", "device": null });
         let (disks, patience) = (linerate_disk::Disks::none(), std::time::Duration::from_secs(1));
         let setup = crate::Setup {
             params: &params,
@@ -294,7 +334,8 @@ mod tests {
             permits,
         };
         let workload = crate::workload(name).expect("it is one");
-        let addresses: Vec<_> = addresses.iter().map(|address| address.parse().expect("an address")).collect();
+        let addresses: Vec<_> =
+            addresses.iter().map(|address| address.parse().expect("an address")).collect();
         let result = if addresses.is_empty() {
             workload.listen(&setup).map(|_| ())
         } else {
@@ -308,7 +349,8 @@ mod tests {
         use serde_json::json;
         let foreign_servers = vec!["127.0.0.7".parse().expect("an address")];
         let destinations = vec!["127.0.0.0/8".parse().expect("a network")];
-        let permits = Permits::only(Limits { destinations, foreign_servers, ..Limits::new("policy") });
+        let permits =
+            Permits::only(Limits { destinations, foreign_servers, ..Limits::new("policy") });
         for name in ["tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "udp_rr", "http", "ftp"] {
             let why = refused(name, json!({}), &["127.0.0.1:22"], &permits);
             assert!(why.contains("lowest_port = 22"), "{name}: {why}");
@@ -319,10 +361,14 @@ mod tests {
             let why = refused(name, json!({}), &["127.0.0.1:5000", "127.0.0.1:22"], &permits);
             assert!(why.contains("lowest_port = 22"), "{name}: {why}");
         }
-        let planned = |ports: &str, to: u16| json!({ "source_ports": ports, "destination_port": to });
+        let planned =
+            |ports: &str, to: u16| json!({ "source_ports": ports, "destination_port": to });
         for name in ["tcp_stream", "udp_stream"] {
-            let offered: &[&str] =
-                if name == "tcp_stream" { &["127.0.0.1:5000"] } else { &["127.0.0.1:5000", "127.0.0.1:5000"] };
+            let offered: &[&str] = if name == "tcp_stream" {
+                &["127.0.0.1:5000"]
+            } else {
+                &["127.0.0.1:5000", "127.0.0.1:5000"]
+            };
             let why = refused(name, planned("53", 5000), offered, &permits);
             assert!(why.contains("lowest_port = 53"), "{name} leaves from there: {why}");
             let why = refused(name, planned("5000", 80), &[], &permits);
@@ -337,7 +383,9 @@ mod tests {
             let why = refused(name, server("127.0.0.1"), &["127.0.0.1:5000"], &permits);
             assert!(why.contains("foreign_servers = [\"127.0.0.1\"]"), "{name}: {why}");
         }
-        permits.foreign_server("127.0.0.7:1".parse().expect("an address")).expect("the policy names it");
+        permits
+            .foreign_server("127.0.0.7:1".parse().expect("an address"))
+            .expect("the policy names it");
     }
 
     #[test]
@@ -351,12 +399,15 @@ mod tests {
     #[test]
     fn networks_are_read_and_contain_what_they_say() {
         let network = |text: &str| text.parse::<Network>();
-        let contains =
-            |text: &str, ip: &str| network(text).expect("a network").contains(ip.parse().expect("an address"));
+        let contains = |text: &str, ip: &str| {
+            network(text).expect("a network").contains(ip.parse().expect("an address"))
+        };
         assert!(contains("0.0.0.0/0", "203.0.113.9") && contains("::/0", "2001:db8::1"));
         assert!(!contains("0.0.0.0/0", "2001:db8::1"), "families are apart");
         assert!(contains("192.0.2.7", "192.0.2.7") && !contains("192.0.2.7", "192.0.2.6"));
-        assert!(contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1"));
+        assert!(
+            contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1")
+        );
         for wrong in ["", "192.0.2.0/33", "::/129", "192.0.2", "host", "192.0.2.0/x"] {
             assert!(network(wrong).is_err(), "{wrong}");
         }

@@ -1,5 +1,6 @@
-//! TLS between ends that know each other's public keys, for whoever encrypts: of a certificate nothing is believed but its key. That
-//! the other end owns the private key is proved by the handshake's signature (RFC 8446 clause 4.4.3), which is verified as always.
+//! TLS between ends that know each other's public keys, for whoever encrypts: of a certificate
+//! nothing is believed but its key. That the other end owns the private key is proved by the
+//! handshake's signature (RFC 8446 clause 4.4.3), which is verified as always.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +48,12 @@ impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn tls13(
@@ -56,7 +62,12 @@ impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn schemes(&self) -> Vec<SignatureScheme> {

@@ -23,9 +23,11 @@ pub struct Times {
     pub gap: bool,
     /// Whether it records into [`Tally::falls`] and [`Tally::rises`].
     pub variation: bool,
-    /// Whether it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and [`Tally::close`].
+    /// Whether it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and
+    /// [`Tally::close`].
     pub stages: bool,
-    /// Whether it records which operations were due, answered, lost and left open ([`Tally::started`] and those below it).
+    /// Whether it records which operations were due, answered, lost and left open
+    /// ([`Tally::started`] and those below it).
     pub operations: bool,
 }
 
@@ -55,15 +57,18 @@ impl Times {
         operations: false,
     };
     /// Of a client that sends requests.
-    pub(crate) const REQUESTS: Self = Self { service: true, response: true, operations: true, ..Self::NONE };
+    pub(crate) const REQUESTS: Self =
+        Self { service: true, response: true, operations: true, ..Self::NONE };
     /// Of a client that moves files.
-    pub(crate) const FILES: Self = Self { service: true, stages: true, operations: true, ..Self::NONE };
+    pub(crate) const FILES: Self =
+        Self { service: true, stages: true, operations: true, ..Self::NONE };
 
     /// Memory of one interval's histograms and accounts, bytes.
     pub(crate) fn bytes(self) -> u64 {
         let single = [self.service, self.writes, self.flushes, self.trims, self.response, self.gap];
-        let n_histograms =
-            single.map(u64::from).iter().sum::<u64>() + 2 * u64::from(self.variation) + 4 * u64::from(self.stages);
+        let n_histograms = single.map(u64::from).iter().sum::<u64>()
+            + 2 * u64::from(self.variation)
+            + 4 * u64::from(self.stages);
         n_histograms * Histogram::BYTES + EarlierByKind::bytes(self)
     }
 }
@@ -99,7 +104,8 @@ pub struct Tally {
     pub close: Histogram,
     /// To which interval each operation belongs.
     pub(crate) operations: Operations,
-    /// Datagrams and frames sent, and those that came, by the interval of their sender in which they were to depart.
+    /// Datagrams and frames sent, and those that came, by the interval of their sender in which
+    /// they were to depart.
     pub(crate) departures: Ticks,
     pub(crate) arrivals: Ticks,
     /// Operations of the current step put off by [`Tally::defer`].
@@ -132,7 +138,8 @@ impl Tally {
         }
     }
 
-    /// Says that this worker's intervals begin at `start`, and that they and those of the other end are `interval` long.
+    /// Says that this worker's intervals begin at `start`, and that they and those of the other end
+    /// are `interval` long.
     pub(crate) fn begin(&mut self, start: Nanos, interval: Nanos) {
         (self.departures, self.arrivals) = (Ticks::new(interval), Ticks::new(interval));
         self.departures.begin(start);
@@ -209,15 +216,16 @@ impl Tally {
         self.operations.left_open(kind, start, now);
     }
 
-    /// One of an open load that was to start at `intended` never did, and now it is `now`, the end of the trial.
+    /// One of an open load that was to start at `intended` never did, and now it is `now`, the end
+    /// of the trial.
     pub(crate) fn never_started(&mut self, intended: Nanos, now: Nanos) {
         self.add(Counter::OperationsDue, 1);
         self.add(Counter::OperationsUnstarted, 1);
         self.operations.never_started(intended, now);
     }
 
-    /// Says that the last `n` operations of this step's [`crate::Due`] could not be started. They will be due again, at
-    /// their intended times; without this they count as started.
+    /// Says that the last `n` operations of this step's [`crate::Due`] could not be started. They
+    /// will be due again, at their intended times; without this they count as started.
     #[inline]
     pub fn defer(&mut self, n: u32) {
         self.deferred = n;

@@ -1,10 +1,12 @@
 //! Datagrams and frames by the interval of their sender in which they were to depart.
 //!
-//! Each carries when it was to depart, by its sender's clock. The sender counts those it sent by that time, the receiver those that came
-//! by the same: of any span of whole intervals the study then knows how many were sent in it and how many of those came, to the last
-//! one, whatever the delay and however the clocks differ. The companion says when the sender's first interval began; what comes before
-//! that is known belongs to the first interval. Times are nanoseconds. What is not kept: counts of more than [`MOST_TICKS`] intervals
-//! between two cuts. Their sum then is less than what came, and the study does not use them.
+//! Each carries when it was to depart, by its sender's clock. The sender counts those it sent by
+//! that time, the receiver those that came by the same: of any span of whole intervals the study
+//! then knows how many were sent in it and how many of those came, to the last one, whatever the
+//! delay and however the clocks differ. The companion says when the sender's first interval began;
+//! what comes before that is known belongs to the first interval. Times are nanoseconds. What is
+//! not kept: counts of more than [`MOST_TICKS`] intervals between two cuts. Their sum then is less
+//! than what came, and the study does not use them.
 
 use linerate_model::{Distribution, Nanos};
 use linerate_packet::frame::signature::extend;

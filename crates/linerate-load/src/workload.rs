@@ -4,14 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use linerate_disk::Disks;
-use linerate_model::{Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamError, Params, PeerClock, Side};
+use linerate_model::{
+    Bytes, Endpoint, FlowReport, FlowTcp, Load, Nanos, ParamError, Params, PeerClock, Side,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
 use crate::{Due, LoadError, ParamDoc, Permits, Tally};
 
-/// Proof of belonging to the session: data connections open with it, datagrams carry it, and whatever lacks it is
-/// counted as foreign and dropped.
+/// Proof of belonging to the session: data connections open with it, datagrams carry it, and
+/// whatever lacks it is counted as foreign and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; 16]);
 
@@ -36,7 +38,8 @@ pub struct Setup<'a> {
     pub patience: Duration,
     /// The disks and files of this session: what loads read and write, and may write.
     pub disks: &'a Disks,
-    /// Spans of the trial, for buffers that must be sized beforehand: from start barrier to the end of the load.
+    /// Spans of the trial, for buffers that must be sized beforehand: from start barrier to the end
+    /// of the load.
     pub loaded: Duration,
     /// How the clock of the other end stands to this end's; `None` if it is the same, or not known.
     pub peer_clock: Option<PeerClock>,
@@ -71,21 +74,23 @@ pub trait Workload: Sync {
         Vec::new()
     }
 
-    /// The IP packet each of its datagrams or frames fills on a path of this MTU, so that a share of the path's ceiling is a rate;
-    /// `None` where they differ, or it sends none.
+    /// The IP packet each of its datagrams or frames fills on a path of this MTU, so that a share
+    /// of the path's ceiling is a rate; `None` where they differ, or it sends none.
     fn packet(&self, params: &Params, mtu: Bytes) -> Option<Bytes> {
         let _ = (params, mtu);
         None
     }
 
-    /// Memory that the end on this side needs at the most with these parameters, bytes: what linerate allocates, and not what the
-    /// kernel queues for its sockets. `None` if the parameters are wrong, or it is not known.
+    /// Memory that the end on this side needs at the most with these parameters, bytes: what
+    /// linerate allocates, and not what the kernel queues for its sockets. `None` if the parameters
+    /// are wrong, or it is not known.
     fn memory(&self, params: &Params, side: Side) -> Option<u64> {
         let _ = (params, side);
         None
     }
 
-    /// Whether it runs over an interface's loopback: what the tester can do by itself is found there.
+    /// Whether it runs over an interface's loopback: what the tester can do by itself is found
+    /// there.
     fn runs_on_loopback(&self) -> bool {
         true
     }
@@ -96,7 +101,8 @@ pub trait Workload: Sync {
     /// If an address cannot be bound or an option is refused.
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError>;
 
-    /// Starts the active end: connects every flow to what the passive end offered, and deals the flows to workers.
+    /// Starts the active end: connects every flow to what the passive end offered, and deals the
+    /// flows to workers.
     ///
     /// # Errors
     /// If a connection cannot be opened within `setup.patience`.
@@ -108,10 +114,12 @@ pub trait Listener: Send {
     /// Where to connect to.
     fn offer(&self) -> Offer;
 
-    /// Waits for every flow and deals them to workers. Called on its own thread, while the active end connects.
+    /// Waits for every flow and deals them to workers. Called on its own thread, while the active
+    /// end connects.
     ///
     /// # Errors
-    /// If not all flows arrived within `patience`; connections and datagrams without the secret do not count.
+    /// If not all flows arrived within `patience`; connections and datagrams without the secret do
+    /// not count.
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError>;
 }
 
@@ -120,7 +128,8 @@ pub trait Listener: Send {
 pub enum Progress {
     /// Something moved.
     Moved,
-    /// Nothing could be done within the worker's patience (at most a few milliseconds were spent waiting).
+    /// Nothing could be done within the worker's patience (at most a few milliseconds were spent
+    /// waiting).
     Idle,
     /// This worker has nothing more to do: every flow has ended.
     Ended,
@@ -128,15 +137,18 @@ pub enum Progress {
 
 /// One thread's share of a workload: some flows, and how to move them.
 ///
-/// The engine calls `step` from the start barrier to the end of the load, then `stop_sending` once, then `step` with an
-/// empty [`Due`] until the drain is over or the worker says [`Progress::Ended`], then `finish` once.
+/// The engine calls `step` from the start barrier to the end of the load, then `stop_sending` once,
+/// then `step` with an empty [`Due`] until the drain is over or the worker says
+/// [`Progress::Ended`], then `finish` once.
 pub trait Worker: Send {
-    /// How its operations are paced; this worker's share of the job's load. `Closed` is never paced.
+    /// How its operations are paced; this worker's share of the job's load. `Closed` is never
+    /// paced.
     fn load(&self) -> Load {
         Load::Closed { depth: 1 }
     }
 
-    /// How long after the start of the load its own begins; until then nothing is due, and `step` is called with an empty [`Due`].
+    /// How long after the start of the load its own begins; until then nothing is due, and `step`
+    /// is called with an empty [`Due`].
     fn starts_after(&self) -> Nanos {
         Nanos(0)
     }
@@ -151,22 +163,26 @@ pub trait Worker: Send {
         false
     }
 
-    /// Whether a step may wait for a disk, however long that takes: then a long step is a stall of the tester only if the whole process stood.
+    /// Whether a step may wait for a disk, however long that takes: then a long step is a stall of
+    /// the tester only if the whole process stood.
     fn may_wait_for_disk(&self) -> bool {
         false
     }
 
-    /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start it
-    /// puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten milliseconds, or the next operation's
-    /// time, or the end of the interval), even if the peer is silent. It never allocates, logs or panics.
+    /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start
+    /// it puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten
+    /// milliseconds, or the next operation's time, or the end of the interval), even if the peer is
+    /// silent. It never allocates, logs or panics.
     fn step(&mut self, due: Due, tally: &mut Tally) -> Progress;
 
-    /// Appends the TCP state of its flows; `flows` has room for all of them. Called at the end of each interval.
+    /// Appends the TCP state of its flows; `flows` has room for all of them. Called at the end of
+    /// each interval.
     fn observe(&mut self, flows: &mut Vec<FlowTcp>) {
         let _ = flows;
     }
 
-    /// Memory the kernel holds for what has arrived for its flows and was not read; `None` if unknown. Called like `observe`.
+    /// Memory the kernel holds for what has arrived for its flows and was not read; `None` if
+    /// unknown. Called like `observe`.
     fn held_bytes(&self) -> Option<u64> {
         None
     }
@@ -177,7 +193,8 @@ pub trait Worker: Send {
     /// The load is over: send nothing new, let the peer know, go on receiving.
     fn stop_sending(&mut self);
 
-    /// The trial is over: counts what was started and is still open at `now`. Called once, before the last interval ends.
+    /// The trial is over: counts what was started and is still open at `now`. Called once, before
+    /// the last interval ends.
     fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
         let _ = (now, tally);
     }

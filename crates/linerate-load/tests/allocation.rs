@@ -1,5 +1,5 @@
-//! Invariant 6: from the first step to the end of the drain, a worker's thread allocates nothing, nor does cutting its
-//! intervals.
+//! Invariant 6: from the first step to the end of the drain, a worker's thread allocates nothing,
+//! nor does cutting its intervals.
 
 mod counting;
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 /// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
 const SPANS_MS: [u64; 4] = [40, 300, 2_000, 20_000];
 
-/// A worker whose thread is watched from its first step until it finishes. Cutting intervals lies in between.
+/// A worker whose thread is watched from its first step until it finishes. Cutting intervals lies
+/// in between.
 struct Watched(Box<dyn Worker>);
 
 impl Worker for Watched {
@@ -121,12 +122,14 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     [active, accepting.join().expect("no panic").expect("accept")]
 }
 
-/// Allocations in the threads of ends while they ran, and their reports, under loads that grow until `is_enough` has happened.
+/// Allocations in the threads of ends while they ran, and their reports, under loads that grow
+/// until `is_enough` has happened.
 fn allocations(
     mut open: impl FnMut() -> Vec<Vec<Box<dyn Worker>>>,
     is_enough: impl Fn(&[EngineReport]) -> bool,
 ) -> (u64, Vec<EngineReport>) {
-    let mut loads = SPANS_MS.into_iter().map(|millis| allocations_in(open(), Nanos::from_millis(millis)));
+    let mut loads =
+        SPANS_MS.into_iter().map(|millis| allocations_in(open(), Nanos::from_millis(millis)));
     loads.find(|(_, reports)| is_enough(reports)).expect("it did something")
 }
 
@@ -142,12 +145,18 @@ fn allocations_in(ends: Vec<Vec<Box<dyn Worker>>>, load: Nanos) -> (u64, Vec<Eng
         interval: Nanos::from_millis(5),
     };
     let watch = |end: Vec<Box<dyn Worker>>| {
-        end.into_iter().map(|worker| Box::new(Watched(worker)) as Box<dyn Worker>).collect::<Vec<_>>()
+        end.into_iter()
+            .map(|worker| Box::new(Watched(worker)) as Box<dyn Worker>)
+            .collect::<Vec<_>>()
     };
-    let timeline_of = |ends: usize| if ends == 1 { Timeline { drain_until: load_until, ..timeline } } else { timeline };
+    let timeline_of = |ends: usize| {
+        if ends == 1 { Timeline { drain_until: load_until, ..timeline } } else { timeline }
+    };
     let n_ends = ends.len();
-    let engines: Vec<Engine> =
-        ends.into_iter().map(|end| Engine::start(watch(end), timeline_of(n_ends), &[], 1)).collect();
+    let engines: Vec<Engine> = ends
+        .into_iter()
+        .map(|end| Engine::start(watch(end), timeline_of(n_ends), &[], 1))
+        .collect();
     let reports = engines.into_iter().map(Engine::join).collect();
     (counting::calls() - before, reports)
 }
@@ -162,7 +171,8 @@ fn steps(reports: &[EngineReport]) -> u64 {
 
 /// Payload that went through an end; of one that moves none, its steps.
 fn moved(report: &EngineReport) -> u64 {
-    let payload = [Counter::PayloadSent, Counter::PayloadReceived, Counter::BytesRead, Counter::BytesWritten];
+    let payload =
+        [Counter::PayloadSent, Counter::PayloadReceived, Counter::BytesRead, Counter::BytesWritten];
     let bytes = payload.map(|counter| counted(report, counter)).iter().sum();
     if report.flows.is_empty() { counted(report, Counter::Steps) } else { bytes }
 }
@@ -170,12 +180,15 @@ fn moved(report: &EngineReport) -> u64 {
 /// One test, because the count is the process's.
 #[test]
 fn steps_and_cuts_allocate_nothing() {
-    let (counted, _) = allocations(|| vec![vec![Box::new(Allocating)]], |reports| steps(reports) > 0);
+    let (counted, _) =
+        allocations(|| vec![vec![Box::new(Allocating)]], |reports| steps(reports) > 0);
     assert!(counted > 0, "the count counts");
 
-    let exchanged =
-        |reports: &[EngineReport]| reports[0].intervals.iter().filter(|one| one.response.count() > 0).count();
-    let (counted, _) = allocations(|| vec![vec![Box::new(Timing)]], |reports| exchanged(reports) >= 2);
+    let exchanged = |reports: &[EngineReport]| {
+        reports[0].intervals.iter().filter(|one| one.response.count() > 0).count()
+    };
+    let (counted, _) =
+        allocations(|| vec![vec![Box::new(Timing)]], |reports| exchanged(reports) >= 2);
     assert_eq!(counted, 0, "an engine that exchanges histograms");
 
     let cases = [
@@ -189,23 +202,42 @@ fn steps_and_cuts_allocate_nothing() {
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8})),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 1, "read": "50 %", "random": "50 %", "verify": true}),
-        ),
-        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "io_uring"})),
-        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "pattern": "zipf", "reply": "4 KiB"})),
-        ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "threads"})),
-        (
-            "storage",
-            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "read": "50 %", "copies": "30 %", "flow": 2, "reopen_every": 20}),
+            json!({"target": "/dev/shm", "size": "4 \
+                MiB", "depth": 1, "read": "50 %", "random": "50 %", "verify": true}),
         ),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio", "read": "0 %", "verify": true, "verify_backlog": 64, "latency_target": "1 ms", "latency_window": "5 ms"}),
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "io_uring"}),
+        ),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 \
+                MiB", "depth": 8, "pattern": "zipf", "reply": "4 KiB"}),
+        ),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "threads"}),
+        ),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 \
+                MiB", "depth": 8, "engine": "aio", "read": "50 \
+                    %", "copies": "30 %", "flow": 2, "reopen_every": 20}),
+        ),
+        (
+            "storage",
+            json!({"target": "/dev/shm", "size": "4 \
+                MiB", "depth": 8, "engine": "aio", "read": "0 \
+                    %", "verify": true, "verify_backlog": 64, "latency_target": "1 \
+                        ms", "latency_window": "5 ms"}),
         ),
     ];
     for (name, params) in cases {
-        let ends = || open(name, params.clone()).into_iter().filter(|workers| !workers.is_empty()).collect();
-        let (counted, _) = allocations(ends, |reports| reports.iter().all(|report| moved(report) > 0));
+        let ends = || {
+            open(name, params.clone()).into_iter().filter(|workers| !workers.is_empty()).collect()
+        };
+        let (counted, _) =
+            allocations(ends, |reports| reports.iter().all(|report| moved(report) > 0));
         assert_eq!(counted, 0, "{name} {params}");
     }
 }

@@ -1,5 +1,5 @@
-//! Invariant 6 for datagrams, requests and connections: no step of either end allocates. Both ends step in turn on this one
-//! thread, so nothing but their steps is counted.
+//! Invariant 6 for datagrams, requests and connections: no step of either end allocates. Both ends
+//! step in turn on this one thread, so nothing but their steps is counted.
 
 mod counting;
 mod shared;
@@ -43,7 +43,10 @@ fn no_step_allocates() {
         ("udp_stream", json!({ "receive": "discard", "wait": "spin" })),
         ("udp_stream", json!({ "rate": "10 kpps", "gro": false, "direction": "rx" })),
         ("frames", json!({ "mode": "udp", "direction": "both", "streams": 3 })),
-        ("frames", json!({ "mode": "packet", "direction": "both", "streams": 3, "frame_size": "imix" })),
+        (
+            "frames",
+            json!({ "mode": "packet", "direction": "both", "streams": 3, "frame_size": "imix" }),
+        ),
         ("frames", json!({ "mode": "packet_bypass", "rate": "10 kpps", "ports": "random" })),
         ("frames", json!({ "mode": "packet_ring", "rate": "10 kpps", "ports": "random" })),
         ("tcp_rr", json!({ "depth": 4, "streams": 2 })),
@@ -51,9 +54,15 @@ fn no_step_allocates() {
         ("udp_rr", json!({ "depth": 4, "streams": 2 })),
         ("udp_rr", json!({ "rate": "1 kpps", "depth": 2, "wait": "spin" })),
         ("http", json!({ "file_size": "64 KiB", "streams": 2 })),
-        ("http", json!({ "file_size": "64 KiB", "reuse": false, "send": "copy", "sink": "memory" })),
+        (
+            "http",
+            json!({ "file_size": "64 KiB", "reuse": false, "send": "copy", "sink": "memory" }),
+        ),
         ("http", json!({ "file_size": "256 KiB", "direction": "tx", "send": "zerocopy" })),
-        ("http", json!({ "file_size": "64 KiB", "chunked": true, "sink": "memory", "checksum": true })),
+        (
+            "http",
+            json!({ "file_size": "64 KiB", "chunked": true, "sink": "memory", "checksum": true }),
+        ),
         ("http", json!({ "file_size": "64 KiB", "chunked": true, "direction": "tx" })),
         ("http", json!({ "file_size": "64 KiB", "offset": "1 KiB" })),
         ("ftp", json!({ "file_size": "64 KiB", "offset": "1 KiB" })),
@@ -61,19 +70,26 @@ fn no_step_allocates() {
         ("ftp", json!({ "file_size": "64 KiB", "passive": "pasv", "direction": "tx" })),
         ("tcp_crr", json!({ "wait": "spin" })),
         ("tcp_crr", json!({ "close": "reset" })),
-        ("tcp_crr", json!({ "close": "reset", "streams": 3, "dscp": 10, "socket_buffer": "64 KiB", "mss": "1000 B" })),
+        (
+            "tcp_crr",
+            json!({ "close": "reset", "streams": 3, "dscp": 10, "socket_buffer": "64 \
+                KiB", "mss": "1000 B" }),
+        ),
     ] {
         if table["mode"].as_str().is_some_and(|mode| mode.starts_with("packet")) && !is_root() {
             println!("skipped: {name} {table}: needs CAP_NET_RAW");
             continue;
         }
-        let mut workers: Vec<_> = open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
+        let mut workers: Vec<_> =
+            open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
         let mut tallies: Vec<_> = workers.iter().map(|worker| Tally::new(worker.times())).collect();
         let before = counting::calls();
-        // A while, so that whatever happens seldom happens; and until payload has arrived, however long that takes.
+        // A while, so that whatever happens seldom happens; and until payload has arrived, however
+        // long that takes.
         let began = Instant::now();
-        let moved =
-            |tallies: &[Tally]| tallies.iter().map(|tally| tally.counters[Counter::PayloadReceived]).sum::<u64>();
+        let moved = |tallies: &[Tally]| {
+            tallies.iter().map(|tally| tally.counters[Counter::PayloadReceived]).sum::<u64>()
+        };
         while began.elapsed() < A_WHILE || (moved(&tallies) == 0 && began.elapsed() < PATIENCE) {
             for (worker, tally) in workers.iter_mut().zip(&mut tallies) {
                 step(&mut **worker, tally);

@@ -1,5 +1,5 @@
-//! A trial is refused by the memory that its workloads say they need: no end allocates more than that. What is mapped, as the buffers of
-//! disks are, is not seen here.
+//! A trial is refused by the memory that its workloads say they need: no end allocates more than
+//! that. What is mapped, as the buffers of disks are, is not seen here.
 
 mod counting;
 mod shared;
@@ -30,12 +30,19 @@ fn no_end_allocates_more_than_its_workload_says() {
         of_storage(json!({})),
         of_storage(json!({ "engine": "threads", "depth": 32, "rate": "10 kpps" })),
         of_storage(json!({ "engine": "aio", "read": "50 %", "reply": "4 KiB" })),
-        of_storage(json!({ "engine": "io_uring", "read": "0 %", "rate": "10 kpps", "flush": "fsync", "trim": "10 %" })),
-        of_storage(json!({ "workers": 1, "read": "0 %", "verify": true, "verify_backlog": 100_000 })),
+        of_storage(json!({ "engine": "io_uring", "read": "0 \
+                %", "rate": "10 kpps", "flush": "fsync", "trim": "10 %" })),
+        of_storage(
+            json!({ "workers": 1, "read": "0 %", "verify": true, "verify_backlog": 100_000 }),
+        ),
     ] {
         let table_params = params(table.clone());
-        let of =
-            |side| workload(name).expect("registered").memory(&table_params, side).expect("the parameters are right");
+        let of = |side| {
+            workload(name)
+                .expect("registered")
+                .memory(&table_params, side)
+                .expect("the parameters are right")
+        };
         let needed = of(Side::Active) + of(Side::Passive);
         let before = counting::forget_peak();
         let reports = run(open(name, V4, &table, |offer| offer), 20);

@@ -1,4 +1,5 @@
-//! `frames` on loopback: everything sent is accounted, whatever the mode, size, direction and family.
+//! `frames` on loopback: everything sent is accounted, whatever the mode, size, direction and
+//! family.
 
 mod shared;
 
@@ -16,7 +17,8 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn privileged(test: &str) -> bool {
-    let root = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("\nUid:\t0\t"));
+    let root = std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.contains("\nUid:\t0\t"));
     if !root {
         println!("skipped: {test}: needs CAP_NET_RAW");
     }
@@ -24,12 +26,22 @@ fn privileged(test: &str) -> bool {
 }
 
 fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
-    let of = |flow: u32| receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it");
-    sender.flows.iter().map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow")).collect()
+    let of = |flow: u32| {
+        receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it")
+    };
+    sender
+        .flows
+        .iter()
+        .map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow"))
+        .collect()
 }
 
 /// The directions of `table`, sender first.
-fn ways<'a>(table: &Value, active: &'a EngineReport, passive: &'a EngineReport) -> Vec<[&'a EngineReport; 2]> {
+fn ways<'a>(
+    table: &Value,
+    active: &'a EngineReport,
+    passive: &'a EngineReport,
+) -> Vec<[&'a EngineReport; 2]> {
     match table["direction"].as_str() {
         Some("rx") => vec![[passive, active]],
         Some("both") => vec![[active, passive], [passive, active]],
@@ -41,7 +53,9 @@ fn ways<'a>(table: &Value, active: &'a EngineReport, passive: &'a EngineReport) 
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     let all = |ends: &[EngineReport; 2]| {
         let mut ways = ways(table, &ends[0], &ends[1]).into_iter();
-        ways.all(|[sender, receiver]| ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0))
+        ways.all(|[sender, receiver]| {
+            ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0)
+        })
     };
     run_lossy_until(|| open("frames", ip, table, |offer| offer), all)
 }
@@ -73,18 +87,36 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
         (V4, json!({ "rate": "4 kpps" })),
         (
             V4,
-            json!({ "rate": "4 kpps", "mode": "packet_bypass", "direction": "rx", "poisson": true, "header": "tcp", "frame_size": "80 B" }),
+            json!({ "rate": "4 \
+                kpps", "mode": "packet_bypass", "direction": "rx", "poisson": true, "header": "tcp", "frame_size": "80 B" }),
         ),
         (
             V4,
-            json!({ "rate": "8 kpps", "mode": "packet_ring", "direction": "both", "streams": 3, "frame_size": "imix" }),
+            json!({ "rate": "8 \
+                kpps", "mode": "packet_ring", "direction": "both", "streams": 3, "frame_size": "imix" }),
         ),
-        (V6, json!({ "rate": "4 kpps", "mode": "packet_ring_bypass", "frame_size": "9018 B", "burst": 20 })),
-        (V4, json!({ "rate": "8 kpps", "direction": "both", "streams": 5, "workers": 2, "frame_size": "imix" })),
-        (V4, json!({ "rate": "4 kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy", "wait": "spin" })),
+        (
+            V6,
+            json!({ "rate": "4 \
+                kpps", "mode": "packet_ring_bypass", "frame_size": "9018 B", "burst": 20 }),
+        ),
+        (
+            V4,
+            json!({ "rate": "8 \
+                kpps", "direction": "both", "streams": 5, "workers": 2, "frame_size": "imix" }),
+        ),
+        (
+            V4,
+            json!({ "rate": "4 \
+                kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy", "wait": "spin" }),
+        ),
         (V4, json!({ "rate": "4 kpps", "vlan": 7, "outer_vlan": 8, "frame_size": "9018 B" })),
         (V4, json!({ "rate": "4 kpps", "mode": "udp", "frame_size": "imix", "streams": 2 })),
-        (V6, json!({ "rate": "4 kpps", "mode": "udp", "frame_size": "84 B", "direction": "both", "burst": 4 })),
+        (
+            V6,
+            json!({ "rate": "4 \
+                kpps", "mode": "udp", "frame_size": "84 B", "direction": "both", "burst": 4 }),
+        ),
         (V4, json!({ "rate": "4 kpps", "ports": "random", "streams": 3, "burst": 10 })),
         (V4, json!({ "rate": "4 kpps", "frame_size": "rfc2544" })),
         (V6, json!({ "rate": "4 kpps", "frame_size": "128 B", "dscp": 46, "header": "tcp" })),
@@ -92,27 +124,60 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
     ] {
         let [active, passive] = carried(ip, &table);
         for [sender, receiver] in ways(&table, &active, &passive) {
-            // On a busy machine a worker may get no CPU for longer than a ring holds; then that is where frames are lost.
+            // On a busy machine a worker may get no CPU for longer than a ring holds; then that is
+            // where frames are lost.
             let (lost, dropped) = lost_and_dropped(sender, receiver);
             assert_eq!(lost, dropped, "{table}");
             for ledger in ledgers(sender, receiver) {
                 assert!(ledger.unique > 0, "{table} {ledger:?}");
                 assert_eq!(ledger.sent, ledger.unique + ledger.lost() + ledger.late, "{table}");
-                assert_eq!((ledger.duplicates, ledger.late, ledger.reordered), (0, 0, 0), "{table}");
+                assert_eq!(
+                    (ledger.duplicates, ledger.late, ledger.reordered),
+                    (0, 0, 0),
+                    "{table}"
+                );
             }
-            assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent), "{table}");
-            assert_eq!(sum(sender, Counter::PayloadSent), flows_sum(sender, Counter::PayloadSent), "{table}");
-            assert_eq!(sum(receiver, Counter::DatagramsReceived), flows_sum(receiver, Counter::DatagramsReceived));
+            assert_eq!(
+                sum(sender, Counter::DatagramsSent),
+                flows_sum(sender, Counter::DatagramsSent),
+                "{table}"
+            );
+            assert_eq!(
+                sum(sender, Counter::PayloadSent),
+                flows_sum(sender, Counter::PayloadSent),
+                "{table}"
+            );
+            assert_eq!(
+                sum(receiver, Counter::DatagramsReceived),
+                flows_sum(receiver, Counter::DatagramsReceived)
+            );
             if lost == 0 {
-                assert_eq!(sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived), "{table}");
+                assert_eq!(
+                    sum(sender, Counter::PayloadSent),
+                    sum(receiver, Counter::PayloadReceived),
+                    "{table}"
+                );
             }
-            assert_eq!((sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)), (0, 0), "{table}");
-            assert_eq!(sum(sender, Counter::Started), sum(sender, Counter::DatagramsSent), "{table}");
-            // Both ends are on this host: every frame's time is known, and none took longer than all of it did.
+            assert_eq!(
+                (sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)),
+                (0, 0),
+                "{table}"
+            );
+            assert_eq!(
+                sum(sender, Counter::Started),
+                sum(sender, Counter::DatagramsSent),
+                "{table}"
+            );
+            // Both ends are on this host: every frame's time is known, and none took longer than
+            // all of it did.
             let ends = receiver.intervals.iter().map(|interval| interval.end.0);
             let (times, span) = (service(receiver), ends.max().expect("intervals"));
             assert_eq!(times.count(), sum(receiver, Counter::DatagramsReceived), "{table}");
-            assert!(times.max().flatten().is_some_and(|ns| ns <= span), "{table}: {:?} in {span} ns", times.max());
+            assert!(
+                times.max().flatten().is_some_and(|ns| ns <= span),
+                "{table}: {:?} in {span} ns",
+                times.max()
+            );
         }
     }
 }
@@ -123,11 +188,16 @@ fn as_fast_as_possible_what_is_missing_is_what_the_ring_dropped() {
         return;
     }
     let _turn = alone();
-    // A ring of 4 MiB for frames that are copied whole: it overflows whenever the receiver is kept waiting.
-    let table = json!({ "frame_size": "1518 B", "receive": "copy", "receive_buffer": "4 MiB", "streams": 2 });
+    // A ring of 4 MiB for frames that are copied whole: it overflows whenever the receiver is kept
+    // waiting.
+    let table = json!({ "frame_size": "1518 \
+        B", "receive": "copy", "receive_buffer": "4 MiB", "streams": 2 });
     let [active, passive] = drained(&table);
     let (lost, dropped) = lost_and_dropped(&active, &passive);
-    println!("{} sent, {lost} lost, {dropped} dropped at the ring", flows_sum(&active, Counter::DatagramsSent));
+    println!(
+        "{} sent, {lost} lost, {dropped} dropped at the ring",
+        flows_sum(&active, Counter::DatagramsSent)
+    );
     assert_eq!(lost, dropped);
 }
 
@@ -136,7 +206,8 @@ fn segments_of_udp_messages_are_frames_of_their_own() {
     let _turn = alone();
     let table = json!({ "mode": "udp", "frame_size": "64 B", "streams": 2 });
     let [active, passive] = carried(V4, &table);
-    let (sent, messages) = (sum(&active, Counter::DatagramsSent), sum(&active, Counter::MessagesSent));
+    let (sent, messages) =
+        (sum(&active, Counter::DatagramsSent), sum(&active, Counter::MessagesSent));
     for ledger in ledgers(&active, &passive) {
         assert!(ledger.unique > 0, "{ledger:?}");
         assert_eq!((ledger.duplicates, ledger.reordered, ledger.late), (0, 0, 0), "{ledger:?}");
@@ -146,7 +217,8 @@ fn segments_of_udp_messages_are_frames_of_their_own() {
     assert!(active.flows[0].modes["send"].starts_with("udp: gso"), "{:?}", active.flows[0].modes);
 }
 
-/// A socket of 64 KiB holds a few coalesced messages: what it drops is counted in frames, though the kernel counts messages.
+/// A socket of 64 KiB holds a few coalesced messages: what it drops is counted in frames, though
+/// the kernel counts messages.
 #[test]
 fn what_a_small_udp_socket_drops_is_known_in_frames() {
     let _turn = alone();
@@ -177,9 +249,16 @@ fn without_privilege_udp_remains_and_every_other_mode_says_what_it_needs() {
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open_to_all).expect("the folder is ours");
     let mut command = std::process::Command::new(&program);
-    let command = std::os::unix::process::CommandExt::uid(command.args(["--exact", NAME, "--nocapture"]), NOBODY);
+    let command = std::os::unix::process::CommandExt::uid(
+        command.args(["--exact", NAME, "--nocapture"]),
+        NOBODY,
+    );
     let ended = command.env(AS_NOBODY, "1").current_dir("/").output().expect("it starts");
-    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
+    );
     assert!(ended.status.success() && said.contains("1 passed"), "{said}");
 }
 
@@ -200,7 +279,8 @@ fn as_nobody() {
     ] {
         let (params, local) = (shared::params(json!({ "mode": mode })), shared::endpoint(V4));
         let workload = linerate_load::workload("frames").expect("registered");
-        let said = workload.listen(&shared::setup(&params, &local)).err().expect("refused").to_string();
+        let said =
+            workload.listen(&shared::setup(&params, &local)).err().expect("refused").to_string();
         assert!(said.contains("CAP_NET_RAW"), "{mode}: {said}");
     }
 }
@@ -211,7 +291,8 @@ fn a_size_without_room_is_refused_before_anything_is_sent() {
         return;
     }
     let _turn = alone();
-    // What IPv4 has room for is refused here, where the addresses are known; what nothing has room for is refused as the plan is read.
+    // What IPv4 has room for is refused here, where the addresses are known; what nothing has room
+    // for is refused as the plan is read.
     for (ip, table, least) in [
         (V6, json!({}), 84),
         (V6, json!({ "vlan": 1, "frame_size": "68 B" }), 88),
@@ -222,7 +303,11 @@ fn a_size_without_room_is_refused_before_anything_is_sent() {
         let accepting = std::thread::spawn(move || listener.accept(shared::PATIENCE).map(drop));
         let (params, local) = (shared::params(table), shared::endpoint(ip));
         let workload = linerate_load::workload("frames").expect("registered");
-        let error = workload.connect(&shared::setup(&params, &local), &offer).err().expect("too small").to_string();
+        let error = workload
+            .connect(&shared::setup(&params, &local), &offer)
+            .err()
+            .expect("too small")
+            .to_string();
         assert!(error.contains(&format!("at least {least} B")), "{error}");
         drop(accepting.join().expect("no panic"));
     }

@@ -1,5 +1,5 @@
-//! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: everything sent is accounted, and the mode obtained
-//! is told. Run as root; skipped, with a word, otherwise.
+//! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: everything sent is
+//! accounted, and the mode obtained is told. Run as root; skipped, with a word, otherwise.
 
 mod shared;
 #[path = "../../linerate-sys/tests/shared/mod.rs"]
@@ -31,7 +31,9 @@ fn open(pair: &Pair, table: &Value) -> Tried {
         let accepting = scope.spawn(|| pair.at(1, || listener.accept(PATIENCE)));
         let active = pair.at(0, || {
             let (params, local) = (shared::params(table.clone()), shared::endpoint(ADDRESSES[0]));
-            linerate_load::workload("frames").expect("registered").connect(&shared::setup(&params, &local), &offer)
+            linerate_load::workload("frames")
+                .expect("registered")
+                .connect(&shared::setup(&params, &local), &offer)
         });
         [active, accepting.join().expect("no panic")]
     })
@@ -64,12 +66,32 @@ fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
             assert_eq!((ledger.duplicates, ledger.late, ledger.reordered), (0, 0, 0), "{table}");
             lost += ledger.lost();
         }
-        assert_eq!(lost, flows_sum(receiver, Counter::SocketDrops), "{table}: what is missing the receiver dropped");
-        assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent), "{table}");
-        assert_eq!(sum(sender, Counter::PayloadSent), flows_sum(sender, Counter::PayloadSent), "{table}");
-        assert_eq!((sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)), (0, 0), "{table}");
+        assert_eq!(
+            lost,
+            flows_sum(receiver, Counter::SocketDrops),
+            "{table}: what is missing the receiver dropped"
+        );
+        assert_eq!(
+            sum(sender, Counter::DatagramsSent),
+            flows_sum(sender, Counter::DatagramsSent),
+            "{table}"
+        );
+        assert_eq!(
+            sum(sender, Counter::PayloadSent),
+            flows_sum(sender, Counter::PayloadSent),
+            "{table}"
+        );
+        assert_eq!(
+            (sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)),
+            (0, 0),
+            "{table}"
+        );
         if lost == 0 {
-            assert_eq!(sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived), "{table}");
+            assert_eq!(
+                sum(sender, Counter::PayloadSent),
+                sum(receiver, Counter::PayloadReceived),
+                "{table}"
+            );
         }
     }
     ends
@@ -80,7 +102,8 @@ const SOME: u64 = 50;
 
 /// The account of what the flow `sent`.
 fn ledger(sent: &FlowReport, receiver: &EngineReport) -> LossLedger {
-    let received = receiver.flows.iter().find(|report| report.flow == sent.flow).expect("both report it");
+    let received =
+        receiver.flows.iter().find(|report| report.flow == sent.flow).expect("both report it");
     LossLedger::reconcile(sent, received).expect("one flow")
 }
 
@@ -104,29 +127,53 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
     for (table, sent_by, received_by) in [
         (json!({ "mode": "xdp", "rate": "4 kpps" }), "AF_XDP, copy, queue 0", "native, copy"),
         (json!({ "mode": "xdp", "frame_size": "1518 B", "direction": "rx" }), "AF_XDP", "native"),
-        (json!({ "mode": "xdp_generic", "rate": "4 kpps", "frame_size": "imix", "streams": 3 }), "AF_XDP", "generic"),
-        (json!({ "mode": "xdp_copy", "rate": "4 kpps", "frame_size": "9018 B" }), "copy", "native, copy"),
         (
-            json!({ "mode": "xdp", "rate": "4 kpps", "ports": "random", "streams": 3, "wait": "spin" }),
+            json!({ "mode": "xdp_generic", "rate": "4 kpps", "frame_size": "imix", "streams": 3 }),
+            "AF_XDP",
+            "generic",
+        ),
+        (
+            json!({ "mode": "xdp_copy", "rate": "4 kpps", "frame_size": "9018 B" }),
+            "copy",
+            "native, copy",
+        ),
+        (
+            json!({ "mode": "xdp", "rate": "4 \
+                kpps", "ports": "random", "streams": 3, "wait": "spin" }),
             "AF_XDP",
             "native",
         ),
-        (json!({ "mode": "xdp", "rate": "4 kpps", "vlan": 7, "frame_size": "68 B" }), "AF_XDP", "native"),
         (
-            json!({ "mode": "xdp", "rate": "4 kpps", "direction": "both", "streams": 2, "frame_size": "imix" }),
+            json!({ "mode": "xdp", "rate": "4 kpps", "vlan": 7, "frame_size": "68 B" }),
+            "AF_XDP",
+            "native",
+        ),
+        (
+            json!({ "mode": "xdp", "rate": "4 \
+                kpps", "direction": "both", "streams": 2, "frame_size": "imix" }),
             "AF_XDP, copy, queue 0",
             "native, copy",
         ),
-        (json!({ "mode": "xdp_generic", "rate": "4 kpps", "direction": "both" }), "AF_XDP", "generic"),
+        (
+            json!({ "mode": "xdp_generic", "rate": "4 kpps", "direction": "both" }),
+            "AF_XDP",
+            "generic",
+        ),
         (json!({ "mode": "live" }), "live: made by the kernel", "native"),
         (
-            json!({ "mode": "live", "rate": "40 kpps", "streams": 2, "ports": "random", "frame_size": "imix" }),
+            json!({ "mode": "live", "rate": "40 \
+                kpps", "streams": 2, "ports": "random", "frame_size": "imix" }),
             "live",
             "native",
         ),
-        (json!({ "mode": "live", "rate": "40 kpps", "streams": 5, "frame_size": "imix" }), "live", "native"),
         (
-            json!({ "mode": "live", "rate": "10 kpps", "direction": "both", "header": "tcp", "frame_size": "80 B" }),
+            json!({ "mode": "live", "rate": "40 kpps", "streams": 5, "frame_size": "imix" }),
+            "live",
+            "native",
+        ),
+        (
+            json!({ "mode": "live", "rate": "10 \
+                kpps", "direction": "both", "header": "tcp", "frame_size": "80 B" }),
             "live",
             "native",
         ),
@@ -134,9 +181,14 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
         (json!({ "mode": "auto", "rate": "4 kpps" }), "packet: through", "packet: receive ring"),
     ] {
         let [active, passive] = accounted(&pair, &table);
-        let (sender, receiver) = if table["direction"] == "rx" { (&passive, &active) } else { (&active, &passive) };
+        let (sender, receiver) =
+            if table["direction"] == "rx" { (&passive, &active) } else { (&active, &passive) };
         assert!(mode(sender, "send").contains(sent_by), "{table}: {}", mode(sender, "send"));
-        assert!(mode(receiver, "receive").contains(received_by), "{table}: {}", mode(receiver, "receive"));
+        assert!(
+            mode(receiver, "receive").contains(received_by),
+            "{table}: {}",
+            mode(receiver, "receive")
+        );
     }
 }
 
@@ -145,27 +197,34 @@ fn every_queue_is_read() {
     let Some(pair) = pair(2, 1500) else { return };
     // One worker reads both queues.
     for direction in ["tx", "both"] {
-        let table = json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "direction": direction });
+        let table =
+            json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "direction": direction });
         let [_, passive] = accounted(&pair, &table);
         assert!(mode(&passive, "receive").contains("2 queue(s)"), "{}", mode(&passive, "receive"));
     }
 }
 
-/// As veth has it, what leaves by a queue comes in at the peer's of that number: each worker reads its own flows. Sent by live frames, the
-/// CPU that sends says which queue a frame comes in at, so that a worker meets the flows of the others.
+/// As veth has it, what leaves by a queue comes in at the peer's of that number: each worker reads
+/// its own flows. Sent by live frames, the CPU that sends says which queue a frame comes in at, so
+/// that a worker meets the flows of the others.
 #[test]
 fn workers_share_the_queues_and_account_every_frame_wherever_it_came_in() {
     let Some(pair) = pair(2, 1500) else { return };
     for table in [
         json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2 }),
         json!({ "mode": "xdp", "streams": 2, "workers": 2, "direction": "rx" }),
-        json!({ "mode": "xdp_generic", "rate": "8 kpps", "streams": 3, "workers": 2, "direction": "both" }),
+        json!({ "mode": "xdp_generic", "rate": "8 \
+            kpps", "streams": 3, "workers": 2, "direction": "both" }),
         json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2, "ports": "random" }),
         json!({ "mode": "live", "rate": "20 kpps", "streams": 4, "workers": 2 }),
     ] {
         let [active, passive] = accounted(&pair, &table);
         let receiver = if table["direction"] == "rx" { &active } else { &passive };
-        assert!(mode(receiver, "receive").contains("1 queue(s) a worker"), "{table}: {}", mode(receiver, "receive"));
+        assert!(
+            mode(receiver, "receive").contains("1 queue(s) a worker"),
+            "{table}: {}",
+            mode(receiver, "receive")
+        );
         let workers: Vec<u32> = receiver.flows.iter().map(|flow| flow.worker).collect();
         assert!(workers.contains(&0) && workers.contains(&1), "{workers:?}");
     }
@@ -176,11 +235,23 @@ fn a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame() {
     let Some(pair) = pair(2, 1500) else { return };
     let said = |table: &Value| refusals(&pair, table);
     let three = said(&json!({ "mode": "xdp", "streams": 3, "workers": 3 }));
-    assert!(three.iter().any(|said| said.contains("each needs a queue of its own, and it has 2")), "{three:?}");
-    let options = Options { queue: 1, copying: Copying::Copy, frame_bytes: 1514, n_transmit: 0, n_receive: 64 };
+    assert!(
+        three.iter().any(|said| said.contains("each needs a queue of its own, and it has 2")),
+        "{three:?}"
+    );
+    let options = Options {
+        queue: 1,
+        copying: Copying::Copy,
+        frame_bytes: 1514,
+        n_transmit: 0,
+        n_receive: 64,
+    };
     let taken = pair.at(1, || XdpSocket::open("lr0", options)).expect("queue 1 is free");
     let busy = said(&json!({ "mode": "xdp", "streams": 2, "workers": 2 }));
-    assert!(busy.iter().any(|said| said.contains("queue 1 of lr0") && said.contains("ss --xdp")), "{busy:?}");
+    assert!(
+        busy.iter().any(|said| said.contains("queue 1 of lr0") && said.contains("ss --xdp")),
+        "{busy:?}"
+    );
     drop(taken);
     accounted(&pair, &json!({ "mode": "xdp", "rate": "4 kpps", "streams": 2, "workers": 2 }));
 }
@@ -192,13 +263,17 @@ fn shape(pair: &Pair, how: &str) {
     assert!(status.expect("iproute2 is there").success());
 }
 
-/// A queue of 100 MB takes all that a socket of 16 MiB can owe it, so that the socket is what is full: nobody drops anything.
+/// A queue of 100 MB takes all that a socket of 16 MiB can owe it, so that the socket is what is
+/// full: nobody drops anything.
 #[test]
 fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
     let Some(pair) = pair(1, 1500) else { return };
     shape(&pair, "rate 1mbit burst 10kb limit 100mb");
     let table = json!({ "mode": "packet", "frame_size": "1518 B" });
-    let [active, _] = run_lossy_until(|| opened(&pair, &table), |[active, _]| sum(active, Counter::WouldBlock) > 0);
+    let [active, _] = run_lossy_until(
+        || opened(&pair, &table),
+        |[active, _]| sum(active, Counter::WouldBlock) > 0,
+    );
     let counted = [Counter::WouldBlock, Counter::SendDrops].map(|counter| sum(&active, counter));
     assert!(counted[0] > 0 && counted[1] == 0, "{counted:?}: no room, drops");
 }
@@ -221,18 +296,25 @@ fn what_cannot_be_had_is_said_before_any_frame() {
 #[test]
 fn frames_that_the_driver_does_not_take_are_never_sent() {
     let Some(pair) = pair(1, 1500) else { return };
-    let [active, passive] = open(&pair, &json!({ "mode": "live" })).map(|end| end.expect("the peer has a program"));
+    let [active, passive] =
+        open(&pair, &json!({ "mode": "live" })).map(|end| end.expect("the peer has a program"));
     // The receiver goes, and with it the peer's program.
     drop(passive);
-    let mut engine = shared::start(active, linerate_model::Nanos::from_secs(60), linerate_model::Nanos(0));
+    let mut engine =
+        shared::start(active, linerate_model::Nanos::from_secs(60), linerate_model::Nanos(0));
     let mut taken = Vec::new();
-    while !engine.finished() && taken.iter().all(|interval: &Interval| interval.counters[Counter::SendDrops] == 0) {
+    while !engine.finished()
+        && taken.iter().all(|interval: &Interval| interval.counters[Counter::SendDrops] == 0)
+    {
         std::thread::sleep(std::time::Duration::from_millis(5));
         taken.extend(engine.intervals());
     }
     engine.stop();
     let mut active = engine.join();
     active.intervals.extend(taken);
-    assert_eq!((sum(&active, Counter::DatagramsSent), flows_sum(&active, Counter::DatagramsSent)), (0, 0));
+    assert_eq!(
+        (sum(&active, Counter::DatagramsSent), flows_sum(&active, Counter::DatagramsSent)),
+        (0, 0)
+    );
     assert!(sum(&active, Counter::SendDrops) > 0);
 }

@@ -1,5 +1,6 @@
-//! The histogram against a sorted array of the same latencies, taken from real transfers: of a file in memory by plain calls, about a
-//! microsecond each, and of a file on a disk past the page cache by io_uring, sixteen at a time, about a hundred.
+//! The histogram against a sorted array of the same latencies, taken from real transfers: of a file
+//! in memory by plain calls, about a microsecond each, and of a file on a disk past the page cache
+//! by io_uring, sixteen at a time, about a hundred.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,16 +15,17 @@ const MOST: f64 = 0.004;
 const FILE_BYTES: u64 = 8 << 20;
 const BLOCK_BYTES: u32 = 4096;
 
-/// Nanoseconds of `n` reads of a file in `folder` by `engine`, in the order of their ends; `None`, said aloud, where that cannot be.
+/// Nanoseconds of `n` reads of a file in `folder` by `engine`, in the order of their ends; `None`,
+/// said aloud, where that cannot be.
 fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u64>> {
     let file = tempfile::NamedTempFile::new_in(folder).expect("a file");
     std::fs::write(file.path(), vec![7; FILE_BYTES as usize]).expect("written");
     file.as_file().sync_all().expect("on the disk");
     let target = Disks::none().open(file.path(), Permission::Read).expect("it may be read");
     let opened = target.open(false, true);
-    let made = opened
-        .map_err(|error| error.to_string())
-        .and_then(|file| Transfers::new(engine, file, depth, BLOCK_BYTES as usize).map_err(|error| error.to_string()));
+    let made = opened.map_err(|error| error.to_string()).and_then(|file| {
+        Transfers::new(engine, file, depth, BLOCK_BYTES as usize).map_err(|error| error.to_string())
+    });
     let mut transfers = match made {
         Ok(transfers) => transfers,
         Err(error) => {
@@ -31,7 +33,8 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
             return None;
         }
     };
-    let (mut started, mut taken) = (vec![0; depth as usize], Vec::with_capacity(n + depth as usize));
+    let (mut started, mut taken) =
+        (vec![0; depth as usize], Vec::with_capacity(n + depth as usize));
     let mut free: Vec<u32> = (0..depth).collect();
     let mut place = 0_u64;
     while taken.len() < n {
@@ -58,7 +61,8 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
     Some(taken)
 }
 
-/// The largest relative error of the histogram's percentiles, mean and maximum against those of the array itself.
+/// The largest relative error of the histogram's percentiles, mean and maximum against those of the
+/// array itself.
 fn worst(latencies: &[u64]) -> f64 {
     let mut histogram = Histogram::new();
     latencies.iter().for_each(|ns| histogram.record(*ns));
@@ -91,7 +95,12 @@ fn percentiles_of_real_transfers_are_those_of_the_sorted_latencies() {
         assert!(Path::new(folder).is_dir(), "{folder} is part of every Linux");
         let Some(latencies) = latencies(folder, engine, depth, n) else { continue };
         let error = worst(&latencies);
-        println!("{} in {folder}: {} latencies, at most {:.3} % off", engine.name(), latencies.len(), error * 100.0);
+        println!(
+            "{} in {folder}: {} latencies, at most {:.3} % off",
+            engine.name(),
+            latencies.len(),
+            error * 100.0
+        );
         assert!(error <= MOST, "{} in {folder}: {error}", engine.name());
     }
 }

@@ -1,4 +1,5 @@
-//! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and said to be.
+//! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and
+//! said to be.
 
 #[path = "shared/handshake.rs"]
 #[allow(unreachable_pub, reason = "each test file is a crate")]
@@ -16,12 +17,17 @@ use linerate_load::Offer;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
 use serde_json::{Value, json};
-use shared::{PATIENCE, SECRET, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start, sum};
+use shared::{
+    PATIENCE, SECRET, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start,
+    sum,
+};
 
 /// Both ends of `table`, loaded until some transactions are done on every flow.
 fn until_done(name: &str, ip: &str, table: &Value) -> [EngineReport; 2] {
     const SOME: u64 = 4;
-    let are_done = |active: &EngineReport| active.flows.iter().all(|flow| flow.counters[Counter::Transactions] > SOME);
+    let are_done = |active: &EngineReport| {
+        active.flows.iter().all(|flow| flow.counters[Counter::Transactions] > SOME)
+    };
     let ends = run_until(|| open(name, ip, table, |offer| offer), |[active, _]| are_done(active));
     assert!(are_done(&ends[0]), "{name} {table}: {:?}", ends[0].flows);
     ends
@@ -34,7 +40,8 @@ fn requests_of_an_open_load_go_over_every_flow() {
         ("udp_rr", json!({ "streams": 2, "rate": "1 kpps", "timeout": "20 s" })),
     ] {
         let [active, _] = until_done(name, V4, &table);
-        let done: Vec<u64> = active.flows.iter().map(|flow| flow.counters[Counter::Transactions]).collect();
+        let done: Vec<u64> =
+            active.flows.iter().map(|flow| flow.counters[Counter::Transactions]).collect();
         assert!(done.iter().all(|n| n * 4 >= done.iter().sum()), "{name}: {done:?}");
     }
 }
@@ -46,14 +53,20 @@ fn closed_loops_answer_every_request() {
             ("tcp_rr", json!({})),
             (
                 "tcp_rr",
-                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "3000 B" }),
+                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 \
+                    B", "response_size": "3000 B" }),
             ),
-            ("tcp_rr", json!({ "request_size": "300 KiB", "response_size": "200 KiB", "depth": 2 })),
+            (
+                "tcp_rr",
+                json!({ "request_size": "300 KiB", "response_size": "200 KiB", "depth": 2 }),
+            ),
             ("tcp_rr", json!({ "wait": "spin", "depth": 2 })),
             ("udp_rr", json!({ "timeout": "20 s" })),
             (
                 "udp_rr",
-                json!({ "timeout": "20 s", "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B", "response_size": "1400 B" }),
+                json!({ "timeout": "20 \
+                    s", "depth": 7, "streams": 3, "workers": 2, "request_size": "100 \
+                        B", "response_size": "1400 B" }),
             ),
             ("udp_rr", json!({ "timeout": "20 s", "wait": "spin", "depth": 100 })),
         ] {
@@ -64,7 +77,8 @@ fn closed_loops_answer_every_request() {
             assert_eq!(service(&active).count(), done, "{name} {table}");
             let served = Counter::MessagesReceived;
             let served = if name == "tcp_rr" { served } else { Counter::DatagramsReceived };
-            // On a machine that is busy with other things an answer may be on its way when the drain ends.
+            // On a machine that is busy with other things an answer may be on its way when the
+            // drain ends.
             let asked = done + sum(&active, Counter::OperationsOpen);
             assert!((done..=asked).contains(&sum(&passive, served)), "{name} {table}");
             assert_eq!(sum(&active, Counter::OperationsDue), asked, "{name} {table}");
@@ -80,13 +94,18 @@ fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
         let are_done = |ends: &[EngineReport; 2]| sum(&ends[0], Counter::Transactions) > 10;
         let [active, _passive] = run_until(|| open(name, V4, &table, |offer| offer), are_done);
         let counted = |counter| sum(&active, counter);
-        let [due, started, done] = [Counter::Intended, Counter::Started, Counter::Transactions].map(counted);
+        let [due, started, done] =
+            [Counter::Intended, Counter::Started, Counter::Transactions].map(counted);
         let loaded = active.intervals.last().expect("intervals").end.as_secs_f64();
         assert!(due as f64 <= loaded * 1_000.0 + 2.0, "{name}: {due} were due in {loaded} s");
-        assert!(done > 10 && (done..=due).contains(&started), "{name}: {done} done of {started} of {due}");
+        assert!(
+            done > 10 && (done..=due).contains(&started),
+            "{name}: {done} done of {started} of {due}"
+        );
         assert_eq!(counted(Counter::OperationsDue), due, "{name}");
         for interval in &active.intervals {
-            let (service, response) = (interval.service.percentile(0.5), interval.response.percentile(0.5));
+            let (service, response) =
+                (interval.service.percentile(0.5), interval.response.percentile(0.5));
             assert!(response >= service, "{name}: {response:?} {service:?}");
         }
     }
@@ -105,8 +124,8 @@ fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
     }
 }
 
-/// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first is dropped, and the
-/// second delayed beyond the timeout.
+/// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first
+/// is dropped, and the second delayed beyond the timeout.
 fn unreliable(to: SocketAddr) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
@@ -145,7 +164,8 @@ fn lost_and_late_responses_are_told_apart_and_never_hang() {
         })
     };
     let counted = |active: &EngineReport| {
-        [Counter::Transactions, Counter::TransactionsLost, Counter::Late].map(|counter| sum(active, counter))
+        [Counter::Transactions, Counter::TransactionsLost, Counter::Late]
+            .map(|counter| sum(active, counter))
     };
     let are_seen = |[done, lost, late]: [u64; 3]| done > 10 && lost > 4 && late > 2;
     let [active, passive] = run_until(open_by_relay, |[active, _]| are_seen(counted(active)));
@@ -165,7 +185,8 @@ struct Passed {
     responses: AtomicU64,
 }
 
-/// Forwards requests to `to` and what comes back to whoever asked, without every `nth` request and every `nth` of the responses.
+/// Forwards requests to `to` and what comes back to whoever asked, without every `nth` request and
+/// every `nth` of the responses.
 fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
@@ -187,7 +208,8 @@ fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
             }
             client = Some(from);
             let is_request = *pairing.get_or_insert(tag) != tag;
-            let n = if is_request { passed.requests.fetch_add(1, Ordering::Relaxed) + 1 } else { 1 };
+            let n =
+                if is_request { passed.requests.fetch_add(1, Ordering::Relaxed) + 1 } else { 1 };
             if !is_request || n % nth != 0 {
                 socket.send_to(&bytes[..length], to).expect("loopback");
             }
@@ -198,9 +220,12 @@ fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
 
 #[test]
 fn every_request_is_answered_lost_or_open_to_the_last_one() {
-    for (nth, timeout_ms, depth) in [(2, 8, 8), (5, 40, 64), (37, 8, 8), (37, 80, 64), (7, 160, 64), (37, 160, 64)] {
+    for (nth, timeout_ms, depth) in
+        [(2, 8, 8), (5, 40, 64), (37, 8, 8), (37, 80, 64), (7, 160, 64), (37, 160, 64)]
+    {
         let timeout = format!("{timeout_ms} ms");
-        let table = json!({ "timeout": timeout, "depth": depth, "request_size": "16 B", "response_size": "16 B" });
+        let table = json!({ "timeout": timeout, "depth": depth, "request_size": "16 \
+            B", "response_size": "16 B" });
         let mut passed = Arc::new(Passed::default());
         let open_by_relay = || {
             passed = Arc::new(Passed::default());
@@ -209,11 +234,15 @@ fn every_request_is_answered_lost_or_open_to_the_last_one() {
                 offer
             })
         };
-        let [active, _] = run_until(open_by_relay, |[active, _]| sum(active, Counter::OperationsAnswered) > nth);
+        let [active, _] =
+            run_until(open_by_relay, |[active, _]| sum(active, Counter::OperationsAnswered) > nth);
         let count = |counter| sum(&active, counter);
         let (due, answered) = (count(Counter::OperationsDue), count(Counter::OperationsAnswered));
         let (lost, open) = (count(Counter::OperationsLost), count(Counter::OperationsOpen));
-        let told = format!("one of {nth}, {timeout_ms} ms: {due} due, {answered} answered, {lost} lost, {open} open");
+        let told = format!(
+            "one of {nth}, {timeout_ms} ms: {due} due, {answered} answered, {lost} lost, {open} \
+                open"
+        );
         // What is on its way to the relay gets there.
         let patience = Instant::now() + PATIENCE;
         let at_relay = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -224,13 +253,16 @@ fn every_request_is_answered_lost_or_open_to_the_last_one() {
         assert_eq!(due, at_relay(&passed.requests), "{told}");
         assert!(answered > nth, "{told}");
         assert_eq!(answered, count(Counter::Transactions), "{told}");
-        // A machine that is busy may answer too late: that is told apart, and after the end nobody hears of it.
+        // A machine that is busy may answer too late: that is told apart, and after the end nobody
+        // hears of it.
         let in_time = answered + count(Counter::Late);
         assert!(
-            in_time <= at_relay(&passed.responses) && lost + open >= due - at_relay(&passed.responses),
+            in_time <= at_relay(&passed.responses)
+                && lost + open >= due - at_relay(&passed.responses),
             "{told}, {passed:?}"
         );
-        let waited: u64 = active.intervals.iter().map(|one| one.carried.waited_response.count()).sum();
+        let waited: u64 =
+            active.intervals.iter().map(|one| one.carried.waited_response.count()).sum();
         assert_eq!(waited, lost + open, "how long each was waited for is known: {told}");
     }
 }
@@ -238,14 +270,16 @@ fn every_request_is_answered_lost_or_open_to_the_last_one() {
 #[test]
 fn what_an_open_load_had_no_room_for_is_due_and_open() {
     // Nobody answers: of a request a millisecond two are sent, and the others never start.
-    let table =
-        json!({ "timeout": "10 s", "rate": "1 kpps", "depth": 2, "request_size": "16 B", "response_size": "16 B" });
+    let table = json!({ "timeout": "10 \
+        s", "rate": "1 kpps", "depth": 2, "request_size": "16 B", "response_size": "16 B" });
     let passed = Arc::new(Passed::default());
     let ends = open("udp_rr", V4, &table, |mut offer| {
         offer.addresses[1] = dropping(offer.addresses[1], 1, &passed);
         offer
     });
-    let [active, _] = ends.map(|workers| start(workers, Nanos::from_millis(100), Nanos::from_millis(20))).map(join);
+    let [active, _] = ends
+        .map(|workers| start(workers, Nanos::from_millis(100), Nanos::from_millis(20)))
+        .map(join);
     let count = |counter| sum(&active, counter);
     assert_eq!((count(Counter::OperationsDue), count(Counter::Intended)), (100, 100));
     assert_eq!((count(Counter::OperationsOpen), count(Counter::OperationsUnstarted)), (2, 98));
@@ -267,7 +301,10 @@ fn a_peer_that_vanishes_ends_the_worker() {
             ends[vanished].clear();
             let [a, b] = ends;
             let report = join(start(if vanished == 0 { b } else { a }, LONG, Nanos(0)));
-            assert!(Nanos(began.elapsed().as_nanos() as u64) < LONG, "{name} went on without its peer");
+            assert!(
+                Nanos(began.elapsed().as_nanos() as u64) < LONG,
+                "{name} went on without its peer"
+            );
             assert!(!report.incidents.is_empty(), "{name}");
         }
     }
@@ -324,7 +361,8 @@ fn streams_are_connections_under_way_at_once() {
             })
         };
         let most_at_once = |streams: usize| {
-            let mut seen = SPANS_MS.map(Nanos::from_millis).into_iter().map(|span| under_load(streams, span));
+            let mut seen =
+                SPANS_MS.map(Nanos::from_millis).into_iter().map(|span| under_load(streams, span));
             let found = seen.find(|(most, done)| *most >= streams && *done >= streams as u64);
             found.unwrap_or_else(|| panic!("{ip}: never {streams} connections at once")).0
         };
@@ -332,8 +370,8 @@ fn streams_are_connections_under_way_at_once() {
     }
 }
 
-/// Serves connections until its first one, the companion, has ended: each is answered and closed only after `held`. Returns
-/// how many it had at once.
+/// Serves connections until its first one, the companion, has ended: each is answered and closed
+/// only after `held`. Returns how many it had at once.
 fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
     let (mut companion, _) = listener.accept().expect("loopback");
     admit(&mut companion, SECRET);
@@ -359,7 +397,8 @@ fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
 fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
     for ip in [V4, V6] {
         let table = json!({
-            "congestion": "reno", "mss": "600 B", "dscp": 10, "no_delay": false, "socket_buffer": "100 KiB", "streams": 3,
+            "congestion": "reno", "mss": "600 \
+                B", "dscp": 10, "no_delay": false, "socket_buffer": "100 KiB", "streams": 3,
             "request_size": "3 KiB", "response_size": "5 KiB",
         });
         let [active, passive] = until_connected(ip, &table);
@@ -377,9 +416,13 @@ fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
         assert_eq!(tcp.send_mss, 600 - 12, "{ip}: timestamps take 12 B of each segment");
         assert_eq!(tcp.bytes_received, flow[Counter::PayloadReceived], "{ip}");
         assert_eq!(tcp.bytes_sent, flow[Counter::PayloadSent], "{ip}");
-        // Of each connection: the handshake's three, and five of the request alone at that segment size.
+        // Of each connection: the handshake's three, and five of the request alone at that segment
+        // size.
         assert!(u64::from(tcp.segments_out) >= 5 * flow[Counter::Connections], "{ip}: {tcp:?}");
-        assert!(active.intervals.iter().all(|interval| interval.flows.is_empty()), "no state of lasting connections");
+        assert!(
+            active.intervals.iter().all(|interval| interval.flows.is_empty()),
+            "no state of lasting connections"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
-//! `storage` against files in memory and loop devices, where the answer is known: what was counted is what the kernel counted, depth is what
-//! was asked for, rates are kept, and each direction has its own times.
+//! `storage` against files in memory and loop devices, where the answer is known: what was counted
+//! is what the kernel counted, depth is what was asked for, rates are kept, and each direction has
+//! its own times.
 
 mod ground;
 
@@ -12,7 +13,8 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
-/// Transfers of which a share of 70 % is not off by 5 % of all by chance: that would be five standard deviations.
+/// Transfers of which a share of 70 % is not off by 5 % of all by chance: that would be five
+/// standard deviations.
 const ENOUGH: u64 = 2_100;
 
 fn has(counter: Counter) -> impl Fn(&EngineReport) -> bool {
@@ -29,8 +31,9 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
         ("pread", 1, "pread"),
     ] {
         let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "70 %" }));
-        // Little's law: what was under way is rate times time. Both sides are measured on their own, and a busy machine may take the CPU away
-        // between them: of a longer load that is less.
+        // Little's law: what was under way is rate times time. Both sides are measured on their
+        // own, and a busy machine may take the CPU away between them: of a longer load that is
+        // less.
         let under_way = |report: &EngineReport| {
             let span = report.intervals.last().expect("some").end.0 as f64;
             let times = service(report);
@@ -58,7 +61,11 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
             under_way(&report)
         );
         let share = reads as f64 / (reads + writes) as f64;
-        assert!((share - 0.7).abs() < 0.05, "{engine}: {share} of {} transfers are reads", reads + writes);
+        assert!(
+            (share - 0.7).abs() < 0.05,
+            "{engine}: {share} of {} transfers are reads",
+            reads + writes
+        );
         assert_eq!(sum(&report, Counter::BytesRead), reads * 4096);
         assert_eq!(sum(&report, Counter::BytesWritten), writes * 4096);
         assert_eq!(service(&report).count(), reads + writes, "{engine}");
@@ -72,7 +79,8 @@ fn an_open_load_keeps_its_rate_and_counts_from_intended_times() {
     let params = in_memory(json!({ "depth": 8, "rate": "2 kpps" }));
     let report = run_until(&Disks::none(), &params, has(Counter::Reads)).expect("it runs");
     let counted = |counter| sum(&report, counter);
-    let (due, started, reads) = (counted(Counter::Intended), counted(Counter::Started), counted(Counter::Reads));
+    let (due, started, reads) =
+        (counted(Counter::Intended), counted(Counter::Started), counted(Counter::Reads));
     let loaded = report.intervals.last().expect("some").end.as_secs_f64();
     assert!(due > 0 && due as f64 <= loaded * 2_000.0 + 1.0, "{due} were due in {loaded} s");
     assert!(started <= due && reads == started, "{reads} reads, {started} started of {due}");
@@ -83,9 +91,8 @@ fn an_open_load_keeps_its_rate_and_counts_from_intended_times() {
 #[test]
 fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
-        let params = in_memory(
-            json!({ "engine": engine, "depth": depth, "read": "0 %", "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }),
-        );
+        let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "0 \
+                %", "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }));
         let report = match run_until(&Disks::none(), &params, has(Counter::Flushes)) {
             Ok(report) => report,
             Err(error) => {
@@ -100,7 +107,10 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
         let timed: u64 = report.intervals.iter().map(|interval| interval.flushes.count()).sum();
         assert_eq!((timed, service(&report).count()), (flushes, writes), "{engine}");
         let told = mode(&report, "durability");
-        assert!(told.contains("O_DSYNC") && told.contains("fdatasync after every 8 writes"), "{told}");
+        assert!(
+            told.contains("O_DSYNC") && told.contains("fdatasync after every 8 writes"),
+            "{told}"
+        );
     }
 }
 
@@ -108,7 +118,8 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
 fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
     let params = |engine: &str| in_memory(json!({ "engine": engine, "depth": 4, "trim": "50 %" }));
     for engine in ["io_uring", "threads"] {
-        let is_enough = |report: &EngineReport| sum(report, Counter::Reads) + sum(report, Counter::Trims) > 100;
+        let is_enough =
+            |report: &EngineReport| sum(report, Counter::Reads) + sum(report, Counter::Trims) > 100;
         let report = match run_until(&Disks::none(), &params(engine), is_enough) {
             Ok(report) => report,
             Err(error) => {
@@ -128,7 +139,8 @@ fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
         assert_eq!(sum(&report, Counter::BytesTrimmed), trims * 4096);
         assert_eq!(service(&report).count(), reads, "{engine}: discards are no transfers");
     }
-    let refused = run(&Disks::none(), params("aio"), 50).expect_err("native AIO has none").to_string();
+    let refused =
+        run(&Disks::none(), params("aio"), 50).expect_err("native AIO has none").to_string();
     assert!(refused.contains("no discards"), "{refused}");
 }
 
@@ -170,13 +182,18 @@ fn a_scratch_file_is_verified_and_a_flaw_is_found() {
     let incident = &report.incidents[0];
     assert_eq!(incident.kind, IncidentKind::WorkerStopped);
     assert!(incident.message.contains("verify the block at 3999744"), "{}", incident.message);
-    assert!(incident.message.contains("its bytes are not those that were written"), "{}", incident.message);
+    assert!(
+        incident.message.contains("its bytes are not those that were written"),
+        "{}",
+        incident.message
+    );
 }
 
 #[test]
 fn reads_and_writes_have_times_of_their_own() {
     let params = in_memory(json!({ "depth": 4, "read": "60 %" }));
-    let both = |report: &EngineReport| sum(report, Counter::Reads) > 0 && sum(report, Counter::Writes) > 0;
+    let both =
+        |report: &EngineReport| sum(report, Counter::Reads) > 0 && sum(report, Counter::Writes) > 0;
     let report = run_until(&Disks::none(), &params, both).expect("it runs");
     let of = |times: fn(&linerate_model::Interval) -> &linerate_model::Distribution| -> u64 {
         report.intervals.iter().map(|interval| times(interval).count()).sum()
@@ -189,8 +206,8 @@ fn reads_and_writes_have_times_of_their_own() {
 #[test]
 fn every_transfer_with_a_reply_is_followed_by_one_in_the_other_direction() {
     for (depth, engine) in [(1, "pread"), (8, "io_uring"), (8, "aio")] {
-        let params =
-            json!({ "depth": depth, "engine": engine, "block_size": "8 KiB", "reply": "4 KiB", "align": "4 KiB" });
+        let params = json!({ "depth": depth, "engine": engine, "block_size": "8 \
+            KiB", "reply": "4 KiB", "align": "4 KiB" });
         let report = match run_until(&Disks::none(), &in_memory(params), has(Counter::Writes)) {
             Ok(report) => report,
             Err(error) => {
@@ -205,7 +222,8 @@ fn every_transfer_with_a_reply_is_followed_by_one_in_the_other_direction() {
         assert_eq!((reads, sum(&report, Counter::Exchanges)), (writes, writes), "{engine}");
         assert_eq!(sum(&report, Counter::BytesRead), reads * 8192);
         assert_eq!(sum(&report, Counter::BytesWritten), writes * 4096);
-        let exchanges: u64 = report.intervals.iter().map(|interval| interval.response.count()).sum();
+        let exchanges: u64 =
+            report.intervals.iter().map(|interval| interval.response.count()).sum();
         assert_eq!(exchanges, writes, "{engine}");
     }
 }
@@ -215,12 +233,21 @@ fn a_range_is_written_over_as_often_as_conditioning_asks_and_the_row_says_so() {
     let disks = Disks::none();
     let quick = run(&disks, in_memory(json!({ "depth": 1 })), 50).expect("it runs");
     assert_eq!(mode(&quick, "conditioning"), "unconditioned");
-    let conditioned = run(&disks, in_memory(json!({ "depth": 1, "condition": 2 })), 50).expect("it runs");
-    assert_eq!(mode(&conditioned, "conditioning"), "written over 2 times by sequential writes of 128 KiB");
-    let again = run(&disks, in_memory(json!({ "depth": 1, "condition": 2, "max_written": "25 MiB" })), 50);
+    let conditioned =
+        run(&disks, in_memory(json!({ "depth": 1, "condition": 2 })), 50).expect("it runs");
+    assert_eq!(
+        mode(&conditioned, "conditioning"),
+        "written over 2 times by sequential writes of 128 KiB"
+    );
+    let again =
+        run(&disks, in_memory(json!({ "depth": 1, "condition": 2, "max_written": "25 MiB" })), 50);
     // 8 MiB to fill and twice 8 to condition: a third pass would not fit the budget.
-    assert_eq!(mode(&again.expect("it is conditioned"), "conditioning"), mode(&conditioned, "conditioning"));
-    let more = run(&disks, in_memory(json!({ "depth": 1, "condition": 3, "max_written": "25 MiB" })), 50);
+    assert_eq!(
+        mode(&again.expect("it is conditioned"), "conditioning"),
+        mode(&conditioned, "conditioning")
+    );
+    let more =
+        run(&disks, in_memory(json!({ "depth": 1, "condition": 3, "max_written": "25 MiB" })), 50);
     let error = more.expect_err("the budget").to_string();
     assert!(error.contains("condition /dev/shm") && error.contains("set max_written"), "{error}");
 }
@@ -229,13 +256,21 @@ fn a_range_is_written_over_as_often_as_conditioning_asks_and_the_row_says_so() {
 fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_reason() {
     for (size, engine, reason) in [
         ("4 KiB", "aio", "chosen for depth 8 in memory: it copies at once"),
-        ("1 MiB", "io_uring", "chosen for depth 8 in memory: threads of the kernel's share the copying"),
+        (
+            "1 MiB",
+            "io_uring",
+            "chosen for depth 8 in memory: threads of the kernel's share the copying",
+        ),
     ] {
-        let report = run(&Disks::none(), in_memory(json!({ "depth": 8, "block_size": size })), 50).expect("it runs");
+        let report = run(&Disks::none(), in_memory(json!({ "depth": 8, "block_size": size })), 50)
+            .expect("it runs");
         let (chosen, why) = (mode(&report, "engine"), mode(&report, "engine_why"));
         // Where the kernel refuses it, the next one tells so.
         let is_refused = why.contains(&format!("set up {engine}"));
-        assert!(chosen.starts_with(engine) && why.starts_with(reason) || is_refused, "{size}: {chosen}: {why}");
+        assert!(
+            chosen.starts_with(engine) && why.starts_with(reason) || is_refused,
+            "{size}: {chosen}: {why}"
+        );
     }
     let single = run(&Disks::none(), in_memory(json!({ "depth": 1 })), 50).expect("it runs");
     assert_eq!(
@@ -251,7 +286,11 @@ fn the_budget_ends_the_load() {
     // 8 MiB of them filled the file.
     let written = sum(&report, Counter::BytesWritten);
     assert!(written <= 16 << 20 && written > (16 << 20) - (64 << 10), "{written} bytes written");
-    assert!(report.incidents[0].message.contains("the budget of 25165824 bytes is used up"), "{:?}", report.incidents);
+    assert!(
+        report.incidents[0].message.contains("the budget of 25165824 bytes is used up"),
+        "{:?}",
+        report.incidents
+    );
 }
 
 #[test]
@@ -259,8 +298,8 @@ fn an_existing_file_is_never_written_to() {
     let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
     let path = folder.path().join("precious");
     std::fs::write(&path, vec![7; 1 << 20]).expect("written");
-    let error =
-        run(&Disks::new(Writable::Claimed), json!({ "target": path, "read": "50 %" }), 100).expect_err("refused");
+    let error = run(&Disks::new(Writable::Claimed), json!({ "target": path, "read": "50 %" }), 100)
+        .expect_err("refused");
     assert!(error.to_string().contains("existing files are never written to"), "{error}");
     assert_eq!(std::fs::read(&path).expect("there"), vec![7; 1 << 20]);
 }
@@ -270,12 +309,16 @@ fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_
     const SIZE: u64 = 16 << 20;
     const EDGE: usize = 1 << 20;
     let Some(disk) = Loop::new("storage on a claimed device", SIZE) else { return };
-    let serial = inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
+    let serial =
+        inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     let params = json!({ "target": disk.device, "read": "50 %", "depth": 8, "consent": serial });
     let disks = Disks::new(Writable::Claimed);
     let error = run(&disks, params.clone(), 100).expect_err("nobody has claimed it");
     assert!(error.to_string().contains("nobody has claimed it"), "{error}");
-    assert!(std::fs::read(&disk.image).expect("the image").iter().all(|byte| *byte == 0), "nothing was written");
+    assert!(
+        std::fs::read(&disk.image).expect("the image").iter().all(|byte| *byte == 0),
+        "nothing was written"
+    );
 
     claim(&disk.device, &serial).expect("blank and free");
     let claimed = std::fs::read(&disk.image).expect("the image");
@@ -288,68 +331,95 @@ fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_
     let mut large = params;
     large["max_written"] = json!("64 GiB");
     // Opening it looks at its contents: the kernel's counters count from after that.
-    drop(disks.open(&disk.device, linerate_disk::Permission::Write { consent: Some(&serial) }).expect("open"));
-    let both = |report: &EngineReport| sum(report, Counter::Reads) > 0 && sum(report, Counter::Writes) > 0;
+    drop(
+        disks
+            .open(&disk.device, linerate_disk::Permission::Write { consent: Some(&serial) })
+            .expect("open"),
+    );
+    let both =
+        |report: &EngineReport| sum(report, Counter::Reads) > 0 && sum(report, Counter::Writes) > 0;
     let mut loads = SPANS_MS.into_iter().map(|millis| {
         let before = disk.sectors();
         (before, run(&disks, large.clone(), millis).expect("it runs"), disk.sectors())
     });
-    let (before, report, after) = loads.find(|(_, report, _)| both(report)).expect("reads and writes");
+    let (before, report, after) =
+        loads.find(|(_, report, _)| both(report)).expect("reads and writes");
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
     assert_eq!((after.0 - before.0) * 512, sum(&report, Counter::BytesRead), "bytes read");
     assert_eq!((after.1 - before.1) * 512, sum(&report, Counter::BytesWritten), "bytes written");
     let image = std::fs::read(&disk.image).expect("the image");
-    assert!(image[..EDGE] == claimed[..EDGE] && image[image.len() - EDGE..] == claimed[image.len() - EDGE..]);
-    assert!(image[EDGE..image.len() - EDGE].iter().any(|byte| *byte != 0), "and something was written between");
-    assert_eq!(Some(mode(&report, "device")), disk.device.file_name().and_then(|name| name.to_str()));
+    assert!(
+        image[..EDGE] == claimed[..EDGE]
+            && image[image.len() - EDGE..] == claimed[image.len() - EDGE..]
+    );
+    assert!(
+        image[EDGE..image.len() - EDGE].iter().any(|byte| *byte != 0),
+        "and something was written between"
+    );
+    assert_eq!(
+        Some(mode(&report, "device")),
+        disk.device.file_name().and_then(|name| name.to_str())
+    );
 }
 
 /// By a hard link, which no path leads to; the load would last a minute.
 #[test]
 fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
     let Some(disk) = Loop::new("storage revoked", 16 << 20) else { return };
-    let serial = inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
+    let serial =
+        inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     claim(&disk.device, &serial).expect("blank and free");
     let link = disk.image.with_extension("link");
     std::fs::hard_link(&disk.image, &link).expect("one filesystem");
     std::thread::scope(|scope| {
         let shown = scope.spawn(|| {
             // Not before the load has written something: until then the gate itself would refuse.
-            let begun = || std::fs::read(&disk.image).is_ok_and(|image| image[4096..].iter().any(|byte| *byte != 0));
+            let begun = || {
+                std::fs::read(&disk.image)
+                    .is_ok_and(|image| image[4096..].iter().any(|byte| *byte != 0))
+            };
             let asked = std::time::Instant::now();
             while !begun() && asked.elapsed().as_secs() < 30 {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            let output = std::process::Command::new("losetup").args(["-f", "--show"]).arg(&link).output();
+            let output =
+                std::process::Command::new("losetup").args(["-f", "--show"]).arg(&link).output();
             let name = String::from_utf8(output.expect("losetup ran before").stdout).expect("text");
             Attached(name.trim().into())
         });
-        let params = json!({ "target": disk.device, "read": "0 %", "consent": serial, "max_written": "1 TiB", "rate": "2 kpps" });
+        let params = json!({ "target": disk.device, "read": "0 \
+            %", "consent": serial, "max_written": "1 TiB", "rate": "2 kpps" });
         let report = run(&Disks::new(Writable::Claimed), params, 60_000).expect("it runs");
         let shown = shown.join().expect("no panic");
-        let why = report.incidents.first().map(|incident| incident.message.clone()).unwrap_or_default();
+        let why =
+            report.incidents.first().map(|incident| incident.message.clone()).unwrap_or_default();
         let name = shown.0.strip_prefix("/dev").expect("a device").display();
-        assert!(why.contains("stopped") && why.contains(&format!("{name} shows the same contents")), "{why}");
+        assert!(
+            why.contains("stopped") && why.contains(&format!("{name} shows the same contents")),
+            "{why}"
+        );
     });
 }
 
 #[test]
 fn an_unaligned_transfer_past_the_page_cache_is_refused_with_its_remedy() {
     let Some(disk) = Loop::new("unaligned", 16 << 20) else { return };
-    let error =
-        run(&Disks::none(), json!({ "target": disk.device, "block_size": "1000 B" }), 100).expect_err("refused");
+    let error = run(&Disks::none(), json!({ "target": disk.device, "block_size": "1000 B" }), 100)
+        .expect_err("refused");
     assert!(error.to_string().contains("cache = \"buffered\""), "{error}");
 }
 
 #[test]
 fn a_device_without_queues_to_poll_is_not_polled_in_vain() {
-    let refused = run(&Disks::none(), in_memory(json!({ "engine": "io_uring_polling" })), 50).expect_err("in memory");
+    let refused = run(&Disks::none(), in_memory(json!({ "engine": "io_uring_polling" })), 50)
+        .expect_err("in memory");
     assert!(refused.to_string().contains("it is in memory"), "{refused}");
     let Some(disk) = Loop::new("polling", 16 << 20) else { return };
     let polling = json!({ "target": disk.device, "engine": "io_uring_polling" });
     let refused = run(&Disks::none(), polling, 50).expect_err("loop devices have no such queues");
     assert!(
-        refused.to_string().contains("has no queues to poll") && refused.to_string().contains("poll_queues"),
+        refused.to_string().contains("has no queues to poll")
+            && refused.to_string().contains("poll_queues"),
         "{refused}"
     );
 }

@@ -1,5 +1,6 @@
-//! What `storage` does when the disk does not: real errors of the kernel, from loop devices whose file is cut off, filled up or
-//! shrunk, and files that change underneath. Whatever happens, the load ends with its place and cause, and what was counted stays.
+//! What `storage` does when the disk does not: real errors of the kernel, from loop devices whose
+//! file is cut off, filled up or shrunk, and files that change underneath. Whatever happens, the
+//! load ends with its place and cause, and what was counted stays.
 
 mod ground;
 
@@ -22,7 +23,11 @@ const LONG_MS: u64 = 30_000;
 const SOON: Duration = Duration::from_millis(LONG_MS);
 
 /// Runs the load until it ends by itself, and does `harm` once as soon as `counter` counts.
-fn run_harmed(params: serde_json::Value, counter: Counter, harm: impl FnOnce()) -> Result<EngineReport, LoadError> {
+fn run_harmed(
+    params: serde_json::Value,
+    counter: Counter,
+    harm: impl FnOnce(),
+) -> Result<EngineReport, LoadError> {
     let mut harm = Some(harm);
     ground::run_watched(&Disks::none(), params, LONG_MS, |interval| {
         if interval.counters[counter] > 0
@@ -63,48 +68,72 @@ fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
             }
         };
         ended_with(&report, began, Counter::Reads, "Input/output error");
-        assert!(report.incidents[0].message.contains("read 4096 bytes at "), "{}", report.incidents[0].message);
+        assert!(
+            report.incidents[0].message.contains("read 4096 bytes at "),
+            "{}",
+            report.incidents[0].message
+        );
     }
 }
 
 #[test]
 fn a_disk_that_vanishes_ends_the_load() {
     let Some(disk) = Loop::new("a disk that vanishes", SIZE) else { return };
-    // Without capacity it is gone as far as anybody can tell: the kernel ends every transfer itself.
+    // Without capacity it is gone as far as anybody can tell: the kernel ends every transfer
+    // itself.
     let empty = || {
         let image = OpenOptions::new().write(true).open(&disk.image);
         image.and_then(|file| file.set_len(0)).expect("emptied");
-        assert!(Command::new("losetup").arg("-c").arg(&disk.device).status().expect("losetup ran").success());
+        assert!(
+            Command::new("losetup")
+                .arg("-c")
+                .arg(&disk.device)
+                .status()
+                .expect("losetup ran")
+                .success()
+        );
     };
     let began = Instant::now();
-    let report = run_harmed(json!({ "target": disk.device, "depth": 8 }), Counter::Reads, empty).expect("it starts");
+    let report = run_harmed(json!({ "target": disk.device, "depth": 8 }), Counter::Reads, empty)
+        .expect("it starts");
     assert!(began.elapsed() < SOON, "it hung");
     let message = &report.incidents[0].message;
-    assert!(message.contains("Input/output error") || message.contains("only 0 bytes were moved"), "{message}");
+    assert!(
+        message.contains("Input/output error") || message.contains("only 0 bytes were moved"),
+        "{message}"
+    );
     assert!(sum(&report, Counter::Reads) > 0);
 }
 
 #[test]
 fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     let folder = tempfile::tempdir_in(MEMORY).expect("a folder");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8M", "lr-full"]).arg(folder.path()).status();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8M", "lr-full"])
+        .arg(folder.path())
+        .status();
     if !mounted.is_ok_and(|status| status.success()) {
         println!("skipped: a filesystem that fills up: nothing can be mounted here");
         return;
     }
     let mount = Mount(folder.path());
     let Some(disk) = Loop::within("a filesystem that fills up", SIZE, mount.0) else { return };
-    let serial = inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
+    let serial =
+        inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     claim(&disk.device, &serial).expect("blank and free");
     let began = Instant::now();
     let params = json!({
-        "target": disk.device, "depth": 4, "read": "0 %", "consent": serial, "pattern": "permutation", "max_written": "64 GiB",
+        "target": disk.device, "depth": 4, "read": "0 \
+            %", "consent": serial, "pattern": "permutation", "max_written": "64 GiB",
     });
     let disks = Disks::new(Writable::Claimed);
     let report = run(&disks, params, LONG_MS).expect("it starts");
     assert!(began.elapsed() < SOON, "it hung");
     let message = &report.incidents[0].message;
-    assert!(message.contains("No space left on device") || message.contains("Input/output error"), "{message}");
+    assert!(
+        message.contains("No space left on device") || message.contains("Input/output error"),
+        "{message}"
+    );
     assert!(message.contains("write 4096 bytes at "), "{message}");
     assert!(sum(&report, Counter::Writes) > 0 && sum(&report, Counter::WriteErrors) >= 1);
 }
@@ -125,7 +154,12 @@ fn a_file_that_shrinks_ends_the_load_with_its_place() {
     std::fs::write(&path, vec![1; 1 << 20]).expect("written");
     let file = OpenOptions::new().write(true).open(&path).expect("the file");
     let shrink = || file.set_len(4096).expect("shrunk");
-    let report = run_harmed(json!({ "target": path, "depth": 4 }), Counter::Reads, shrink).expect("it runs");
-    assert!(report.incidents[0].message.contains("only 0 bytes were moved"), "{:?}", report.incidents);
+    let report =
+        run_harmed(json!({ "target": path, "depth": 4 }), Counter::Reads, shrink).expect("it runs");
+    assert!(
+        report.incidents[0].message.contains("only 0 bytes were moved"),
+        "{:?}",
+        report.incidents
+    );
     assert!(sum(&report, Counter::TransferErrors) >= 1);
 }

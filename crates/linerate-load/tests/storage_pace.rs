@@ -1,4 +1,5 @@
-//! `storage` with what holds a load back or changes what it writes: each of these runs on every engine that can, and its effect is there.
+//! `storage` with what holds a load back or changes what it writes: each of these runs on every
+//! engine that can, and its effect is there.
 
 mod ground;
 
@@ -12,7 +13,11 @@ use serde_json::{Value, json};
 const ENGINES: [(&str, u32); 4] = [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)];
 
 /// Runs `params` on each engine until `is_enough` has happened; what became of it goes to `look`.
-fn on_every_engine(params: &Value, is_enough: impl Fn(&EngineReport) -> bool, look: impl Fn(&str, &EngineReport)) {
+fn on_every_engine(
+    params: &Value,
+    is_enough: impl Fn(&EngineReport) -> bool,
+    look: impl Fn(&str, &EngineReport),
+) {
     for (engine, depth) in ENGINES {
         let mut own = params.clone();
         // A small file: it is filled each time.
@@ -33,8 +38,12 @@ fn all_that_was_written_is_read_back_and_found_whole() {
     let has_read_back = |report: &EngineReport| sum(report, Counter::Reads) > 0;
     on_every_engine(&params, has_read_back, |engine, report| {
         let (writes, reads) = (sum(report, Counter::Writes), sum(report, Counter::Reads));
-        assert!(reads > 0 && reads <= writes, "{engine}: {reads} of {writes} writes were read back");
-        // What is left are the writes since the last reading: 16, and those that were under way then.
+        assert!(
+            reads > 0 && reads <= writes,
+            "{engine}: {reads} of {writes} writes were read back"
+        );
+        // What is left are the writes since the last reading: 16, and those that were under way
+        // then.
         assert!(writes - reads < 16 + 2 * 8, "{engine}: {reads} of {writes} writes were read back");
         assert_eq!(sum(report, Counter::Flaws), 0, "{engine}");
     });
@@ -48,7 +57,10 @@ fn a_search_for_the_depth_says_what_it_found() {
         |_| true,
         |engine, report| {
             let told = mode(report, "latency_target");
-            assert!(told.contains("at most") && told.contains("within 10000 ms"), "{engine}: {told}");
+            assert!(
+                told.contains("at most") && told.contains("within 10000 ms"),
+                "{engine}: {told}"
+            );
         },
     );
 }
@@ -66,8 +78,8 @@ fn a_target_is_opened_again_where_the_engine_can() {
 
 #[test]
 fn transfers_have_the_priority_they_were_given_or_are_refused_with_the_remedy() {
-    let params =
-        json!({ "access": "4 KiB, weight 50 %, priority idle; 4 KiB, weight 50 %", "priority": "best-effort 7" });
+    let params = json!({ "access": "4 KiB, weight 50 %, priority idle; 4 KiB, weight 50 \
+        %", "priority": "best-effort 7" });
     on_every_engine(
         &params,
         |_| true,
@@ -79,11 +91,14 @@ fn transfers_have_the_priority_they_were_given_or_are_refused_with_the_remedy() 
 
 #[test]
 fn a_job_alone_in_its_ratio_waits_for_nobody() {
-    let params =
-        json!({ "flow": 3, "workers": 2, "compress": "50 %", "copies": "30 %", "copies_of": 4, "read": "50 %" });
+    let params = json!({ "flow": 3, "workers": 2, "compress": "50 \
+        %", "copies": "30 %", "copies_of": 4, "read": "50 %" });
     let is_beyond = |report: &EngineReport| sum(report, Counter::Reads) > 3 * 16;
     on_every_engine(&params, is_beyond, |engine, report| {
         assert!(is_beyond(report), "{engine}: beyond what one may be ahead");
-        assert!(mode(report, "data").contains("30 % of the writes repeat one of 4 contents"), "{engine}");
+        assert!(
+            mode(report, "data").contains("30 % of the writes repeat one of 4 contents"),
+            "{engine}"
+        );
     });
 }

@@ -1,6 +1,7 @@
-//! What `storage` does when a transfer takes far longer than an interval: a filesystem that is frozen holds every write up until it is
-//! thawed. The load goes on afterwards and ends in time, intervals follow each other without gap or overlap, nothing is counted twice or
-//! lost, and the stall is in the times and in the depth.
+//! What `storage` does when a transfer takes far longer than an interval: a filesystem that is
+//! frozen holds every write up until it is thawed. The load goes on afterwards and ends in time,
+//! intervals follow each other without gap or overlap, nothing is counted twice or lost, and the
+//! stall is in the times and in the depth.
 
 mod ground;
 
@@ -36,13 +37,15 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         // A test that failed may have left it frozen; thawing twice does no harm.
         let _ = quietly("fsfreeze", &["-u".as_ref(), self.0.as_os_str()]);
-        // A ring gives its file back a moment after it is gone: detached now, the rest goes with the last to hold it.
+        // A ring gives its file back a moment after it is gone: detached now, the rest goes with
+        // the last to hold it.
         let _ = quietly("umount", &["-l".as_ref(), self.0.as_os_str()]);
     }
 }
 
 fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
-    let ran = Command::new(command).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let ran =
+        Command::new(command).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())
 }
 
@@ -73,8 +76,8 @@ impl Filesystem {
     }
 }
 
-/// Loads with `depth` writes under way and a stall that begins with the first of them, of the lengths `spans_ms` until `is_enough`; `None`,
-/// said aloud, where the engine cannot be had.
+/// Loads with `depth` writes under way and a stall that begins with the first of them, of the
+/// lengths `spans_ms` until `is_enough`; `None`, said aloud, where the engine cannot be had.
 fn stalled(
     filesystem: &Filesystem,
     engine: &str,
@@ -82,7 +85,8 @@ fn stalled(
     is_enough: impl Fn(&EngineReport) -> bool,
 ) -> Option<EngineReport> {
     let params = json!({
-        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": depth, "engine": engine, "cache": "buffered",
+        "target": filesystem.mount, "size": "1 \
+            MiB", "read": "0 %", "depth": depth, "engine": engine, "cache": "buffered",
     });
     let mut seen = None;
     for millis in spans_ms {
@@ -138,7 +142,10 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
     let span = report.intervals.last().expect("some").end.0 as f64;
     let under_way = sum(report, Counter::OutstandingTime) as f64 / span;
     let by_law = times.mean().expect("some") * times.count() as f64 / span;
-    assert!((under_way / by_law - 1.0).abs() < 0.1, "{about}: {under_way} under way, by Little's law {by_law}");
+    assert!(
+        (under_way / by_law - 1.0).abs() < 0.1,
+        "{about}: {under_way} under way, by Little's law {by_law}"
+    );
     assert!(under_way <= f64::from(depth) * 1.001, "{about}: {under_way} under way");
 }
 
@@ -146,20 +153,34 @@ fn is_whole(report: &EngineReport, about: &str, depth: u32) {
 fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
     let Some(filesystem) = Filesystem::new("a stall within the load") else { return };
     for (engine, depth) in [("pread", 1), ("threads", 2), ("io_uring", 2)] {
-        let is_enough = |report: &EngineReport| longest(report) >= NOTICED && at_the_end(report) > 0;
+        let is_enough =
+            |report: &EngineReport| longest(report) >= NOTICED && at_the_end(report) > 0;
         let spans_ms = [1_500, 6_000, 20_000];
-        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), is_enough) else { continue };
+        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), is_enough) else {
+            continue;
+        };
         is_whole(&report, engine, depth);
-        let stalls = |least: Nanos| report.intervals.iter().filter(|one| one.end.since(one.start) >= least).count();
-        let idle = report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
+        let stalls = |least: Nanos| {
+            report.intervals.iter().filter(|one| one.end.since(one.start) >= least).count()
+        };
+        let idle =
+            report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
         if engine == "pread" {
-            // The worker's own thread is held up: the interval that the call fell into is as long as the call.
-            let interval = report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
+            // The worker's own thread is held up: the interval that the call fell into is as long
+            // as the call.
+            let interval =
+                report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
             let call = longest(&report);
-            assert!(interval.0 as f64 >= 0.99 * call.0 as f64, "{engine}: {interval:?} around a call of {call:?}");
+            assert!(
+                interval.0 as f64 >= 0.99 * call.0 as f64,
+                "{engine}: {interval:?} around a call of {call:?}"
+            );
         } else {
             assert_eq!(stalls(NOTICED), 0, "{engine} waits in pieces");
-            assert!(idle * INTERVAL.0 >= NOTICED.0 / 2, "{engine}: {idle} intervals without a write");
+            assert!(
+                idle * INTERVAL.0 >= NOTICED.0 / 2,
+                "{engine}: {idle} intervals without a write"
+            );
         }
         assert!(at_the_end(&report) > 0, "{engine}: the load goes on after the stall");
     }
@@ -169,10 +190,15 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
 fn a_stall_over_the_end_of_the_load_is_waited_for() {
     let Some(filesystem) = Filesystem::new("a stall over the end of the load") else { return };
     for (engine, depth) in [("pread", 1), ("io_uring", 2)] {
-        // The stall begins within the load: of one so short it outlasts the end, unless nothing was written in it.
+        // The stall begins within the load: of one so short it outlasts the end, unless nothing was
+        // written in it.
         let spans_ms = [300, 600, 800, 800, 800];
-        let outlasts = |report: &EngineReport| report.intervals.last().expect("some").end > Nanos::from_millis(700);
-        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), outlasts) else { continue };
+        let outlasts = |report: &EngineReport| {
+            report.intervals.last().expect("some").end > Nanos::from_millis(700)
+        };
+        let Some(report) = stalled(&filesystem, engine, (depth, &spans_ms), outlasts) else {
+            continue;
+        };
         is_whole(&report, engine, depth);
         assert!(outlasts(&report), "{engine}");
     }
@@ -185,11 +211,15 @@ fn transfers_that_never_end_are_open_and_it_is_known_how_long_they_were_waited_f
     const THAW_AFTER: Duration = Duration::from_millis(1_200);
     let Some(filesystem) = Filesystem::new("transfers that never end") else { return };
     let params = json!({
-        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": DEPTH, "engine": "threads", "cache": "buffered",
+        "target": filesystem.mount, "size": "1 \
+            MiB", "read": "0 %", "depth": DEPTH, "engine": "threads", "cache": "buffered",
     });
     let (mount, mut thaws) = (filesystem.mount.clone(), None);
     let freeze = || {
-        assert!(quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]), "an ext4 filesystem can be frozen");
+        assert!(
+            quietly("fsfreeze", &["-f".as_ref(), mount.as_os_str()]),
+            "an ext4 filesystem can be frozen"
+        );
         thaws = Some(std::thread::spawn(move || {
             std::thread::sleep(THAW_AFTER);
             let at = Nanos(clock::monotonic());
@@ -197,13 +227,18 @@ fn transfers_that_never_end_are_open_and_it_is_known_how_long_they_were_waited_f
             at
         }));
     };
-    let (report, start) = run_after(&Disks::none(), params, SPANS, freeze, |_| {}).expect("threads can always be had");
+    let (report, start) = run_after(&Disks::none(), params, SPANS, freeze, |_| {})
+        .expect("threads can always be had");
     let thawed = thaws.expect("it was frozen").join().expect("no panic");
-    let [due, answered, lost, open] = OperationKind::Write.counters().map(|counter| sum(&report, counter));
+    let [due, answered, lost, open] =
+        OperationKind::Write.counters().map(|counter| sum(&report, counter));
     assert_eq!((due, lost), (answered + open, 0));
     let last = report.intervals.last().expect("intervals");
     if start + last.end >= thawed {
-        println!("skipped: transfers that never end: the machine was too busy to end the load before the disk went on");
+        println!(
+            "skipped: transfers that never end: the machine was too busy to end the load before \
+                the disk went on"
+        );
         return;
     }
     assert_eq!((answered, open), (0, DEPTH));

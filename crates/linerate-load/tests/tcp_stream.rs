@@ -16,7 +16,10 @@ use linerate_load::{Due, LoadError, Offer, Secret, Setup, Tally, Worker, workloa
 use linerate_model::{Counter, FlowReport, IncidentKind, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
-use shared::{Ends, PATIENCE, SECRET, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup, start, sum};
+use shared::{
+    Ends, PATIENCE, SECRET, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup,
+    start, sum,
+};
 
 fn tcp(params: &Value, address: &str) -> Ends {
     open("tcp_stream", address, params, |offer| offer)
@@ -27,11 +30,13 @@ fn run(params: &Value, address: &str) -> (EngineReport, EngineReport) {
     run_both(|| tcp(params, address))
 }
 
-/// The same for ends that `open` opens. One pair at a time: spinning workers of several tests would starve each other.
+/// The same for ends that `open` opens. One pair at a time: spinning workers of several tests would
+/// starve each other.
 fn run_both(open: impl FnMut() -> Ends) -> (EngineReport, EngineReport) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let [active, passive] = run_until(open, |[active, passive]| all_flows_moved(&[active, passive]));
+    let [active, passive] =
+        run_until(open, |[active, passive]| all_flows_moved(&[active, passive]));
     (active, passive)
 }
 
@@ -39,25 +44,41 @@ fn flow(report: &EngineReport, number: u32) -> &FlowReport {
     report.flows.iter().find(|flow| flow.flow == number).expect("every flow is reported")
 }
 
-/// What left one end is what reached the other, by intervals, by flows and by the kernel's own count.
+/// What left one end is what reached the other, by intervals, by flows and by the kernel's own
+/// count.
 fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value) {
     let sent = sum(sender, Counter::PayloadSent);
     assert!(sent > 0, "{what}: nothing was sent");
     assert_eq!(sent, sum(receiver, Counter::PayloadReceived), "{what}");
     for from in sender.flows.iter().filter(|flow| flow.counters[Counter::PayloadSent] > 0) {
         let to = flow(receiver, from.flow);
-        assert_eq!(from.counters[Counter::PayloadSent], to.counters[Counter::PayloadReceived], "{what}: {from:?}");
+        assert_eq!(
+            from.counters[Counter::PayloadSent],
+            to.counters[Counter::PayloadReceived],
+            "{what}: {from:?}"
+        );
         assert_eq!((&from.local, &from.remote), (&to.remote, &to.local));
         // Proofs come on top, and the end of the stream takes a sequence number.
-        let kernel = to.tcp.expect("TCP_INFO").bytes_received - to.counters[Counter::PayloadReceived];
-        assert!([FROM_ACTIVE + 1, FROM_PASSIVE + 1].contains(&kernel), "{what}: {kernel} bytes beside the payload");
+        let kernel =
+            to.tcp.expect("TCP_INFO").bytes_received - to.counters[Counter::PayloadReceived];
+        assert!(
+            [FROM_ACTIVE + 1, FROM_PASSIVE + 1].contains(&kernel),
+            "{what}: {kernel} bytes beside the payload"
+        );
     }
     let by_flow: u64 = sender.flows.iter().map(|flow| flow.counters[Counter::PayloadSent]).sum();
     assert_eq!(by_flow, sent, "{what}");
     for report in [sender, receiver] {
         assert!(report.incidents.is_empty(), "{what}: {:?}", report.incidents);
-        assert_eq!(sum(report, Counter::SendErrors) + sum(report, Counter::ReceiveErrors), 0, "{what}");
-        assert!(report.intervals.iter().any(|interval| !interval.flows.is_empty()), "{what}: TCP_INFO each interval");
+        assert_eq!(
+            sum(report, Counter::SendErrors) + sum(report, Counter::ReceiveErrors),
+            0,
+            "{what}"
+        );
+        assert!(
+            report.intervals.iter().any(|interval| !interval.flows.is_empty()),
+            "{what}: TCP_INFO each interval"
+        );
     }
 }
 
@@ -69,7 +90,11 @@ fn every_mode_delivers_what_it_sent() {
                 let what = json!({"send": send, "receive": receive, "wait": wait, "message_size": "100000 B"});
                 let (active, passive) = run(&what, V4);
                 assert_balanced(&active, &passive, &what);
-                assert!(flow(&active, 0).modes["send"].starts_with(send), "{:?}", flow(&active, 0).modes);
+                assert!(
+                    flow(&active, 0).modes["send"].starts_with(send),
+                    "{:?}",
+                    flow(&active, 0).modes
+                );
                 assert!(flow(&passive, 0).modes["receive"].starts_with(receive));
             }
         }
@@ -92,7 +117,8 @@ fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
                 let what = json!({"message_size": size, "send": send, "socket_buffer": "256 KiB"});
                 let (active, passive) = run(&what, address);
                 assert_balanced(&active, &passive, &what);
-                let message = size.split(' ').next().expect("a number").parse::<u64>().expect("a number");
+                let message =
+                    size.split(' ').next().expect("a number").parse::<u64>().expect("a number");
                 let message = if size.ends_with("MiB") { message << 20 } else { message };
                 let received = sum(&passive, Counter::PayloadReceived);
                 assert_eq!(sum(&passive, Counter::MessagesReceived), received / message, "{what}");
@@ -135,11 +161,9 @@ fn flows_and_workers_are_free() {
             used.sort_unstable();
             used.dedup();
             assert_eq!(used.len(), workers, "{what}");
-            let idle = active
-                .flows
-                .iter()
-                .chain(&passive.flows)
-                .filter(|flow| flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] == 0);
+            let idle = active.flows.iter().chain(&passive.flows).filter(|flow| {
+                flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] == 0
+            });
             assert_eq!(idle.count(), 0, "{what}: no flow starves");
         }
     }
@@ -148,7 +172,8 @@ fn flows_and_workers_are_free() {
 #[test]
 fn options_are_reported_as_requested_granted_and_at_the_end() {
     let what = json!({
-        "send_buffer": "64 KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46, "congestion": "reno",
+        "send_buffer": "64 \
+            KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46, "congestion": "reno",
         "mss": "1000 B", "window_clamp": "40000 B", "pacing_rate": "8 Gbit/s", "device": "lo",
     });
     let (active, passive) = run(&what, V4);
@@ -182,7 +207,8 @@ fn options_are_reported_as_requested_granted_and_at_the_end() {
 #[test]
 fn a_clamped_window_stays_clamped_and_no_tuning_of_the_kernel_lifts_it() {
     let clamp = 20_000;
-    let (active, _) = run(&json!({"window_clamp": format!("{clamp} B"), "message_size": "64 KiB"}), V4);
+    let (active, _) =
+        run(&json!({"window_clamp": format!("{clamp} B"), "message_size": "64 KiB"}), V4);
     let advertised = flow(&active, 0).tcp.expect("TCP_INFO").send_window;
     assert!((1..=clamp).contains(&advertised), "{advertised} bytes are advertised, clamp {clamp}");
 }
@@ -207,7 +233,8 @@ fn a_wrong_secret_is_refused_and_strangers_are_counted() {
         let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
         let offer = listener.offer();
         let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
-        // One that says nothing for as long as it can, one that talks rubbish, one with another session's secret.
+        // One that says nothing for as long as it can, one that talks rubbish, one with another
+        // session's secret.
         strangers.push(TcpStream::connect(offer.addresses[0]).expect("connect"));
         let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
         rubbish.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").expect("fits");
@@ -242,20 +269,26 @@ fn peer_by_hand(params: &Params) -> (Vec<Box<dyn Worker>>, TcpStream) {
         stream
     });
     let local = endpoint(V4);
-    let workers = workload("tcp_stream").expect("registered").connect(&setup(params, &local), &offer);
+    let workers =
+        workload("tcp_stream").expect("registered").connect(&setup(params, &local), &offer);
     (workers.expect("connect"), peer.join().expect("no panic"))
 }
 
 #[test]
 fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
-    for (direction, wait, duplex) in
-        [("tx", "block", "two"), ("tx", "spin", "two"), ("rx", "block", "two"), ("both", "block", "one")]
-    {
-        let (workers, peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
+    for (direction, wait, duplex) in [
+        ("tx", "block", "two"),
+        ("tx", "spin", "two"),
+        ("rx", "block", "two"),
+        ("both", "block", "one"),
+    ] {
+        let (workers, peer) =
+            peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
         const LONG: Nanos = Nanos::from_secs(60);
         let began = clock::monotonic();
         let mut engine = start(workers, LONG, LONG);
-        // Unread data in its buffer makes the close a reset: a sender has sent some by its second interval.
+        // Unread data in its buffer makes the close a reset: a sender has sent some by its second
+        // interval.
         let mut intervals = 0;
         while intervals < 2 && !engine.finished() {
             intervals += engine.intervals().len();
@@ -263,7 +296,10 @@ fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
         }
         drop(peer);
         let report = engine.join();
-        assert!(clock::monotonic() - began < LONG.0, "{direction} {wait}: it went on without its peer");
+        assert!(
+            clock::monotonic() - began < LONG.0,
+            "{direction} {wait}: it went on without its peer"
+        );
         assert_eq!(report.incidents.len(), 1, "{direction} {wait}: {:?}", report.incidents);
         assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
         assert_eq!(report.flows.len(), 1);
@@ -272,17 +308,24 @@ fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
 
 #[test]
 fn a_silent_peer_does_not_hold_up_intervals_or_the_end() {
-    for (direction, wait, duplex) in
-        [("tx", "block", "two"), ("rx", "block", "two"), ("rx", "spin", "two"), ("both", "block", "one")]
-    {
-        let (workers, _peer) = peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
+    for (direction, wait, duplex) in [
+        ("tx", "block", "two"),
+        ("rx", "block", "two"),
+        ("rx", "spin", "two"),
+        ("both", "block", "one"),
+    ] {
+        let (workers, _peer) =
+            peer_by_hand(&params(json!({"direction": direction, "wait": wait, "duplex": duplex})));
         let mut engine = start(workers, Nanos::from_secs(60), Nanos(0));
         let (mut intervals, began) = (0, Instant::now());
         while intervals < 3 && began.elapsed() < PATIENCE {
             intervals += engine.intervals().len();
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(intervals >= 3 && !engine.finished(), "{direction} {wait}: {intervals} intervals in {PATIENCE:?}");
+        assert!(
+            intervals >= 3 && !engine.finished(),
+            "{direction} {wait}: {intervals} intervals in {PATIENCE:?}"
+        );
         let asked = Instant::now();
         engine.stop();
         let report = engine.join();
@@ -296,7 +339,12 @@ fn a_worker_tells_what_has_arrived_and_is_not_read() {
     let (mut workers, mut peer) = peer_by_hand(&params(json!({"direction": "rx"})));
     let worker = &mut workers[0];
     peer.write_all(&[7; BYTES as usize]).expect("fits the buffer");
-    let due = || Due { operations: 1, intended: Nanos(0), gap: Nanos(0), until: Nanos(clock::monotonic()) };
+    let due = || Due {
+        operations: 1,
+        intended: Nanos(0),
+        gap: Nanos(0),
+        until: Nanos(clock::monotonic()),
+    };
     let deadline = clock::monotonic() + PATIENCE.as_nanos() as u64;
     while worker.held_bytes().expect("this kernel tells") < BYTES {
         assert!(clock::monotonic() < deadline, "loopback has delivered");

@@ -1,4 +1,5 @@
-//! Files between our own ends over loopback: every data path and every sink moves whole files, and every byte that was sent comes.
+//! Files between our own ends over loopback: every data path and every sink moves whole files, and
+//! every byte that was sent comes.
 
 mod shared;
 
@@ -12,9 +13,13 @@ use shared::{PATIENCE, V4, all_flows_moved, endpoint, flows_sum, params, run_unt
 /// Bytes of every file.
 const FILE: u64 = 1 << 20;
 
-/// Both ends with disks of their own, loaded until `is_enough`.
-/// `None` where the disk is too full for the files: nothing is written to what has no room to spare.
-fn transfer(name: &str, table: &Value, is_enough: impl Fn(&[EngineReport; 2]) -> bool) -> Option<[EngineReport; 2]> {
+/// Both ends with disks of their own, loaded until `is_enough`. `None` where the disk is too full
+/// for the files: nothing is written to what has no room to spare.
+fn transfer(
+    name: &str,
+    table: &Value,
+    is_enough: impl Fn(&[EngineReport; 2]) -> bool,
+) -> Option<[EngineReport; 2]> {
     let (params, local) = (params(table.clone()), endpoint(V4));
     let disks = [Disks::new(Writable::default()), Disks::new(Writable::default())];
     let workload = workload(name).expect("registered");
@@ -39,12 +44,16 @@ fn transfer(name: &str, table: &Value, is_enough: impl Fn(&[EngineReport; 2]) ->
             return None;
         }
     };
-    Some(run_until(|| first.take().unwrap_or_else(|| open().expect("it was opened before")), is_enough))
+    Some(run_until(
+        || first.take().unwrap_or_else(|| open().expect("it was opened before")),
+        is_enough,
+    ))
 }
 
 /// Whether as many files came through as there are flows, and every flow had a part in it.
 fn a_file_each(ends: &[EngineReport; 2]) -> bool {
-    sum(&ends[0], Counter::Transactions) >= ends[0].flows.len() as u64 && all_flows_moved(&[&ends[0]])
+    sum(&ends[0], Counter::Transactions) >= ends[0].flows.len() as u64
+        && all_flows_moved(&[&ends[0]])
 }
 
 fn times(report: &EngineReport, of: fn(&linerate_model::Stages) -> &Distribution) -> Distribution {
@@ -69,22 +78,32 @@ fn assert_moved(name: &str, table: &Value, ends: Option<[EngineReport; 2]>) {
     assert_eq!(sum(active, Counter::TransactionsLost), 0, "{told}");
     // What the end of the load cut off is open, and nothing else is missing.
     let [due, answered, open] =
-        [Counter::OperationsDue, Counter::OperationsAnswered, Counter::OperationsOpen].map(|c| sum(active, c));
+        [Counter::OperationsDue, Counter::OperationsAnswered, Counter::OperationsOpen]
+            .map(|c| sum(active, c));
     assert_eq!((answered, due), (files, files + open), "{told}");
     let is_upload = table["direction"] == "tx";
     let (sender, receiver) = if is_upload { (active, passive) } else { (passive, active) };
-    let (sent, received) = (sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived));
-    assert!(received >= files * FILE && sent >= received, "{told}: {files} files, {sent} sent, {received} received");
+    let (sent, received) =
+        (sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived));
+    assert!(
+        received >= files * FILE && sent >= received,
+        "{told}: {files} files, {sent} sent, {received} received"
+    );
     assert_eq!(flows_sum(receiver, Counter::PayloadReceived), received, "{told}");
     assert_eq!(times(active, |stages| &stages.transfer).count(), files, "{told}");
-    assert!(active.intervals.iter().any(|interval| !interval.flows.is_empty()), "{told}: no TCP state");
+    assert!(
+        active.intervals.iter().any(|interval| !interval.flows.is_empty()),
+        "{told}: no TCP state"
+    );
 }
 
 #[test]
 fn every_way_to_send_moves_whole_files() {
     for name in ["ftp", "http"] {
         for send in ["copy", "zerocopy", "sendfile", "splice"] {
-            for (direction, source) in [("rx", "memory"), ("rx", "warm"), ("tx", "memory"), ("tx", "cold")] {
+            for (direction, source) in
+                [("rx", "memory"), ("rx", "warm"), ("tx", "memory"), ("tx", "cold")]
+            {
                 let table = json!({ "send": send, "direction": direction, "source": source, "file_size": "1 MiB", "streams": 2 });
                 assert_moved(name, &table, transfer(name, &table, a_file_each));
             }
@@ -97,7 +116,8 @@ fn every_sink_takes_whole_files() {
     for name in ["ftp", "http"] {
         for sink in ["discard", "memory", "page_cache", "direct", "fsync"] {
             for direction in ["rx", "tx"] {
-                let mut table = json!({ "sink": sink, "direction": direction, "file_size": "1 MiB" });
+                let mut table =
+                    json!({ "sink": sink, "direction": direction, "file_size": "1 MiB" });
                 if name == "http" {
                     table["reuse"] = json!(false);
                 }
@@ -151,5 +171,8 @@ fn a_throttled_sink_takes_no_more_than_its_rate() {
     let received = sum(&active, Counter::PayloadReceived);
     let loaded = active.intervals.last().expect("intervals").end.as_secs_f64();
     // Ten megabytes a second, and what it may catch up; less on a machine that is busy.
-    assert!(received >= FILE && received as f64 <= 10e6 * loaded + 1.2e6, "{received} bytes in {loaded} s");
+    assert!(
+        received >= FILE && received as f64 <= 10e6 * loaded + 1.2e6,
+        "{received} bytes in {loaded} s"
+    );
 }

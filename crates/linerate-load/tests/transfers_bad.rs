@@ -35,7 +35,8 @@ enum Vice {
 impl Vice {
     fn is_over_tls(self) -> bool {
         use Vice::{
-            HangsUpInTheHandshake, HangsUpInTheHandshakeOfTheFile, HasNoTls, RefusesToProtectFiles, SpeaksOnInTheClear,
+            HangsUpInTheHandshake, HangsUpInTheHandshakeOfTheFile, HasNoTls, RefusesToProtectFiles,
+            SpeaksOnInTheClear,
         };
         let secure = [
             HasNoTls,
@@ -73,8 +74,12 @@ fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
     control.write_all(b"220 Hello\r\n").ok()?;
     assert_eq!(line(&mut control)?, "AUTH TLS", "nothing is said in the clear before");
     match vice {
-        Vice::HasNoTls => return control.write_all(b"530 Please login with USER and PASS.\r\n").ok(),
-        Vice::SpeaksOnInTheClear => control.write_all(b"234 Go\r\n230 No need to log in\r\n").ok()?,
+        Vice::HasNoTls => {
+            return control.write_all(b"530 Please login with USER and PASS.\r\n").ok();
+        }
+        Vice::SpeaksOnInTheClear => {
+            control.write_all(b"234 Go\r\n230 No need to log in\r\n").ok()?
+        }
         _ => control.write_all(b"234 Go\r\n").ok()?,
     }
     if vice == Vice::HangsUpInTheHandshake || vice == Vice::SpeaksOnInTheClear {
@@ -86,7 +91,8 @@ fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
     let mut control = secured(control)?;
     loop {
         let asked = line(&mut control)?;
-        let mut say = |text: &str| control.write_all(text.as_bytes()).and_then(|()| control.flush()).ok();
+        let mut say =
+            |text: &str| control.write_all(text.as_bytes()).and_then(|()| control.flush()).ok();
         match asked.split(' ').next()? {
             "USER" => say("331 Password\r\n")?,
             "PASS" => say("230 In\r\n")?,
@@ -187,7 +193,11 @@ fn transfer(name: &str, table: serde_json::Value, milliseconds: u64) -> EngineRe
 /// All that was said of the failures, as incident or mode.
 fn told(report: &EngineReport) -> String {
     let modes = report.flows.iter().filter_map(|flow| flow.modes.get("failures"));
-    modes.chain(report.incidents.iter().map(|incident| &incident.message)).cloned().collect::<Vec<_>>().join("; ")
+    modes
+        .chain(report.incidents.iter().map(|incident| &incident.message))
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[test]
@@ -213,7 +223,8 @@ fn each_vice_has_its_word() {
 
 #[test]
 fn data_come_from_the_server_itself_whatever_host_it_names_and_however_it_is_asked() {
-    // It does not know EPSV: PASV is asked for instead, and the address in its answer is not gone to.
+    // It does not know EPSV: PASV is asked for instead, and the address in its answer is not gone
+    // to.
     for passive in ["epsv", "pasv"] {
         let table = json!({ "server": bad_server(Vice::NamesAnotherHost), "passive": passive, "timeout": "2 s" });
         let report = fetch_with(table, 1000);
@@ -229,11 +240,17 @@ fn each_vice_of_a_server_over_tls_has_its_word() {
         (Vice::HangsUpInTheHandshake, "the other end closed the connection in the middle of TLS"),
         (Vice::SpeaksOnInTheClear, "more words in the clear after the server agreed to TLS"),
         (Vice::RefusesToProtectFiles, "the server answered 536 to PROT P"),
-        (Vice::HangsUpInTheHandshakeOfTheFile, "the server answered 522 to TLS of the data connection"),
+        (
+            Vice::HangsUpInTheHandshakeOfTheFile,
+            "the server answered 522 to TLS of the data connection",
+        ),
     ] {
         let began = Instant::now();
         let url = bad_server(vice);
-        let report = fetch_with(json!({ "server": url, "tls": true, "verify": false, "timeout": "2 s" }), 1000);
+        let report = fetch_with(
+            json!({ "server": url, "tls": true, "verify": false, "timeout": "2 s" }),
+            1000,
+        );
         assert!(began.elapsed() < Duration::from_secs(20), "it hung: {word}");
         assert!(told(&report).contains(word), "{word}: {}", told(&report));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
@@ -248,7 +265,8 @@ fn an_http_server_that_refuses_a_file_before_it_has_come_is_heard() {
         for mut connection in listener.incoming().flatten() {
             let _ = connection.read(&mut [0; 64]);
             // Closed with bytes unread, the kernel resets the connection behind these words.
-            let _ = connection.write_all(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n");
+            let _ = connection
+                .write_all(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n");
         }
     });
     // More than the buffers of both ends take.
@@ -261,7 +279,8 @@ fn an_http_server_that_refuses_a_file_before_it_has_come_is_heard() {
 #[test]
 fn a_server_that_is_not_there_is_told() {
     // Bound and not listening: the port refuses, and no server of another test can take it.
-    let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let held =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
     let port = held.local_addr().expect("bound").as_socket().expect("an IPv4 address").port();
     let report = fetch(&format!("ftp://127.0.0.1:{port}/file"), 1000);

@@ -1,5 +1,5 @@
-//! Files between us and the programs that people use: our clients at vsftpd and nginx, curl and lftp at our servers, both ways.
-//! What the other program has logged or stored is the witness.
+//! Files between us and the programs that people use: our clients at vsftpd and nginx, curl and
+//! lftp at our servers, both ways. What the other program has logged or stored is the witness.
 
 mod peers;
 mod shared;
@@ -60,10 +60,15 @@ fn files(report: &EngineReport, told: &str) -> u64 {
     files
 }
 
-/// What the other end's TCP has acknowledged is whole files at least, and no more than was sent: the load's end cuts files off.
+/// What the other end's TCP has acknowledged is whole files at least, and no more than was sent:
+/// the load's end cuts files off.
 fn assert_acknowledged(report: &EngineReport, files: u64, told: &str) {
-    let (acknowledged, sent) = (sum(report, Counter::PayloadAcknowledged), sum(report, Counter::PayloadSent));
-    assert!((files * FILE as u64..=sent).contains(&acknowledged), "{told}: {files} files, {acknowledged} of {sent}");
+    let (acknowledged, sent) =
+        (sum(report, Counter::PayloadAcknowledged), sum(report, Counter::PayloadSent));
+    assert!(
+        (files * FILE as u64..=sent).contains(&acknowledged),
+        "{told}: {files} files, {acknowledged} of {sent}"
+    );
 }
 
 /// A server of ours for foreign clients.
@@ -78,7 +83,8 @@ impl Own {
     }
 
     fn start_with(name: &str, more: Value, disks: &Disks) -> Self {
-        let mut table = json!({ "clients": "foreign", "streams": STREAMS, "file_size": format!("{FILE} B") });
+        let mut table =
+            json!({ "clients": "foreign", "streams": STREAMS, "file_size": format!("{FILE} B") });
         table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
         let (params, local) = (params(table), endpoint(V4));
         let setup = Setup { disks, ..setup(&params, &local) };
@@ -95,16 +101,24 @@ impl Own {
 }
 
 fn call(command: &str, arguments: &[&str]) -> Output {
-    let output = Command::new(command).args(arguments).stdin(Stdio::null()).output().expect("it is installed");
+    let output = Command::new(command)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it is installed");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command} {arguments:?}: {} {error}", output.status);
     output
 }
 
-/// curl has fetched what our server says it has; twice, over one connection where the protocol allows.
+/// curl has fetched what our server says it has; twice, over one connection where the protocol
+/// allows.
 fn assert_fetched(output: &Output, told: &str) {
     assert_eq!(output.stdout.len(), 2 * FILE, "{told}");
-    assert!(output.stdout == [contents(FILE), contents(FILE)].concat(), "{told}: other bytes than the file's");
+    assert!(
+        output.stdout == [contents(FILE), contents(FILE)].concat(),
+        "{told}: other bytes than the file's"
+    );
 }
 
 #[test]
@@ -118,7 +132,8 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
         let received = sum(&report, Counter::PayloadReceived);
         assert!(received >= files * FILE as u64, "{files} files, {received} bytes");
         let whole = format!("/file\", {FILE} bytes");
-        let logged = vsftpd.logged(files, |line| line.contains("OK DOWNLOAD") && line.contains(&whole));
+        let logged =
+            vsftpd.logged(files, |line| line.contains("OK DOWNLOAD") && line.contains(&whole));
         assert!(logged >= files, "{files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
     }
     for send in ["copy", "sendfile", "splice", "zerocopy"] {
@@ -126,8 +141,13 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
         let report = drive("ftp", &url, json!({ "direction": "tx", "send": send, "streams": 1 }));
         let files = files(&report, send);
         let whole = format!("/in/{send}\", {FILE} bytes");
-        let logged = vsftpd.logged(files, |line| line.contains("OK UPLOAD") && line.contains(&whole));
-        assert!(logged >= files, "{send}: {files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
+        let logged =
+            vsftpd.logged(files, |line| line.contains("OK UPLOAD") && line.contains(&whole));
+        assert!(
+            logged >= files,
+            "{send}: {files} by us, {logged} by vsftpd:\n{}",
+            vsftpd.text("log")
+        );
         assert_acknowledged(&report, files, send);
         // The last file is cut off by the load's end.
         let stored = std::fs::read(vsftpd.path(&format!("public/in/{send}"))).expect("it was sent");
@@ -145,12 +165,19 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
         let report = drive("http", &url, json!({ "reuse": reuse, "sink": "memory" }));
         let files = files(&report, "GET");
         assert!(sum(&report, Counter::PayloadReceived) >= files * FILE as u64);
-        let logged = nginx.logged(files, |line| line.starts_with("GET 200 ") && line.contains(&format!(" {FILE} ")));
+        let logged = nginx.logged(files, |line| {
+            line.starts_with("GET 200 ") && line.contains(&format!(" {FILE} "))
+        });
         assert!(logged >= files, "{files} by us, {logged} by nginx:\n{}", nginx.text("log"));
         let log = nginx.text("log");
         let connections: std::collections::BTreeSet<&str> =
             log.lines().skip(before).filter_map(|line| line.split(' ').nth(4)).collect();
-        assert_eq!(connections.len() as u64 <= STREAMS, reuse, "{} connections, {files} files", connections.len());
+        assert_eq!(
+            connections.len() as u64 <= STREAMS,
+            reuse,
+            "{} connections, {files} files",
+            connections.len()
+        );
     }
     for send in ["copy", "sendfile", "splice", "zerocopy"] {
         let url = format!("http://{}/in/{send}", nginx.at);
@@ -159,7 +186,11 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
         assert_acknowledged(&report, files, send);
         // nginx moves a file to its place when it is whole.
         let stored = std::fs::read(nginx.path(&format!("public/in/{send}"))).expect("it was sent");
-        assert!(stored == contents(FILE), "{send}: {} bytes, or others than those sent", stored.len());
+        assert!(
+            stored == contents(FILE),
+            "{send}: {} bytes, or others than those sent",
+            stored.len()
+        );
     }
 }
 
@@ -178,9 +209,14 @@ fn what_foreign_servers_refuse_is_told() {
         let user = if word.ends_with("530") { "nobody:wrong@" } else { "" };
         let url = format!("{name}://{user}{}/{path}", server.at);
         let report = drive(name, &url, json!({ "direction": direction }));
-        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        let told: Vec<_> =
+            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
         let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
-        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?} {modes:?} {}", server.text("error"));
+        assert!(
+            told.iter().any(|told| told.contains(word)),
+            "{url}: {told:?} {modes:?} {}",
+            server.text("error")
+        );
         assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
     }
 }
@@ -192,8 +228,12 @@ fn curl_fetches_from_our_servers() {
         return;
     }
     for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
-        for (send, source) in [("copy", "memory"), ("sendfile", "memory"), ("splice", "memory"), ("zerocopy", "memory")]
-        {
+        for (send, source) in [
+            ("copy", "memory"),
+            ("sendfile", "memory"),
+            ("splice", "memory"),
+            ("zerocopy", "memory"),
+        ] {
             let own = Own::start(name, json!({ "send": send, "source": source }));
             let url = format!("{name}://{user}{}/file", own.address);
             let told = format!("{url} by {send}");
@@ -212,7 +252,8 @@ fn curl_fetches_from_our_servers() {
     }
 }
 
-/// A client that reads no further keeps its file under way; before it came and after it went there is none.
+/// A client that reads no further keeps its file under way; before it came and after it went there
+/// is none.
 #[test]
 fn the_time_in_which_a_file_is_under_way_is_counted() {
     const IDLE: Duration = Duration::from_millis(200);
@@ -258,8 +299,18 @@ fn curl_sends_to_our_servers() {
             call("curl", &["-s", "-S", "-f", "-T", &file, &url]);
             call("curl", &["-s", "-S", "-f", "-H", "Expect: 100-continue", "-T", &file, &url]);
             let report = own.stop();
-            assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{url} {sink}: {:?}", report.flows);
-            assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{url} {sink}: {:?}", report.flows);
+            assert_eq!(
+                sum(&report, Counter::PayloadReceived),
+                2 * FILE as u64,
+                "{url} {sink}: {:?}",
+                report.flows
+            );
+            assert_eq!(
+                sum(&report, Counter::ConnectionsFailed),
+                0,
+                "{url} {sink}: {:?}",
+                report.flows
+            );
         }
     }
 }
@@ -275,16 +326,33 @@ fn lftp_fetches_from_and_sends_to_our_servers() {
     std::fs::write(&file, contents(FILE)).expect("it is writable");
     for name in ["http", "ftp"] {
         let own = Own::start(name, json!({}));
-        let get = format!("set net:max-retries 1; get {name}://{}/file -o {}", own.address, fetched.display());
+        let get = format!(
+            "set net:max-retries 1; get {name}://{}/file -o {}",
+            own.address,
+            fetched.display()
+        );
         call("lftp", &["--norc", "-c", &get]);
         let report = own.stop();
-        assert!(std::fs::read(&fetched).expect("it was fetched") == contents(FILE), "{get}: {:?}", report.flows);
+        assert!(
+            std::fs::read(&fetched).expect("it was fetched") == contents(FILE),
+            "{get}: {:?}",
+            report.flows
+        );
         std::fs::remove_file(&fetched).expect("it is there");
         let own = Own::start(name, json!({ "direction": "tx" }));
-        let put = format!("set net:max-retries 1; put {} -o {name}://{}/file", file.display(), own.address);
+        let put = format!(
+            "set net:max-retries 1; put {} -o {name}://{}/file",
+            file.display(),
+            own.address
+        );
         call("lftp", &["--norc", "-c", &put]);
         let report = own.stop();
-        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{put}: {:?}", report.flows);
+        assert_eq!(
+            sum(&report, Counter::PayloadReceived),
+            FILE as u64,
+            "{put}: {:?}",
+            report.flows
+        );
     }
 }
 
@@ -296,19 +364,26 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
     let roots = nginx.path("certificate").display().to_string();
     for (verify, known_by) in [(true, "roots"), (false, "nothing: not verified")] {
         for reuse in [true, false] {
-            let table = json!({ "roots": roots, "verify": verify, "reuse": reuse, "sink": "memory" });
+            let table =
+                json!({ "roots": roots, "verify": verify, "reuse": reuse, "sink": "memory" });
             let report = drive("http", &get, table);
             let files = files(&report, "GET over TLS");
             assert!(sum(&report, Counter::PayloadReceived) >= files * FILE as u64);
             let modes = &report.flows[0].modes;
-            assert!(modes["tls"].starts_with("TLS 1.3, ") && modes["tls"].contains("in user space"), "{modes:?}");
+            assert!(
+                modes["tls"].starts_with("TLS 1.3, ") && modes["tls"].contains("in user space"),
+                "{modes:?}"
+            );
             assert_eq!(modes["server_known_by"], known_by);
-            let logged = nginx.logged(files, |line| line.contains(&format!(" {FILE} ")) && line.ends_with("TLSv1.3."));
+            let logged = nginx.logged(files, |line| {
+                line.contains(&format!(" {FILE} ")) && line.ends_with("TLSv1.3.")
+            });
             assert!(logged >= files, "{files} by us, {logged} by nginx:\n{}", nginx.text("log"));
         }
     }
     for send in ["sendfile", "copy"] {
-        let report = drive("http", &put, json!({ "roots": roots, "direction": "tx", "send": send }));
+        let report =
+            drive("http", &put, json!({ "roots": roots, "direction": "tx", "send": send }));
         let files = files(&report, "PUT over TLS");
         assert_acknowledged(&report, files, send);
         let stored = std::fs::read(nginx.path("public/in/tls")).expect("it was sent");
@@ -318,7 +393,8 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
     }
     // Roots that do not vouch for it, and a server that has no TLS.
     let stranger = tempfile::NamedTempFile::new().expect("a file");
-    let own = rcgen::generate_simple_self_signed([nginx.at.ip().to_string()]).expect("a certificate");
+    let own =
+        rcgen::generate_simple_self_signed([nginx.at.ip().to_string()]).expect("a certificate");
     std::fs::write(stranger.path(), own.cert.pem()).expect("it is writable");
     let plain = format!("https://{}/file", nginx.at);
     for (url, roots, word) in [
@@ -326,7 +402,8 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
         (&plain, roots.clone(), "is no TLS"),
     ] {
         let report = drive("http", url, json!({ "roots": roots }));
-        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        let told: Vec<_> =
+            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
         assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?}");
         assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
     }
@@ -351,15 +428,23 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
         let report = drive("ftp", url, table);
         let files = files(&report, direction);
         let modes = &report.flows[0].modes;
-        assert!(modes["tls"].starts_with("TLS 1.") && modes["tls"].contains("in user space"), "{modes:?}");
+        assert!(
+            modes["tls"].starts_with("TLS 1.") && modes["tls"].contains("in user space"),
+            "{modes:?}"
+        );
         assert_eq!(modes["server_known_by"], known_by);
         // vsftpd serves no data connection that does not (require_ssl_reuse).
         let told = &modes["tls_data_connections"];
         let (resumed, all) = told.split_once(" of ").expect("so many of so many");
         let all = all.split(' ').next().expect("a number").parse::<u64>().expect("a number");
         assert!(resumed.parse() == Ok(all) && all >= files, "{files} files, {told}");
-        let logged = vsftpd.logged(before + files, |line| line.contains(word) && line.contains(&whole));
-        assert!(logged >= before + files, "{files} by us, {logged} by vsftpd:\n{}", vsftpd.text("log"));
+        let logged =
+            vsftpd.logged(before + files, |line| line.contains(word) && line.contains(&whole));
+        assert!(
+            logged >= before + files,
+            "{files} by us, {logged} by vsftpd:\n{}",
+            vsftpd.text("log")
+        );
     }
     let stored = std::fs::read(vsftpd.path("public/in/tls")).expect("it was sent");
     assert!(contents(FILE).starts_with(&stored), "other bytes than those sent");
@@ -370,7 +455,9 @@ fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
     let test = "ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear";
     let Some(plain) = Peer::vsftpd(test, FILE) else { return };
     let Some(secure) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
-    let Some(unwilling) = Peer::vsftpd_over_tls(test, FILE, "allow_anon_ssl=NO\nforce_anon_logins_ssl=NO\n") else {
+    let Some(unwilling) =
+        Peer::vsftpd_over_tls(test, FILE, "allow_anon_ssl=NO\nforce_anon_logins_ssl=NO\n")
+    else {
         return;
     };
     let roots = |peer: &Peer| peer.path("certificate").display().to_string();
@@ -382,7 +469,8 @@ fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
     ] {
         let url = format!("ftp://{}/file", peer.at);
         let report = drive("ftp", &url, json!({ "tls": tls, "roots": roots, "timeout": "2 s" }));
-        let told: Vec<_> = report.incidents.iter().map(|incident| incident.message.as_str()).collect();
+        let told: Vec<_> =
+            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
         assert!(told.iter().any(|told| told.contains(word)), "{word}: {told:?}");
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
     }
@@ -401,12 +489,17 @@ fn curl_speaks_tls_to_our_ftp_server() {
         let fixed = [&["-s", "-S", "-k", "--ssl-reqd"], version].concat();
         let own = Own::start("ftp", json!({ "tls": true }));
         let url = format!("ftp://anybody:anything@{}/file", own.address);
-        assert_fetched(&call("curl", &[&fixed[..], &[&url, &url]].concat()), &format!("{url} {name}"));
-        let clear = Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
+        assert_fetched(
+            &call("curl", &[&fixed[..], &[&url, &url]].concat()),
+            &format!("{url} {name}"),
+        );
+        let clear =
+            Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
         assert!(!clear.status.success(), "a trial over TLS serves in the clear");
         let report = own.stop();
         assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
-        let modes = &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
+        let modes =
+            &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
         assert!(modes["tls"].contains(name), "{modes:?}");
         let own = Own::start("ftp", json!({ "tls": true, "direction": "tx" }));
         let url = format!("ftp://anybody:anything@{}/file", own.address);
@@ -432,13 +525,21 @@ fn curl_speaks_tls_to_our_server() {
         }
         let own = Own::start("http", json!({ "tls": true }));
         let url = format!("https://{}/file", own.address);
-        assert_fetched(&call("curl", &[&fixed[..], &[&url, &url]].concat()), &format!("{url} {version}"));
-        let strict = Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
+        assert_fetched(
+            &call("curl", &[&fixed[..], &[&url, &url]].concat()),
+            &format!("{url} {version}"),
+        );
+        let strict =
+            Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
         assert!(!strict.status.success(), "curl trusts whom it does not know");
         let report = own.stop();
         assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
-        let modes = &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
-        assert!(modes["tls"].contains(if version == "--tlsv1.3" { "TLS 1.3" } else { "TLS 1.2" }), "{modes:?}");
+        let modes =
+            &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
+        assert!(
+            modes["tls"].contains(if version == "--tlsv1.3" { "TLS 1.3" } else { "TLS 1.2" }),
+            "{modes:?}"
+        );
         let own = Own::start("http", json!({ "tls": true, "direction": "tx" }));
         let url = format!("https://{}/file", own.address);
         call("curl", &[&fixed[..], &["-f", "-T", &file.display().to_string(), &url]].concat());
@@ -462,9 +563,13 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
     std::fs::create_dir_all(root.join("sub/many")).expect("a folder");
     std::fs::write(root.join("sub").join(AWKWARD), contents(FILE)).expect("it is writable");
     std::fs::write(root.join("sub/empty"), "").expect("it is writable");
-    (0..20).for_each(|n| std::fs::write(root.join(format!("sub/many/{n}")), contents(n)).expect("it is writable"));
+    (0..20).for_each(|n| {
+        std::fs::write(root.join(format!("sub/many/{n}")), contents(n)).expect("it is writable")
+    });
     // Larger than what the sockets of both ends take.
-    std::fs::File::create(root.join("large")).and_then(|file| file.set_len(64 << 20)).expect("it is writable");
+    std::fs::File::create(root.join("large"))
+        .and_then(|file| file.set_len(64 << 20))
+        .expect("it is writable");
     std::fs::write(ground.path().join("secret"), "secret").expect("it is writable");
     std::os::unix::fs::symlink(ground.path().join("secret"), root.join("link")).expect("a link");
     let disks = Disks::none().serving(vec![ground.path().to_owned()]);
@@ -482,8 +587,15 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         assert!(rest.stdout == contents(FILE)[1_000_000..], "{told}: {} bytes", rest.stdout.len());
         let head = call("curl", &["-s", "-S", "-f", "-I", &file]);
         let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
-        assert!(head.contains("last-modified: ") && head.contains("accept-ranges: bytes"), "{told}: {head}");
-        assert_eq!(head.contains(&format!("content-length: {FILE}\r\n")), !chunked, "{told}: {head}");
+        assert!(
+            head.contains("last-modified: ") && head.contains("accept-ranges: bytes"),
+            "{told}: {head}"
+        );
+        assert_eq!(
+            head.contains(&format!("content-length: {FILE}\r\n")),
+            !chunked,
+            "{told}: {head}"
+        );
         let part = call("curl", &["-s", "-S", "-f", "-r", "5-9", &file]);
         assert_eq!(part.stdout, contents(10)[5..], "{told}");
         if name == "ftp" {
@@ -493,7 +605,8 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
             assert_eq!(parts.stdout, [0; 10], "{told}");
         }
         for outside in ["link", "../secret", "%2e%2e/secret", "sub/../../secret", "none", "a%00b"] {
-            let refused = Command::new("curl").args(["-s", "-f", "--path-as-is", &url(outside)]).output();
+            let refused =
+                Command::new("curl").args(["-s", "-f", "--path-as-is", &url(outside)]).output();
             let refused = refused.expect("it is installed");
             assert!(!refused.status.success() && refused.stdout.is_empty(), "{told}: {outside}");
         }
@@ -504,8 +617,12 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         (0..20).for_each(|n| assert!(read(&format!("many/{n}")) == contents(n), "{told}: {n}"));
         std::fs::remove_dir_all(&fetched).expect("ours");
         let report = own.stop();
-        let (acknowledged, sent) = (sum(&report, Counter::PayloadAcknowledged), sum(&report, Counter::PayloadSent));
-        assert!(acknowledged > FILE as u64 && acknowledged <= sent, "{told}: {acknowledged} of {sent}");
+        let (acknowledged, sent) =
+            (sum(&report, Counter::PayloadAcknowledged), sum(&report, Counter::PayloadSent));
+        assert!(
+            acknowledged > FILE as u64 && acknowledged <= sent,
+            "{told}: {acknowledged} of {sent}"
+        );
         // lftp asks for no empty files by FTP.
         assert!(sum(&report, Counter::Transactions) >= 22, "{told}: {:?}", report.flows);
     }
@@ -523,12 +640,30 @@ fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
     let own = Own::start("http", json!({ "direction": "tx", "sink": "memory", "checksum": true }));
     let (url, file) = (format!("http://{}/file", own.address), file.display().to_string());
     for expect in ["Expect: 100-continue", "Expect:"] {
-        call("curl", &["-s", "-S", "-f", "-H", "Transfer-Encoding: chunked", "-H", expect, "-T", &file, &url]);
+        call(
+            "curl",
+            &[
+                "-s",
+                "-S",
+                "-f",
+                "-H",
+                "Transfer-Encoding: chunked",
+                "-H",
+                expect,
+                "-T",
+                &file,
+                &url,
+            ],
+        );
     }
     let report = own.stop();
     assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
-    let told: Vec<_> = report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
-    assert!(!told.is_empty() && told.iter().all(|told| **told == sha256(&contents(FILE))), "{told:?}");
+    let told: Vec<_> =
+        report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
+    assert!(
+        !told.is_empty() && told.iter().all(|told| **told == sha256(&contents(FILE))),
+        "{told:?}"
+    );
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -542,7 +677,9 @@ fn our_clients_resume_decode_take_chunks_and_many_files() {
     let Some(vsftpd) = Peer::vsftpd_with(test, FILE, "cmds_denied=EPSV\n") else { return };
     for (name, peer) in [("http", &nginx), ("ftp", &vsftpd)] {
         std::fs::write(peer.path("public").join(AWKWARD), contents(FILE)).expect("it is ours");
-        (0..7).for_each(|n| std::fs::write(peer.path(&format!("public/n{n}")), contents(n)).expect("it is ours"));
+        (0..7).for_each(|n| {
+            std::fs::write(peer.path(&format!("public/n{n}")), contents(n)).expect("it is ours")
+        });
         let url = |path: &str| format!("{name}://{}/{path}", peer.at);
         let mut cases = vec![
             (url(ENCODED), json!({}), sha256(&contents(FILE))),
@@ -555,14 +692,21 @@ fn our_clients_resume_decode_take_chunks_and_many_files() {
             (table["sink"], table["checksum"]) = (json!("memory"), json!(true));
             let report = drive(name, &url, table);
             files(&report, &url);
-            let told: Vec<_> = report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
-            assert!(!told.is_empty() && told.iter().all(|told| **told == expected), "{url}: {told:?}");
+            let told: Vec<_> =
+                report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
+            assert!(
+                !told.is_empty() && told.iter().all(|told| **told == expected),
+                "{url}: {told:?}"
+            );
         }
         let table = json!({ "sink": "memory", "checksum": true, "files": 7, "streams": 1 });
         let report = drive(name, &url("n{n}"), table);
         files(&report, name);
         let told = &report.flows[0].modes["sha256_all"];
-        let (sum, n) = told.split_once(", ").and_then(|(sum, n)| Some((sum, n.split(' ').next()?))).expect("told");
+        let (sum, n) = told
+            .split_once(", ")
+            .and_then(|(sum, n)| Some((sum, n.split(' ').next()?)))
+            .expect("told");
         let n: usize = n.parse().expect("a number");
         let longest = contents(7);
         let all: Vec<u8> = (0..n).flat_map(|n| longest[..n % 7].to_vec()).collect();

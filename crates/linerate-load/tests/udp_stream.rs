@@ -13,18 +13,25 @@ use serde_json::{Value, json};
 use shared::{V4, V6, flows_sum, join, listen, open, run_lossy_until, start, sum};
 
 fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
-    let of = |flow: u32| receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it");
-    sender.flows.iter().map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow")).collect()
+    let of = |flow: u32| {
+        receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it")
+    };
+    sender
+        .flows
+        .iter()
+        .map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow"))
+        .collect()
 }
 
-/// Ends of `table` on loopback, loaded until every flow has carried something each way it was asked to.
+/// Ends of `table` on loopback, loaded until every flow has carried something each way it was asked
+/// to.
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     run_lossy_until(
         || open("udp_stream", ip, table, |offer| offer),
         |ends| {
-            ways(table, ends)
-                .iter()
-                .all(|[sender, receiver]| carried_on_all(sender, receiver) && is_counted_by_departure(sender, receiver))
+            ways(table, ends).iter().all(|[sender, receiver]| {
+                carried_on_all(sender, receiver) && is_counted_by_departure(sender, receiver)
+            })
         },
     )
 }
@@ -33,16 +40,19 @@ fn carried_on_all(sender: &EngineReport, receiver: &EngineReport) -> bool {
     ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0)
 }
 
-/// Whether both ends counted every datagram by the sender's interval in which it was to depart, and none came that was not sent.
+/// Whether both ends counted every datagram by the sender's interval in which it was to depart, and
+/// none came that was not sent.
 fn is_counted_by_departure(sender: &EngineReport, receiver: &EngineReport) -> bool {
     let mut counts: BTreeMap<u64, i64> = BTreeMap::new();
     let departures = sender.intervals.iter().flat_map(|interval| &interval.departures.buckets);
     let arrivals = receiver.intervals.iter().flat_map(|interval| &interval.arrivals.buckets);
     departures.clone().for_each(|(start, n)| *counts.entry(*start).or_default() += *n as i64);
     arrivals.clone().for_each(|(start, n)| *counts.entry(*start).or_default() -= *n as i64);
-    let [sent, come] = [departures.map(|(_, n)| n).sum::<u64>(), arrivals.map(|(_, n)| n).sum::<u64>()];
+    let [sent, come] =
+        [departures.map(|(_, n)| n).sum::<u64>(), arrivals.map(|(_, n)| n).sum::<u64>()];
     let known = sum(receiver, Counter::DatagramsReceived) + sum(receiver, Counter::Late);
-    (sent, come) == (sum(sender, Counter::DatagramsSent), known) && counts.values().all(|missing| *missing >= 0)
+    (sent, come) == (sum(sender, Counter::DatagramsSent), known)
+        && counts.values().all(|missing| *missing >= 0)
 }
 
 /// The directions of `table`, sender first.
@@ -59,8 +69,10 @@ fn every_mode_and_direction_balances_on_both_families() {
     for ip in [V4, V6] {
         for table in [
             json!({ "rate": "4 kpps", "datagram_size": "64 B" }),
-            json!({ "rate": "4 kpps", "datagram_size": "24 B", "direction": "rx", "poisson": true, "gro": false }),
-            json!({ "rate": "4 kpps", "direction": "both", "streams": 3, "workers": 2, "datagram_size": "200 B" }),
+            json!({ "rate": "4 \
+                kpps", "datagram_size": "24 B", "direction": "rx", "poisson": true, "gro": false }),
+            json!({ "rate": "4 \
+                kpps", "direction": "both", "streams": 3, "workers": 2, "datagram_size": "200 B" }),
             json!({ "datagram_size": "64 B", "receive": "discard" }),
             json!({ "datagram_size": "1472 B", "gso": 20, "batch": 2, "wait": "spin" }),
             json!({ "datagram_size": "1000 B", "gso": 1, "batch": 1, "gro": false, "dscp": 46 }),
@@ -72,8 +84,14 @@ fn every_mode_and_direction_balances_on_both_families() {
                     assert_eq!(ledger.sent, ledger.unique + ledger.lost() + ledger.late, "{table}");
                     assert_eq!((ledger.duplicates, ledger.late), (0, 0), "{table}");
                 }
-                assert_eq!(sum(sender, Counter::DatagramsSent), flows_sum(sender, Counter::DatagramsSent));
-                assert_eq!(sum(receiver, Counter::DatagramsReceived), flows_sum(receiver, Counter::DatagramsReceived));
+                assert_eq!(
+                    sum(sender, Counter::DatagramsSent),
+                    flows_sum(sender, Counter::DatagramsSent)
+                );
+                assert_eq!(
+                    sum(receiver, Counter::DatagramsReceived),
+                    flows_sum(receiver, Counter::DatagramsReceived)
+                );
                 let highest: u64 = receiver.flows.iter().map(|flow| flow.next_sequence).sum();
                 assert_eq!(sum(receiver, Counter::SequenceAdvance), highest, "{table}");
                 assert_eq!(sum(receiver, Counter::Foreign), 0);
@@ -86,13 +104,23 @@ fn every_mode_and_direction_balances_on_both_families() {
 fn a_rate_is_kept_and_departures_are_recorded() {
     const RATE: f64 = 2_000.0;
     let table = json!({ "rate": "2 kpps", "datagram_size": "100 B" });
-    let gaps = |active: &EngineReport| active.intervals.iter().map(|interval| interval.gap.count()).sum::<u64>();
-    let ends = run_lossy_until(|| open("udp_stream", V4, &table, |offer| offer), |[active, _]| gaps(active) > 0);
+    let gaps = |active: &EngineReport| {
+        active.intervals.iter().map(|interval| interval.gap.count()).sum::<u64>()
+    };
+    let ends = run_lossy_until(
+        || open("udp_stream", V4, &table, |offer| offer),
+        |[active, _]| gaps(active) > 0,
+    );
     let [active, passive] = &ends;
     let sent = sum(active, Counter::DatagramsSent);
-    // One a gap of half a millisecond from the start of the load on, of which the last may not be due any more.
+    // One a gap of half a millisecond from the start of the load on, of which the last may not be
+    // due any more.
     let due = sum(active, Counter::Intended);
-    assert!(due > 0 && due as f64 <= active.intervals.last().expect("intervals").end.as_secs_f64() * RATE + 1.0);
+    assert!(
+        due > 0
+            && due as f64
+                <= active.intervals.last().expect("intervals").end.as_secs_f64() * RATE + 1.0
+    );
     assert!(sent == sum(active, Counter::Started) && sent <= due, "{sent} sent of {due}");
     assert!((1..=sent).contains(&gaps(active)), "{} gaps", gaps(active));
     // On a busy machine the receiver may get no CPU for longer than its socket holds.
@@ -102,8 +130,13 @@ fn a_rate_is_kept_and_departures_are_recorded() {
 /// What a relay does with the datagram of a number: how many copies it sends on.
 type Fate = fn(u64) -> usize;
 
-/// Forwards from whoever sends first to `to`; tells the numbers it saw once it is dropped from `is_over` and nothing more comes.
-fn relay(to: SocketAddr, fate: Fate, is_over: Weak<()>) -> (SocketAddr, std::thread::JoinHandle<HashSet<u64>>) {
+/// Forwards from whoever sends first to `to`; tells the numbers it saw once it is dropped from
+/// `is_over` and nothing more comes.
+fn relay(
+    to: SocketAddr,
+    fate: Fate,
+    is_over: Weak<()>,
+) -> (SocketAddr, std::thread::JoinHandle<HashSet<u64>>) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     let address = socket.local_addr().expect("bound");
@@ -172,9 +205,11 @@ fn a_relay_that_drops_or_repeats_is_found_out_exactly() {
             if all == 0 && tail == 0 && fate(ledger.sent - 1) == 0 {
                 (gap, tail) = (gap - 1, 1);
             }
-            (ledger.lost_gap, ledger.lost_tail, ledger.lost_all, ledger.duplicates) == (gap, tail, all, duplicates)
+            (ledger.lost_gap, ledger.lost_tail, ledger.lost_all, ledger.duplicates)
+                == (gap, tail, all, duplicates)
         };
-        // What a relay without a CPU still holds when the drain ends has not arrived: the next load drains for longer.
+        // What a relay without a CPU still holds when the drain ends has not arrived: the next load
+        // drains for longer.
         let [active, passive] = run_lossy_until(open_by_relay, |[active, passive]| {
             let ledger = ledgers(active, passive)[0];
             ledger.sent > 2 * TAIL && is_found(&ledger)
@@ -199,7 +234,8 @@ fn strangers_datagrams_are_counted_and_get_no_answer() {
             offer
         })
     };
-    let [active, passive] = run_lossy_until(open_beside, |[active, passive]| carried_on_all(active, passive));
+    let [active, passive] =
+        run_lossy_until(open_beside, |[active, passive]| carried_on_all(active, passive));
     assert_eq!(sum(&passive, Counter::Foreign), 5);
     assert_eq!(ledgers(&active, &passive)[0].lost(), flows_sum(&passive, Counter::SocketDrops));
     stranger.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
@@ -227,7 +263,10 @@ fn an_offer_for_other_parameters_is_refused() {
     let offer = listen("udp_stream", V4, &one).offer();
     let (params, local) = (shared::params(json!({ "streams": 2 })), shared::endpoint(V4));
     let workload = linerate_load::workload("udp_stream").expect("registered");
-    let error = workload.connect(&shared::setup(&params, &local), &offer).err().expect("one port for two flows");
+    let error = workload
+        .connect(&shared::setup(&params, &local), &offer)
+        .err()
+        .expect("one port for two flows");
     assert!(error.to_string().contains("2 addresses for 2 flows"), "{error}");
 }
 
@@ -242,7 +281,8 @@ fn an_offer_that_names_a_third_party_is_refused_and_nothing_is_sent_there() {
         *offer.addresses.last_mut().expect("one per flow") = elsewhere;
         let params = shared::params(table);
         let kind = linerate_load::workload(workload).expect("registered");
-        let refused = kind.connect(&shared::setup(&params, &local), &offer).map(|workers| workers.len());
+        let refused =
+            kind.connect(&shared::setup(&params, &local), &offer).map(|workers| workers.len());
         let refused = refused.expect_err("it sends to nobody who has not answered").to_string();
         assert!(refused.contains("127.0.0.2") && refused.contains("127.0.0.1"), "{refused}");
     }

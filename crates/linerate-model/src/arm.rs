@@ -1,8 +1,8 @@
 //! Comparisons: two arms measured in turn, pair by pair (methodology 6.6).
 //!
-//! Every trial of a comparison carries its [`Arm`], so that a ledger can be judged without its plan. Trials of equal sweep, point
-//! (the arm apart) and repeat are one pair: they share a seed and are run one after the other. A mix, every job alone and all together,
-//! has arms likewise.
+//! Every trial of a comparison carries its [`Arm`], so that a ledger can be judged without its
+//! plan. Trials of equal sweep, point (the arm apart) and repeat are one pair: they share a seed
+//! and are run one after the other. A mix, every job alone and all together, has arms likewise.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,10 +30,12 @@ pub struct Arm {
     /// What the comparison puts to the test, if it was made for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<Hypothesis>,
-    /// In a mix: the number that each job of the trial has when all run together. Empty in a comparison.
+    /// In a mix: the number that each job of the trial has when all run together. Empty in a
+    /// comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<u32>,
-    /// In a mix at a fixed load: this share of what each job reached alone, as fast as it went, is offered.
+    /// In a mix at a fixed load: this share of what each job reached alone, as fast as it went, is
+    /// offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Ratio>,
 }
@@ -47,7 +49,8 @@ impl Arm {
     }
 }
 
-/// A claim about what limits a path, put to the test by changing what it says is the limit (methodology 5.3).
+/// A claim about what limits a path, put to the test by changing what it says is the limit
+/// (methodology 5.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
     /// The diagnosis rule whose claim it is.
@@ -57,7 +60,8 @@ pub struct Hypothesis {
     /// What it says of the claim if that does not come.
     #[serde(default, skip_serializing_if = "Failing::is_usual")]
     pub failing: Failing,
-    /// What its interval may be wrong by, where this is one of several looks at the claim, each with its share of the usual 5 %.
+    /// What its interval may be wrong by, where this is one of several looks at the claim, each
+    /// with its share of the usual 5 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Ratio>,
 }
@@ -102,8 +106,8 @@ pub enum Role {
     Base,
     /// With.
     Changed,
-    /// The first, or a job alone, once more under another name, or with a change that should make no difference: whatever differs is
-    /// noise.
+    /// The first, or a job alone, once more under another name, or with a change that should make
+    /// no difference: whatever differs is noise.
     Placebo,
     /// In a mix: one job without the others.
     Alone,
@@ -126,36 +130,63 @@ pub struct HostSetting {
 pub const HOST_SETTINGS: [(&str, &str); 16] = [
     (
         "adaptive_rx",
-        "\"1\" if the driver of the endpoint's interface adapts how long it waits before it interrupts, \"0\" if not",
+        "\"1\" if the driver of the endpoint's interface adapts how long it waits before it \
+            interrupts, \"0\" if not",
     ),
     (
         "cpu_quota",
-        "CPU time of the control group that the endpoint's agent is in: \"150 %\" of a CPU, \"x2\" for twice what it is, or \"none\" for no quota",
+        "CPU time of the control group that the endpoint's agent is in: \"150 %\" of a CPU, \"x2\" \
+            for twice what it is, or \"none\" for no quota",
     ),
-    ("gro", "\"1\" if the endpoint's interface merges received segments (generic receive offload), \"0\" if not"),
+    (
+        "gro",
+        "\"1\" if the endpoint's interface merges received segments (generic receive \
+            offload), \"0\" if not",
+    ),
     (
         "gso",
-        "\"1\" if segments are cut behind the queue of the endpoint's interface (generic segmentation offload), \"0\" before",
+        "\"1\" if segments are cut behind the queue of the endpoint's interface (generic \
+            segmentation offload), \"0\" before",
     ),
-    ("irq_cpus", "CPUs that the queues of the endpoint's interface may interrupt, a hexadecimal mask for all of them"),
-    ("net.ipv4.tcp_congestion_control", "congestion control of connections that name none: \"cubic\""),
-    ("net.ipv4.tcp_rmem", "least, default and largest receive buffer, bytes: \"4096 131072 6291456\""),
+    (
+        "irq_cpus",
+        "CPUs that the queues of the endpoint's interface may interrupt, a hexadecimal mask for \
+            all of them",
+    ),
+    (
+        "net.ipv4.tcp_congestion_control",
+        "congestion control of connections that name none: \"cubic\"",
+    ),
+    (
+        "net.ipv4.tcp_rmem",
+        "least, default and largest receive buffer, bytes: \"4096 131072 6291456\"",
+    ),
     ("net.ipv4.tcp_wmem", "least, default and largest send buffer, bytes"),
     (
         "rps_cpus",
-        "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal mask: \"2\" is CPU 1, \"0\" none, \"all\" those the agent may run on",
+        "CPUs that packets received at the endpoint's interface are spread to, a hexadecimal \
+            mask: \"2\" is CPU 1, \"0\" none, \"all\" those the agent may run on",
     ),
     ("rx_frames", "packets that the endpoint's interface waits for before it interrupts"),
     ("rx_ring", "descriptors of the receive ring of the endpoint's interface"),
-    ("rx_usecs", "microseconds that the endpoint's interface waits after a packet before it interrupts"),
+    (
+        "rx_usecs",
+        "microseconds that the endpoint's interface waits after a packet before it interrupts",
+    ),
     (
         "threaded",
-        "\"1\" if polling of the endpoint's interface runs in threads of its own (threaded NAPI), \"0\" in softirqs",
+        "\"1\" if polling of the endpoint's interface runs in threads of its own (threaded \
+            NAPI), \"0\" in softirqs",
     ),
     (
         "tso",
-        "\"1\" if the endpoint's interface cuts segments of TCP itself (segmentation offload), \"0\" if the kernel does",
+        "\"1\" if the endpoint's interface cuts segments of TCP itself (segmentation \
+            offload), \"0\" if the kernel does",
     ),
     ("tx_ring", "descriptors of the transmit ring of the endpoint's interface"),
-    ("xps_cpus", "CPUs that send through each transmit queue of the endpoint's interface, a hexadecimal mask"),
+    (
+        "xps_cpus",
+        "CPUs that send through each transmit queue of the endpoint's interface, a hexadecimal \
+            mask",
+    ),
 ];

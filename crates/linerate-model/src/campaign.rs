@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Capacity, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks, TrialOutcome,
-    TrialSpec,
+    Capacity, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks,
+    TrialOutcome, TrialSpec,
 };
 
 /// What kind of path was measured.
@@ -65,13 +65,14 @@ impl CampaignHeader {
     }
 }
 
-/// A host that took part: what it is (the *config record* of methodology 1.6) and how well its clock is known.
+/// A host that took part: what it is (the *config record* of methodology 1.6) and how well its
+/// clock is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// The host's name in the testbed.
     pub host: String,
-    /// Facts as a tree: `cpu.model`, `interfaces.eth0.driver`, ...; a fact that could not be read is
-    /// `{"unavailable": "why"}`.
+    /// Facts as a tree: `cpu.model`, `interfaces.eth0.driver`, ...; a fact that could not be read
+    /// is `{"unavailable": "why"}`.
     pub facts: Value,
     /// Agent's monotonic clock minus the conductor's, ns.
     pub clock_offset_ns: i64,
@@ -154,7 +155,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// The interfaces of `host` that the campaign's endpoints name, else all it has but the loopback.
+    /// The interfaces of `host` that the campaign's endpoints name, else all it has but the
+    /// loopback.
     #[must_use]
     pub fn interfaces<'a>(&'a self, host: &'a HostRecord) -> Vec<&'a str> {
         let jobs = self.trials.iter().flat_map(|trial| &trial.spec.jobs);

@@ -1,7 +1,8 @@
 //! Known capacities of a path.
 //!
-//! A capacity says what it is; nothing follows from what it is called. Ledgers before 2026-11-22 and testbed files that leave it
-//! out do not say it: their texts are read once, here, where a capacity is deserialized.
+//! A capacity says what it is; nothing follows from what it is called. Ledgers before 2026-11-22
+//! and testbed files that leave it out do not say it: their texts are read once, here, where a
+//! capacity is deserialized.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +14,17 @@ use crate::{BitRate, BoundClass, BoundPart, Bytes, PartDetail};
 pub struct Capacity {
     /// What it is called, e.g. `link a-b, out of a`. Nothing follows from it.
     pub name: String,
-    /// What both of its directions are called, e.g. `link a-b`; of a lab's device the device's name. The name if that is all that is known.
+    /// What both of its directions are called, e.g. `link a-b`; of a lab's device the device's
+    /// name. The name if that is all that is known.
     pub edge: String,
-    /// What kind of thing it is. Where a testbed file leaves it out: a bus if it carries payload without frames, else a link.
+    /// What kind of thing it is. Where a testbed file leaves it out: a bus if it carries payload
+    /// without frames, else a link.
     pub class: BoundClass,
     /// How much crosses it per second, counted as `frame_overhead` says.
     pub rate: BitRate,
-    /// Bytes it counts per frame beyond the IP packet: 38 on an Ethernet wire (preamble, header, FCS, gap), 14 for a
-    /// shaper that sees the Ethernet header only, 0 for a bus that carries payload.
+    /// Bytes it counts per frame beyond the IP packet: 38 on an Ethernet wire (preamble, header,
+    /// FCS, gap), 14 for a shaper that sees the Ethernet header only, 0 for a bus that carries
+    /// payload.
     pub frame_overhead: Bytes,
     /// IP MTU on it.
     pub mtu: Bytes,
@@ -28,9 +32,10 @@ pub struct Capacity {
     pub pairs: Vec<(String, String)>,
     /// Who says so.
     pub source: String,
-    /// For a group of equal links that share flows by a hash (IEEE 802.1AX): each of them, by the instance its byte counter has
-    /// among the sending host's readings (an interface, or a queueing discipline). `rate` is then that of one link, and a flow
-    /// never leaves its link. Empty: one link.
+    /// For a group of equal links that share flows by a hash (IEEE 802.1AX): each of them, by the
+    /// instance its byte counter has among the sending host's readings (an interface, or a queueing
+    /// discipline). `rate` is then that of one link, and a flow never leaves its link. Empty: one
+    /// link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
 }
@@ -78,7 +83,8 @@ impl From<Written> for Capacity {
     }
 }
 
-/// How labs of earlier releases said where a capacity comes from: the name of the lab, and one of these.
+/// How labs of earlier releases said where a capacity comes from: the name of the lab, and one of
+/// these.
 const OF_LAB: &str = "lab ";
 const OF_LAB_BUS: &str = ": class of a hierarchical token bucket";
 const OF_LAB_DEVICE: &str = ": emulated device";
@@ -89,7 +95,8 @@ const DIRECTION: &str = ", ";
 
 /// The class of a capacity that does not say it.
 fn undeclared(written: &Written) -> BoundClass {
-    let is_of_lab = |what: &str| written.source.starts_with(OF_LAB) && written.source.ends_with(what);
+    let is_of_lab =
+        |what: &str| written.source.starts_with(OF_LAB) && written.source.ends_with(what);
     // Of a port channel they listed the links.
     if written.members.is_empty() && is_of_lab(OF_LAB_BUS) || written.frame_overhead == Bytes(0) {
         BoundClass::Bus
@@ -100,7 +107,8 @@ fn undeclared(written: &Written) -> BoundClass {
     }
 }
 
-/// The edge of a capacity that does not say it: labs of earlier releases put it before its direction.
+/// The edge of a capacity that does not say it: labs of earlier releases put it before its
+/// direction.
 fn edge(written: &Written, class: BoundClass) -> String {
     if !written.source.starts_with(OF_LAB) {
         return written.name.clone();
@@ -117,7 +125,8 @@ mod tests {
     use super::*;
 
     fn read(more: Value) -> Capacity {
-        let mut all = json!({ "name": "x", "rate": "1 Gbit/s".parse::<BitRate>().expect("a rate"), "frame_overhead": Bytes(14),
+        let mut all = json!({ "name": "x", "rate": "1 \
+            Gbit/s".parse::<BitRate>().expect("a rate"), "frame_overhead": Bytes(14),
             "mtu": Bytes(1500), "pairs": [["a", "b"]], "source": "declared" });
         all.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
         from_value(all).expect("a capacity")
@@ -128,7 +137,10 @@ mod tests {
         for name in ["robust", "I/O assembly", "bus 0, a to b", "device dut, into b"] {
             let plain = read(json!({ "name": name }));
             assert_eq!((plain.class, plain.edge.as_str()), (BoundClass::Link, name));
-            assert_eq!(read(json!({ "name": name, "frame_overhead": Bytes(0) })).class, BoundClass::Bus);
+            assert_eq!(
+                read(json!({ "name": name, "frame_overhead": Bytes(0) })).class,
+                BoundClass::Bus
+            );
             assert_eq!(read(json!({ "name": name, "class": "device" })).class, BoundClass::Device);
             assert_eq!(read(json!({ "name": name, "edge": "e" })).edge, "e");
         }
@@ -142,9 +154,16 @@ mod tests {
         };
         let bus = "lab x: class of a hierarchical token bucket";
         assert_eq!(of("bus 0, a to b", bus), (BoundClass::Bus, "bus 0".into()));
-        assert_eq!(of("device dut, into b", "lab x: emulated device"), (BoundClass::Device, "dut".into()));
-        assert_eq!(of("link a-b, out of a", "lab x: token bucket"), (BoundClass::Link, "link a-b".into()));
-        let channel = read(json!({ "name": "c, a to b", "source": bus, "members": ["eth0 pfifo 1:"] }));
+        assert_eq!(
+            of("device dut, into b", "lab x: emulated device"),
+            (BoundClass::Device, "dut".into())
+        );
+        assert_eq!(
+            of("link a-b, out of a", "lab x: token bucket"),
+            (BoundClass::Link, "link a-b".into())
+        );
+        let channel =
+            read(json!({ "name": "c, a to b", "source": bus, "members": ["eth0 pfifo 1:"] }));
         assert_eq!(channel.class, BoundClass::Link);
         let again: Capacity = from_value(json!(channel)).expect("as written now");
         assert_eq!(again, channel);

@@ -1,7 +1,7 @@
 //! Upper bounds and estimates.
 //!
-//! A ceiling says in fields what sets it, for what it holds and whether anything can exceed it. Its name is made of them for a
-//! reader ([`Ceiling::name`]); nothing is ever read back out of a name.
+//! A ceiling says in fields what sets it, for what it holds and whether anything can exceed it. Its
+//! name is made of them for a reader ([`Ceiling::name`]); nothing is ever read back out of a name.
 
 use core::fmt;
 
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BitRate, Bytes, Direction, Layer, Unit};
 
-/// What kind of thing sets a bound. Rules of diagnosis decide by it, never by what somebody called the thing.
+/// What kind of thing sets a bound. Rules of diagnosis decide by it, never by what somebody called
+/// the thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundClass {
@@ -110,7 +111,8 @@ impl BoundPart {
         }
     }
 
-    /// What a reader calls it where its direction is clear: of an edge without the direction, of next hops without their rule.
+    /// What a reader calls it where its direction is clear: of an edge without the direction, of
+    /// next hops without their rule.
     #[must_use]
     pub fn short_name(&self) -> String {
         match &self.detail {
@@ -126,14 +128,18 @@ impl fmt::Display for BoundPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, name, .. } = self;
         // `eth0`, or `eth0 under vxlan0`.
-        let called = |carrier: &str| if carrier == name { name.clone() } else { format!("{carrier} under {name}") };
+        let called = |carrier: &str| {
+            if carrier == name { name.clone() } else { format!("{carrier} under {name}") }
+        };
         match &self.detail {
             PartDetail::Plain | PartDetail::Edge(_) => f.write_str(name),
             PartDetail::Interface { carrier, receives } => {
                 let way = if *receives { "receiving" } else { "sending" };
                 write!(f, "{} of {host} ({way})", called(carrier))
             }
-            PartDetail::Queue { carrier, discipline } => write!(f, "{discipline} on {} of {host}", called(carrier)),
+            PartDetail::Queue { carrier, discipline } => {
+                write!(f, "{discipline} on {} of {host}", called(carrier))
+            }
             PartDetail::Function { writes } => {
                 write!(f, "{name} of {host} ({})", if *writes { "writing" } else { "reading" })
             }
@@ -151,7 +157,8 @@ fn joined(parts: &[BoundPart], named: impl Fn(&BoundPart) -> String) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingSubject {
-    /// A calculator's model of something of this class, by what it was given: `ethernet 1 Gbit/s, mtu 1500`.
+    /// A calculator's model of something of this class, by what it was given: `ethernet 1 Gbit/s,
+    /// mtu 1500`.
     Model {
         /// What kind of thing is modelled.
         class: BoundClass,
@@ -262,7 +269,8 @@ pub enum CeilingKind {
     Expected,
 }
 
-/// An upper bound on a measurable, with how it was derived and from which source. It cannot be built without both.
+/// An upper bound on a measurable, with how it was derived and from which source. It cannot be
+/// built without both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ceiling {
@@ -294,7 +302,8 @@ impl Ceiling {
     /// A hard bound of `value` on the metric called `metric`, whose unit and layer it takes over.
     ///
     /// # Panics
-    /// If `metric` is not in [`crate::METRICS`], or the derivation or source is empty: a bound nobody can check is none.
+    /// If `metric` is not in [`crate::METRICS`], or the derivation or source is empty: a bound
+    /// nobody can check is none.
     #[must_use]
     pub fn new(
         subject: impl Into<CeilingSubject>,
@@ -306,7 +315,10 @@ impl Ceiling {
     ) -> Self {
         let metric = crate::metric(metric).expect("a ceiling bounds a known metric");
         let source = source.into();
-        assert!(!derivation.is_empty() && !source.is_empty(), "a ceiling says how it was derived and from where");
+        assert!(
+            !derivation.is_empty() && !source.is_empty(),
+            "a ceiling says how it was derived and from where"
+        );
         Self {
             subject: subject.into(),
             kind: CeilingKind::Hard,
@@ -367,13 +379,16 @@ impl Ceiling {
     #[must_use]
     pub fn name(&self) -> String {
         let expected = if self.is_hard() { "" } else { "expected: " };
-        let both = matches!(self.subject, CeilingSubject::Parts(_)) && self.direction == Direction::Sum;
+        let both =
+            matches!(self.subject, CeilingSubject::Parts(_)) && self.direction == Direction::Sum;
         let scope = match &self.scope {
             CeilingScope::AllJobs => ", all jobs".to_owned(),
             CeilingScope::Any => String::new(),
             CeilingScope::Job { pair, .. } => {
                 let both = if both { ", both directions" } else { "" };
-                let pair = pair.as_ref().map_or_else(String::new, |(from, to)| format!(", {from} to {to}"));
+                let pair = pair
+                    .as_ref()
+                    .map_or_else(String::new, |(from, to)| format!(", {from} to {to}"));
                 format!("{both}{pair}")
             }
         };
@@ -400,8 +415,13 @@ pub struct Estimate {
 mod tests {
     use super::*;
 
-    fn ceiling(subject: impl Into<CeilingSubject>, direction: Direction, scope: CeilingScope) -> Ceiling {
-        Ceiling::new(subject, "goodput", 1e9, direction, vec!["by hand".into()], "declared").holding_for(scope)
+    fn ceiling(
+        subject: impl Into<CeilingSubject>,
+        direction: Direction,
+        scope: CeilingScope,
+    ) -> Ceiling {
+        Ceiling::new(subject, "goodput", 1e9, direction, vec!["by hand".into()], "declared")
+            .holding_for(scope)
     }
 
     fn beside() -> CeilingScope {
@@ -410,9 +430,14 @@ mod tests {
 
     #[test]
     fn a_name_is_made_of_what_sets_it_and_for_what() {
-        let edge =
-            |name: &str, edge: &str| BoundPart::new(BoundClass::Bus, "", name).with(PartDetail::Edge(edge.to_owned()));
-        let part = CeilingSubject::Part { part: edge("bus, a to b", "bus"), rate: BitRate(1e9), mtu: Bytes(1500) };
+        let edge = |name: &str, edge: &str| {
+            BoundPart::new(BoundClass::Bus, "", name).with(PartDetail::Edge(edge.to_owned()))
+        };
+        let part = CeilingSubject::Part {
+            part: edge("bus, a to b", "bus"),
+            rate: BitRate(1e9),
+            mtu: Bytes(1500),
+        };
         let one = ceiling(part, Direction::Tx, beside());
         assert_eq!(
             (one.name().as_str(), one.subject.short_name().as_str()),

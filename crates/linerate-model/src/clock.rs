@@ -1,6 +1,8 @@
-//! What was observed of hosts' clocks during a trial: exchanges of four timestamps, and what receivers were told before it.
+//! What was observed of hosts' clocks during a trial: exchanges of four timestamps, and what
+//! receivers were told before it.
 //!
-//! Nothing here is an offset: how far apart two clocks were, and how sure that is, the study concludes. All ns on monotonic clocks.
+//! Nothing here is an offset: how far apart two clocks were, and how sure that is, the study
+//! concludes. All ns on monotonic clocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +30,8 @@ pub struct HostClock {
     pub exchanges: Vec<ClockExchange>,
 }
 
-/// How far the clock of a job's other end was taken to be ahead of this end's, before the trial began.
+/// How far the clock of a job's other end was taken to be ahead of this end's, before the trial
+/// began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerClock {
     /// Theirs less ours at `at_ns`.
@@ -88,7 +91,8 @@ impl TrialClocks {
     }
 }
 
-/// How the clocks of a frame's sender and receiver stand to each other, as flows record it (mode `clock`).
+/// How the clocks of a frame's sender and receiver stand to each other, as flows record it (mode
+/// `clock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameClocks {
     /// Both are one.
@@ -125,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_gains_is_further_ahead_later_and_less_before() {
-        let peer = PeerClock { ahead_ns: -500, at_ns: 1_000_000_000, gains_ppb: 20_000, added_ns: 0 };
+        let peer =
+            PeerClock { ahead_ns: -500, at_ns: 1_000_000_000, gains_ppb: 20_000, added_ns: 0 };
         assert_eq!(peer.ahead(1_000_000_000), -500);
         assert_eq!(peer.ahead(3_000_000_000), -500 + 40_000);
         assert_eq!(peer.ahead(0), -500 - 20_000);

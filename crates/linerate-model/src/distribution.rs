@@ -1,10 +1,11 @@
-//! Latency distributions as they travel: sorted buckets, and what never came back; differences of latency with their sign.
+//! Latency distributions as they travel: sorted buckets, and what never came back; differences of
+//! latency with their sign.
 
 use serde::{Deserialize, Serialize};
 
-/// A distribution of times in nanoseconds: `(upper edge of the bucket, count)` in ascending order, and the number of
-/// operations that never completed, which count as infinitely slow (RFC 7679 clause 4.2.4). Of those it may be known how long
-/// they were waited for at least.
+/// A distribution of times in nanoseconds: `(upper edge of the bucket, count)` in ascending order,
+/// and the number of operations that never completed, which count as infinitely slow (RFC 7679
+/// clause 4.2.4). Of those it may be known how long they were waited for at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// `(value_ns, count)`, ascending, no empty buckets.
@@ -12,8 +13,9 @@ pub struct Distribution {
     /// Operations that never completed.
     #[serde(default)]
     pub lost: u64,
-    /// Of the lost ones, how long they were waited for before they were given up or the trial ended: `(lower bound in ns, count)`,
-    /// ascending. Lost ones that are not among them have no known bound.
+    /// Of the lost ones, how long they were waited for before they were given up or the trial
+    /// ended: `(lower bound in ns, count)`, ascending. Lost ones that are not among them have no
+    /// known bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<(u64, u64)>,
 }
@@ -58,19 +60,22 @@ impl Distribution {
         Self { buckets: moved(&self.buckets), lost: self.lost, at_least: moved(&self.at_least) }
     }
 
-    /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite: the rank falls among
-    /// the lost. `None` if there are fewer than ten operations beyond the rank (methodology 4.3) or none at all.
+    /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite:
+    /// the rank falls among the lost. `None` if there are fewer than ten operations beyond the rank
+    /// (methodology 4.3) or none at all.
     #[must_use]
     pub fn percentile(&self, quantile: f64) -> Option<Option<u64>> {
-        /// Operations that must lie beyond a percentile for it to be printed; the median needs no more than one.
+        /// Operations that must lie beyond a percentile for it to be printed; the median needs no
+        /// more than one.
         const BEYOND: f64 = 10.0;
         let n = self.count();
         let enough = quantile <= 0.5 || (n as f64) * (1.0 - quantile) >= BEYOND - 1e-9;
         (n > 0 && enough).then(|| self.rank(nearest_rank(quantile, n)))
     }
 
-    /// The time in nanoseconds that the percentile `quantile` exceeds, where its rank falls among the lost: the value at the same
-    /// rank if each lost operation had ended when it was given up. `None` where the percentile is a number, or nothing is known.
+    /// The time in nanoseconds that the percentile `quantile` exceeds, where its rank falls among
+    /// the lost: the value at the same rank if each lost operation had ended when it was given up.
+    /// `None` where the percentile is a number, or nothing is known.
     #[must_use]
     pub fn percentile_at_least(&self, quantile: f64) -> Option<u64> {
         match self.percentile(quantile)? {
@@ -79,8 +84,8 @@ impl Distribution {
         }
     }
 
-    /// The time that the value of a rank from 1 is at least; lost operations without a known bound count as the slowest. `None` if
-    /// it falls among those.
+    /// The time that the value of a rank from 1 is at least; lost operations without a known bound
+    /// count as the slowest. `None` if it falls among those.
     #[must_use]
     pub fn rank_at_least(&self, rank: u64) -> Option<u64> {
         let bounded = Self { buckets: merged(&self.buckets, &self.at_least), ..Self::default() };
@@ -95,8 +100,9 @@ impl Distribution {
         (!self.is_empty()).then_some(mean)
     }
 
-    /// What the mean exceeds, ns, where operations were lost: the mean if each of them had ended when it was given up. Those of which it
-    /// is not known count as nothing. `None` where the mean is a number, or there is none.
+    /// What the mean exceeds, ns, where operations were lost: the mean if each of them had ended
+    /// when it was given up. Those of which it is not known count as nothing. `None` where the mean
+    /// is a number, or there is none.
     #[must_use]
     pub fn mean_at_least(&self) -> Option<f64> {
         let times = self.buckets.iter().chain(&self.at_least);
@@ -121,7 +127,8 @@ impl Distribution {
     }
 }
 
-/// The sum of `counts`, or the largest number where it would be larger: nobody has counted so much, but a file may say so.
+/// The sum of `counts`, or the largest number where it would be larger: nobody has counted so much,
+/// but a file may say so.
 #[must_use]
 pub fn added(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
@@ -152,9 +159,10 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     merged
 }
 
-/// What it takes to give each operation to the interval in which it was due (its intended start), whenever it ended. `due`,
-/// `answered`, `lost`, `open` and `unstarted` count operations of *earlier* intervals by how many intervals earlier they were due
-/// (1: the interval before); what is not counted there was due in this interval. The times are those of the same operations.
+/// What it takes to give each operation to the interval in which it was due (its intended start),
+/// whenever it ended. `due`, `answered`, `lost`, `open` and `unstarted` count operations of
+/// *earlier* intervals by how many intervals earlier they were due (1: the interval before); what
+/// is not counted there was due in this interval. The times are those of the same operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     /// Due earlier, started or accounted for in this interval.
@@ -178,8 +186,8 @@ pub struct Carried {
     /// Response times of those answered, ns, to 1 %.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub response: Distribution,
-    /// How long every operation that was given up or left open in this interval was waited for since its start, ns, to 1 % and
-    /// never too long; those due in this interval included.
+    /// How long every operation that was given up or left open in this interval was waited for
+    /// since its start, ns, to 1 % and never too long; those due in this interval included.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub waited_service: Distribution,
     /// The same since its intended start; those never started included.
@@ -247,7 +255,8 @@ impl Carried {
     }
 }
 
-/// Differences between the delays of frames sent one after the other, ns, by their sign: `D(i) - D(i-1)` of RFC 8219 7.3.2.
+/// Differences between the delays of frames sent one after the other, ns, by their sign: `D(i) -
+/// D(i-1)` of RFC 8219 7.3.2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variation {
     /// How much sooner than the frame before it a frame arrived; no zeros.
@@ -343,8 +352,11 @@ mod tests {
 
     #[test]
     fn counts_that_nobody_can_have_counted_add_up_to_the_largest_number() {
-        let most =
-            Distribution { buckets: vec![(1, u64::MAX), (2, u64::MAX)], lost: u64::MAX, ..Distribution::default() };
+        let most = Distribution {
+            buckets: vec![(1, u64::MAX), (2, u64::MAX)],
+            lost: u64::MAX,
+            ..Distribution::default()
+        };
         let mut both = most.clone();
         both.merge(&most);
         assert_eq!((both, most.count()), (most.clone(), u64::MAX));
@@ -354,7 +366,11 @@ mod tests {
 
     #[test]
     fn lost_operations_are_infinitely_slow() {
-        let d = Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20, ..Distribution::default() };
+        let d = Distribution {
+            buckets: vec![(1_000, 60), (2_000, 20)],
+            lost: 20,
+            ..Distribution::default()
+        };
         assert_eq!(d.percentile(0.5), Some(Some(1_000)));
         assert_eq!(d.percentile(0.8), Some(Some(2_000)));
         assert_eq!(d.percentile(0.9), Some(None));
@@ -363,14 +379,25 @@ mod tests {
 
     #[test]
     fn a_percentile_among_the_lost_exceeds_what_was_waited_for() {
-        // 80 answered, 10 given up after 5 us, 8 open after 1.5 us at the end, and 2 of which nothing is known.
-        let d =
-            Distribution { buckets: vec![(1_000, 60), (2_000, 20)], lost: 20, at_least: vec![(1_500, 8), (5_000, 10)] };
+        // 80 answered, 10 given up after 5 us, 8 open after 1.5 us at the end, and 2 of which
+        // nothing is known.
+        let d = Distribution {
+            buckets: vec![(1_000, 60), (2_000, 20)],
+            lost: 20,
+            at_least: vec![(1_500, 8), (5_000, 10)],
+        };
         assert_eq!((d.percentile(0.9), d.percentile_at_least(0.9)), (Some(None), Some(5_000)));
         assert_eq!(d.percentile_at_least(0.8), None, "it is a number");
-        assert_eq!((d.rank_at_least(68), d.rank_at_least(69), d.rank_at_least(99)), (Some(1_500), Some(2_000), None));
+        assert_eq!(
+            (d.rank_at_least(68), d.rank_at_least(69), d.rank_at_least(99)),
+            (Some(1_500), Some(2_000), None)
+        );
         assert_eq!(d.mean(), Some(f64::INFINITY));
-        assert_eq!(d.mean_at_least(), Some(1_620.0), "the two of which nothing is known count as nothing");
+        assert_eq!(
+            d.mean_at_least(),
+            Some(1_620.0),
+            "the two of which nothing is known count as nothing"
+        );
         let answered = Distribution { buckets: vec![(1_000, 60)], ..Distribution::default() };
         assert_eq!((answered.mean(), answered.mean_at_least()), (Some(1_000.0), None));
         let mut twice = d.clone();
@@ -400,9 +427,13 @@ mod tests {
 
     #[test]
     fn differences_keep_their_sign_and_have_one_median() {
-        let of =
-            |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0, ..Distribution::default() };
-        let mut variation = Variation { falls: of(&[(1, 2), (30, 1)]), rises: of(&[(0, 1), (7, 1)]) };
+        let of = |buckets: &[(u64, u64)]| Distribution {
+            buckets: buckets.to_vec(),
+            lost: 0,
+            ..Distribution::default()
+        };
+        let mut variation =
+            Variation { falls: of(&[(1, 2), (30, 1)]), rises: of(&[(0, 1), (7, 1)]) };
         assert_eq!((variation.count(), variation.extremes_and_median()), (5, Some((-30, -1, 7))));
         variation.merge(&Variation { falls: of(&[]), rises: of(&[(0, 4)]) });
         assert_eq!(variation.extremes_and_median(), Some((-30, 0, 7)));
@@ -411,11 +442,20 @@ mod tests {
 
     #[test]
     fn merging_adds_counts_and_keeps_order() {
-        let mut a = Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1, ..Distribution::default() };
-        a.merge(&Distribution { buckets: vec![(2, 5), (3, 1), (9, 1)], lost: 2, ..Distribution::default() });
+        let mut a =
+            Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1, ..Distribution::default() };
+        a.merge(&Distribution {
+            buckets: vec![(2, 5), (3, 1), (9, 1)],
+            lost: 2,
+            ..Distribution::default()
+        });
         assert_eq!(
             a,
-            Distribution { buckets: vec![(1, 1), (2, 5), (3, 2), (9, 1)], lost: 3, ..Distribution::default() }
+            Distribution {
+                buckets: vec![(1, 1), (2, 5), (3, 2), (9, 1)],
+                lost: 3,
+                ..Distribution::default()
+            }
         );
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CampaignHeader, FlowReport, HostRecord, Incident, Interval, Nanos, SampleBlock, Side, TrialClocks, TrialId,
-    TrialOutcome, TrialSpec,
+    CampaignHeader, FlowReport, HostRecord, Incident, Interval, Nanos, SampleBlock, Side,
+    TrialClocks, TrialId, TrialOutcome, TrialSpec,
 };
 
 /// One thing that was observed or done. Observations only: no conclusion is ever an event.
@@ -113,7 +113,8 @@ pub trait Recorder {
     /// If it could not be kept (a full disk, say); the conductor then stops cleanly.
     fn record(&mut self, event: &Event) -> Result<(), RecorderError>;
 
-    /// Makes everything taken so far durable; called about once a second and at the end of each trial.
+    /// Makes everything taken so far durable; called about once a second and at the end of each
+    /// trial.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -121,7 +122,8 @@ pub trait Recorder {
         Ok(())
     }
 
-    /// What else is known of a trial as it ends, from whoever watches the testbed; it is recorded before the end is.
+    /// What else is known of a trial as it ends, from whoever watches the testbed; it is recorded
+    /// before the end is.
     fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
         let _ = ended;
         Vec::new()

@@ -35,7 +35,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What it is about: a point, a path, a host.
     pub subject: String,
-    /// The job it is about, of those of its point, and the direction in which that carries data; absent where it is about no job.
+    /// The job it is about, of those of its point, and the direction in which that carries data;
+    /// absent where it is about no job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<JobFlow>,
     /// The claim in one sentence.

@@ -1,6 +1,7 @@
 //! From events to a [`Campaign`]: the one place that says what a stream of events adds up to.
 //!
-//! The live view folds events as they come; the ledger stores them so that what it loads is what this fold gives.
+//! The live view folds events as they come; the ledger stores them so that what it loads is what
+//! this fold gives.
 
 use std::collections::HashMap;
 
@@ -15,19 +16,23 @@ impl Campaign {
 
     /// Takes in one event.
     ///
-    /// A campaign that is started again is resumed: it keeps its header and what was recorded. A host that joins again
-    /// replaces its record. A trial that is started again replaces its partial record; one that is planned again with
-    /// the same specification keeps it. What belongs to a trial or job that was never planned is ignored.
+    /// A campaign that is started again is resumed: it keeps its header and what was recorded. A
+    /// host that joins again replaces its record. A trial that is started again replaces its
+    /// partial record; one that is planned again with the same specification keeps it. What belongs
+    /// to a trial or job that was never planned is ignored.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::CampaignStarted(_) => self.ended = None,
-            Event::HostJoined(host) => match self.hosts.iter_mut().find(|known| known.host == host.host) {
-                Some(known) => known.clone_from(host),
-                None => self.hosts.push((**host).clone()),
-            },
+            Event::HostJoined(host) => {
+                match self.hosts.iter_mut().find(|known| known.host == host.host) {
+                    Some(known) => known.clone_from(host),
+                    None => self.hosts.push((**host).clone()),
+                }
+            }
             Event::Planned { trials } => {
                 let recorded = std::mem::take(&mut self.trials).into_iter();
-                let mut recorded: HashMap<TrialId, TrialRecord> = recorded.map(|r| (r.spec.id, r)).collect();
+                let mut recorded: HashMap<TrialId, TrialRecord> =
+                    recorded.map(|r| (r.spec.id, r)).collect();
                 let mut record = |spec: &TrialSpec| {
                     let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
                     known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
@@ -41,7 +46,8 @@ impl Campaign {
             }
             Event::TrialStarted { trial, at } => {
                 if let Some(record) = self.trial_mut(*trial) {
-                    *record = TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };
+                    *record =
+                        TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };
                 }
             }
             Event::BarrierPassed { trial, skew_ns, uncertainty_ns } => {
@@ -90,8 +96,12 @@ impl Campaign {
         let Self { header, hosts, trials, incidents, ended } = self;
         let mut events = vec![Event::CampaignStarted(Box::new(header))];
         events.extend(hosts.into_iter().map(|host| Event::HostJoined(Box::new(host))));
-        events.extend(incidents.into_iter().map(|incident| Event::Incident { trial: None, incident }));
-        events.push(Event::Planned { trials: trials.iter().map(|record| record.spec.clone()).collect() });
+        events.extend(
+            incidents.into_iter().map(|incident| Event::Incident { trial: None, incident }),
+        );
+        events.push(Event::Planned {
+            trials: trials.iter().map(|record| record.spec.clone()).collect(),
+        });
         trials.into_iter().for_each(|record| record.add_events(&mut events));
         events.extend(ended.map(|at| Event::CampaignEnded { at }));
         events
@@ -121,7 +131,11 @@ impl TrialRecord {
     fn add_events(self, events: &mut Vec<Event>) {
         let trial = self.spec.id;
         events.extend(self.started.map(|at| Event::TrialStarted { trial, at }));
-        let skew = self.skew.map(|(skew_ns, uncertainty_ns)| Event::BarrierPassed { trial, skew_ns, uncertainty_ns });
+        let skew = self.skew.map(|(skew_ns, uncertainty_ns)| Event::BarrierPassed {
+            trial,
+            skew_ns,
+            uncertainty_ns,
+        });
         events.extend(skew);
         if !self.clocks.is_empty() {
             events.push(Event::ClocksCompared { trial, clocks: self.clocks });
@@ -136,8 +150,16 @@ impl TrialRecord {
                 }
             }
         }
-        events.extend(self.samples.into_iter().map(|(host, block)| Event::Samples { trial, host, block }));
-        events.extend(self.incidents.into_iter().map(|incident| Event::Incident { trial: Some(trial), incident }));
+        events.extend(self.samples.into_iter().map(|(host, block)| Event::Samples {
+            trial,
+            host,
+            block,
+        }));
+        events.extend(
+            self.incidents
+                .into_iter()
+                .map(|incident| Event::Incident { trial: Some(trial), incident }),
+        );
         events.extend(self.outcome.map(|outcome| Event::TrialEnded { trial, outcome }));
     }
 }

@@ -1,7 +1,8 @@
 //! The loss ledger of a datagram flow: both ends' counts, reconciled.
 //!
-//! `sent = unique + lost (gap | tail | all) + late`, exactly; duplicates and reordering are counted apart. A receiver alone
-//! sees only gaps before a later arrival; the tail and the black hole show only against the sender's count.
+//! `sent = unique + lost (gap | tail | all) + late`, exactly; duplicates and reordering are counted
+//! apart. A receiver alone sees only gaps before a later arrival; the tail and the black hole show
+//! only against the sender's count.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub struct LossLedger {
 }
 
 impl LossLedger {
-    /// Reconciles what `sender` says it sent with what `receiver` says it received, for one flow, one way.
+    /// Reconciles what `sender` says it sent with what `receiver` says it received, for one flow,
+    /// one way.
     ///
     /// `None` if the two cannot be of one flow: more received than sent.
     #[must_use]
@@ -39,7 +41,8 @@ impl LossLedger {
         let late = receiver.counters[Counter::Late];
         let seen = receiver.next_sequence;
         let lost = sent.checked_sub(unique)?.checked_sub(late)?;
-        // Numbers whose frames a driver refused are used up though not sent, so that the highest may exceed the count.
+        // Numbers whose frames a driver refused are used up though not sent, so that the highest
+        // may exceed the count.
         let above = sent.saturating_sub(seen).min(lost);
         let lost_gap = lost - above;
         let (lost_tail, lost_all) = if seen == 0 { (0, above) } else { (above, 0) };
@@ -67,7 +70,8 @@ mod tests {
     use super::*;
 
     fn reports(sent: u64, unique: u64, late: u64, next_sequence: u64) -> (FlowReport, FlowReport) {
-        let (mut sender, mut receiver) = (FlowReport::default(), FlowReport { next_sequence, ..FlowReport::default() });
+        let (mut sender, mut receiver) =
+            (FlowReport::default(), FlowReport { next_sequence, ..FlowReport::default() });
         sender.counters[Counter::DatagramsSent] = sent;
         receiver.counters[Counter::DatagramsReceived] = unique;
         receiver.counters[Counter::Late] = late;

@@ -1,10 +1,11 @@
 //! The words of linerate: units, metrics, plans, trials, events and facts.
 //!
-//! Everything that travels between rooms is one of these types, and every type here is plain data: no I/O, no clock,
-//! no thread. A number never leaves this crate without its unit; bits also carry a layer and a direction.
+//! Everything that travels between rooms is one of these types, and every type here is plain data:
+//! no I/O, no clock, no thread. A number never leaves this crate without its unit; bits also carry
+//! a layer and a direction.
 //!
-//! What this crate does *not* do: measure, judge or print. Those are `linerate-load`, `linerate-analysis` and
-//! `linerate-report`.
+//! What this crate does *not* do: measure, judge or print. Those are `linerate-load`,
+//! `linerate-analysis` and `linerate-report`.
 
 #![forbid(unsafe_code)]
 
@@ -37,10 +38,14 @@ mod trial;
 mod units;
 mod validity;
 
-pub use arm::{ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION};
+pub use arm::{
+    ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION,
+};
 pub use campaign::{Campaign, CampaignHeader, HostRecord, JobRecord, TestbedKind, TrialRecord};
 pub use capacity::Capacity;
-pub use ceiling::{BoundClass, BoundPart, Ceiling, CeilingKind, CeilingScope, CeilingSubject, Estimate, PartDetail};
+pub use ceiling::{
+    BoundClass, BoundPart, Ceiling, CeilingKind, CeilingScope, CeilingSubject, Estimate, PartDetail,
+};
 pub use clock::{ClockExchange, FrameClocks, HostClock, PeerClock, ToldClock, TrialClocks};
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
@@ -61,8 +66,8 @@ pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, Socke
 pub use tcp::{TcpState, counter_growth};
 pub use testbed::{Endpoint, HostAddress, Testbed};
 pub use trial::{
-    Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId, TrialOutcome, TrialSpec,
-    Until, Warmup,
+    Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId,
+    TrialOutcome, TrialSpec, Until, Warmup,
 };
 pub use units::{BitRate, Bytes, Nanos, PacketRate, QuantityError, Ratio};
 pub use validity::Validity;

@@ -1,9 +1,11 @@
-//! Ports that somebody other than the tool counts: an independent observer of the load (methodology S4.4).
+//! Ports that somebody other than the tool counts: an independent observer of the load (methodology
+//! S4.4).
 
 use serde::{Deserialize, Serialize};
 
-/// A port whose frames an observer counts: a switch's, read over SNMP, or a kernel's. Its readings are recorded with each trial under
-/// the observer's name, sampler [`ObservedPort::SAMPLER`], instance the port. Where it is reached and by which secret is not known here.
+/// A port whose frames an observer counts: a switch's, read over SNMP, or a kernel's. Its readings
+/// are recorded with each trial under the observer's name, sampler [`ObservedPort::SAMPLER`],
+/// instance the port. Where it is reached and by which secret is not known here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedPort {
     /// The observer's name in the testbed.
@@ -12,7 +14,8 @@ pub struct ObservedPort {
     pub port: String,
     /// The endpoint behind the port: what it sends comes in here, and what it receives goes out.
     pub faces: String,
-    /// Whether octets are counted with the frame check sequence (RFC 3635 3.2.1 says so; Linux does not).
+    /// Whether octets are counted with the frame check sequence (RFC 3635 3.2.1 says so; Linux does
+    /// not).
     pub counts_fcs: bool,
     /// Who counts, as it says itself.
     pub source: String,

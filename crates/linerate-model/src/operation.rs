@@ -7,7 +7,8 @@ use crate::{Carried, Counter};
 /// Operations that are accounted for and timed apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// Requests, connections, files, and operations of disks and files that begin with a read. Those never started are among them.
+    /// Requests, connections, files, and operations of disks and files that begin with a read.
+    /// Those never started are among them.
     Request,
     /// Operations of disks and files that begin with a write.
     Write,
@@ -26,7 +27,9 @@ impl OperationKind {
     pub const fn counters(self) -> [Counter; 4] {
         use Counter as C;
         match self {
-            Self::Request => [C::OperationsDue, C::OperationsAnswered, C::OperationsLost, C::OperationsOpen],
+            Self::Request => {
+                [C::OperationsDue, C::OperationsAnswered, C::OperationsLost, C::OperationsOpen]
+            }
             Self::Write => [C::WritesDue, C::WritesAnswered, C::WritesLost, C::WritesOpen],
             Self::Flush => [C::FlushesDue, C::FlushesAnswered, C::FlushesLost, C::FlushesOpen],
             Self::Trim => [C::TrimsDue, C::TrimsAnswered, C::TrimsLost, C::TrimsOpen],

@@ -6,15 +6,17 @@ use serde_json::{Map, Value};
 
 use crate::Problem;
 
-/// Parameters of one job: names to TOML/JSON values. They travel untyped from plan through wire to ledger and become
-/// a typed struct only inside the workload's own file, by [`Params::typed`].
+/// Parameters of one job: names to TOML/JSON values. They travel untyped from plan through wire to
+/// ledger and become a typed struct only inside the workload's own file, by [`Params::typed`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(pub Map<String, Value>);
 
 /// Parameters did not fit the workload that was to read them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {cause}{}", expected.as_ref().map(|expected| format!(", expected {expected}")).unwrap_or_default())]
+#[error("{key}: \
+    {cause}{}", expected.as_ref().map(|expected| format!(", expected \
+        {expected}")).unwrap_or_default())]
 pub struct ParamError {
     /// The offending parameter; empty if it could not be told.
     pub key: String,
@@ -43,7 +45,8 @@ impl Params {
     /// # Errors
     /// The first parameter that does not fit, with what was expected.
     pub fn typed<P: DeserializeOwned>(&self) -> Result<P, ParamError> {
-        serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| self.blame::<P>(&error.to_string()))
+        serde_json::from_value(Value::Object(self.0.clone()))
+            .map_err(|error| self.blame::<P>(&error.to_string()))
     }
 
     fn blame<P: DeserializeOwned>(&self, message: &str) -> ParamError {

@@ -1,9 +1,12 @@
-//! Text of others made fit to be shown: control characters are written out as `\u001b` instead of being obeyed.
+//! Text of others made fit to be shown: control characters are written out as `\u001b` instead of
+//! being obeyed.
 //!
-//! A host name, an error message or a plan may come from a peer or a file that somebody else wrote. A terminal obeys what is in it: an
-//! escape sequence moves the cursor, changes a window's title or pastes text; a bidirectional override shows a line in another order. The
-//! spelling with four hexadecimal digits is valid in JSON too (RFC 8259 clause 7), and every character concerned has four. Text is made
-//! printable where it enters (messages of peers, ledgers) and once more where it leaves (terminal, reports).
+//! A host name, an error message or a plan may come from a peer or a file that somebody else wrote.
+//! A terminal obeys what is in it: an escape sequence moves the cursor, changes a window's title or
+//! pastes text; a bidirectional override shows a line in another order. The spelling with four
+//! hexadecimal digits is valid in JSON too (RFC 8259 clause 7), and every character concerned has
+//! four. Text is made printable where it enters (messages of peers, ledgers) and once more where it
+//! leaves (terminal, reports).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +16,8 @@ use std::fmt::Write as _;
 pub enum Lines {
     /// The text is one line: a line feed is written out as `\n`, a tab becomes a space.
     One,
-    /// The text may have several lines: both stay, and a carriage return before a line feed is left out.
+    /// The text may have several lines: both stay, and a carriage return before a line feed is left
+    /// out.
     Several,
 }
 
@@ -22,8 +26,9 @@ const JSON_GROWTH: usize = 2;
 /// Bytes that any text of JSON may grow by.
 const JSON_ROOM: usize = 4 << 10;
 
-/// Whether `c` is obeyed rather than shown: C0 and C1 control characters, DEL, what orders text in both directions (Unicode Standard
-/// Annex 9, section 2), line and paragraph separators, and the byte order mark.
+/// Whether `c` is obeyed rather than shown: C0 and C1 control characters, DEL, what orders text in
+/// both directions (Unicode Standard Annex 9, section 2), line and paragraph separators, and the
+/// byte order mark.
 #[must_use]
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
@@ -31,7 +36,8 @@ pub fn is_obeyed(c: char) -> bool {
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns `text` with every character that would be obeyed written out. What is printable already stays as it is.
+/// Returns `text` with every character that would be obeyed written out. What is printable already
+/// stays as it is.
 #[must_use]
 pub fn printable(text: &str, lines: Lines) -> Cow<'_, str> {
     let stays = |c: char| !is_obeyed(c) || lines == Lines::Several && matches!(c, '\n' | '\t');
@@ -51,12 +57,14 @@ pub fn printable(text: &str, lines: Lines) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the JSON `text` with every string in it, keys included, made printable. Nothing else of it changes: what is no JSON is no
-/// JSON afterwards. A text of mostly control characters would take several times its memory; it is cut where it exceeds twice its
-/// length, so that its reader refuses it.
+/// Returns the JSON `text` with every string in it, keys included, made printable. Nothing else of
+/// it changes: what is no JSON is no JSON afterwards. A text of mostly control characters would
+/// take several times its memory; it is cut where it exceeds twice its length, so that its reader
+/// refuses it.
 #[must_use]
 pub fn printable_json(text: &[u8], lines: Lines) -> Cow<'_, [u8]> {
-    // Every character concerned is escaped with a backslash, is DEL, or is not ASCII. Other control characters are refused by readers.
+    // Every character concerned is escaped with a backslash, is DEL, or is not ASCII. Other control
+    // characters are refused by readers.
     if text.iter().all(|&byte| byte != b'\\' && byte < 0x7f) {
         return Cow::Borrowed(text);
     }
@@ -99,9 +107,16 @@ fn escape<'a>(out: &mut String, after: &'a str, lines: Lines) -> &'a str {
         'n' => (Some('\n'), &after[1..]),
         'r' => (Some('\r'), &after[1..]),
         't' => (Some('\t'), &after[1..]),
-        'u' => match after.get(1..=DIGITS).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-            // Halves of a surrogate pair are no characters: nothing that is obeyed is written with two.
-            Some(digits) => (u32::from_str_radix(digits, 16).ok().and_then(char::from_u32), &after[1 + DIGITS..]),
+        'u' => match after
+            .get(1..=DIGITS)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        {
+            // Halves of a surrogate pair are no characters: nothing that is obeyed is written with
+            // two.
+            Some(digits) => (
+                u32::from_str_radix(digits, 16).ok().and_then(char::from_u32),
+                &after[1 + DIGITS..],
+            ),
             None => (None, &after[1..]),
         },
         other => (None, &after[other.len_utf8()..]),
@@ -142,16 +157,25 @@ mod tests {
 
     /// Text in which about every second character is one that is obeyed.
     fn hostile() -> impl Strategy<Value = String> {
-        let obeyed =
-            prop::sample::select((0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c)).collect::<Vec<_>>());
-        let plain = prop::sample::select(vec!['a', '\\', 'u', '0', '1', 'b', '"', 'µ', '[', 'n', '😀']);
-        prop::collection::vec(prop_oneof![obeyed, plain, any::<char>()], 0..40).prop_map(String::from_iter)
+        let obeyed = prop::sample::select(
+            (0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c)).collect::<Vec<_>>(),
+        );
+        let plain =
+            prop::sample::select(vec!['a', '\\', 'u', '0', '1', 'b', '"', 'µ', '[', 'n', '😀']);
+        prop::collection::vec(prop_oneof![obeyed, plain, any::<char>()], 0..40)
+            .prop_map(String::from_iter)
     }
 
     #[test]
     fn escape_sequences_are_written_out_and_plain_text_is_not_touched() {
-        assert_eq!(printable("\x1b]0;owned\x07 a\tb\r\nc", Lines::One), "\\u001b]0;owned\\u0007 a b\\r\\nc");
-        assert_eq!(printable("a\r\n\tb\u{9b}31m\u{202e}\r", Lines::Several), "a\n\tb\\u009b31m\\u202e\\r");
+        assert_eq!(
+            printable("\x1b]0;owned\x07 a\tb\r\nc", Lines::One),
+            "\\u001b]0;owned\\u0007 a b\\r\\nc"
+        );
+        assert_eq!(
+            printable("a\r\n\tb\u{9b}31m\u{202e}\r", Lines::Several),
+            "a\n\tb\\u009b31m\\u202e\\r"
+        );
         let plain = "100 µs → \\n 😀 שלום";
         assert!(matches!(printable(plain, Lines::One), Cow::Borrowed(text) if text == plain));
     }
@@ -165,7 +189,11 @@ mod tests {
         assert_eq!(printable_json(json.as_bytes(), Lines::Several), several.as_bytes());
         let many = format!("\"{}\"", "\u{7f}".repeat(100_000));
         let cut = printable_json(many.as_bytes(), Lines::One);
-        assert!(cut.len() < 3 * many.len() && serde_json::from_slice::<Value>(&cut).is_err(), "{}", cut.len());
+        assert!(
+            cut.len() < 3 * many.len() && serde_json::from_slice::<Value>(&cut).is_err(),
+            "{}",
+            cut.len()
+        );
     }
 
     proptest! {

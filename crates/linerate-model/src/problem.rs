@@ -26,24 +26,34 @@ impl Problem {
         Self { span, message, expected: None, nearest: None }
     }
 
-    /// What a deserializer says of a value at `span`, in the words of those who write plans rather than programs.
+    /// What a deserializer says of a value at `span`, in the words of those who write plans rather
+    /// than programs.
     #[must_use]
     pub fn from_serde(span: Option<Range<usize>>, message: &str) -> Self {
         let message = message.trim();
         for kind in ["invalid type: ", "invalid value: "] {
-            if let Some((found, expected)) = message.strip_prefix(kind).and_then(|rest| rest.split_once(", expected "))
+            if let Some((found, expected)) =
+                message.strip_prefix(kind).and_then(|rest| rest.split_once(", expected "))
             {
                 let (found, expected) = (found_in_words(found), expected_in_words(expected));
-                let bare = found.starts_with(|c: char| c.is_ascii_digit()) && expected.contains(" unit");
-                let message = if bare { format!("{found} has no unit") } else { format!("{found} does not fit") };
+                let bare =
+                    found.starts_with(|c: char| c.is_ascii_digit()) && expected.contains(" unit");
+                let message = if bare {
+                    format!("{found} has no unit")
+                } else {
+                    format!("{found} does not fit")
+                };
                 return Self::new(span, message).expected(expected);
             }
         }
         for (kind, noun) in [("unknown field `", "key"), ("unknown variant `", "choice")] {
-            if let Some((name, known)) = message.strip_prefix(kind).and_then(|rest| rest.split_once('`')) {
+            if let Some((name, known)) =
+                message.strip_prefix(kind).and_then(|rest| rest.split_once('`'))
+            {
                 // What is known stands in backticks, too: every second piece is a name.
                 let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-                let expected = format!("{}{}", if known.len() > 1 { "one of " } else { "" }, known.join(", "));
+                let expected =
+                    format!("{}{}", if known.len() > 1 { "one of " } else { "" }, known.join(", "));
                 let problem = Self::new(span, format!("unknown {noun} `{name}`"));
                 return problem.expected(expected).nearest(nearest(name, known.iter().copied()));
             }
@@ -76,7 +86,9 @@ fn found_in_words(found: &str) -> String {
         "sequence" => "a list".to_owned(),
         "null" | "unit value" | "Option value" => "nothing".to_owned(),
         _ => {
-            let value = ["integer ", "floating point ", "boolean "].iter().find_map(|kind| found.strip_prefix(kind));
+            let value = ["integer ", "floating point ", "boolean "]
+                .iter()
+                .find_map(|kind| found.strip_prefix(kind));
             let value = value.or_else(|| found.strip_prefix("string ")).unwrap_or(found);
             value.trim_matches('`').to_owned()
         }
@@ -105,13 +117,15 @@ fn expected_in_words(expected: &str) -> String {
     }
 }
 
-/// The known name closest to `word`, if it is close enough to be what was meant (at most a third of it wrong).
+/// The known name closest to `word`, if it is close enough to be what was meant (at most a third of
+/// it wrong).
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = length.max(3).div_ceil(3);
     known
         .into_iter()
-        // As many characters at least are wrong as one is longer: a word of a megabyte is compared with no name.
+        // As many characters at least are wrong as one is longer: a word of a megabyte is compared
+        // with no name.
         .filter(|name| name.chars().count().abs_diff(length) <= limit)
         .map(|name| (edit_distance(word, name), name))
         .filter(|(distance, _)| *distance <= limit)
@@ -170,14 +184,26 @@ mod tests {
         assert_eq!(told("rate = 25"), format!("25 | 25 has no unit | {rate}"));
         assert_eq!(told("rate = true"), format!("true | true does not fit | {rate}"));
         let rest = |text: &str| told(&format!("rate = '1 bit/s'\n{text}"));
-        assert_eq!(rest("count = 'x'"), "'x' | \"x\" does not fit | a whole number from 0 to 4294967295");
-        assert_eq!(rest("count = -1"), "-1 | -1 does not fit | a whole number from 0 to 4294967295");
+        assert_eq!(
+            rest("count = 'x'"),
+            "'x' | \"x\" does not fit | a whole number from 0 to 4294967295"
+        );
+        assert_eq!(
+            rest("count = -1"),
+            "-1 | -1 does not fit | a whole number from 0 to 4294967295"
+        );
         assert_eq!(rest("some = 0"), "0 | 0 does not fit | a whole number from 1 to 4294967295");
         assert_eq!(rest("ends = 2.5"), "2.5 | 2.5 does not fit | a list of 2");
         assert_eq!(rest("on = [1]"), "[1] | a list does not fit | true or false");
-        assert_eq!(rest("cuont = 1"), "cuont | unknown key `cuont` | one of rate, count, some, ends, on");
+        assert_eq!(
+            rest("cuont = 1"),
+            "cuont | unknown key `cuont` | one of rate, count, some, ends, on"
+        );
         assert!(told("count = 1").contains("`rate` is missing"));
         let near = Problem::from_serde(None, "unknown variant `onn`, expected `on` or `off`");
-        assert_eq!((near.message.as_str(), near.nearest.as_deref()), ("unknown choice `onn`", Some("on")));
+        assert_eq!(
+            (near.message.as_str(), near.nearest.as_deref()),
+            ("unknown choice `onn`", Some("on"))
+        );
     }
 }

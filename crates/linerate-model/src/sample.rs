@@ -34,7 +34,8 @@ pub struct SeriesSpec {
 pub struct SampleBlock {
     /// Columns.
     pub series: Vec<SeriesSpec>,
-    /// Reading times, nanoseconds since the trial's start barrier on the agreed clock (a reading before it is 0).
+    /// Reading times, nanoseconds since the trial's start barrier on the agreed clock (a reading
+    /// before it is 0).
     pub times: Vec<Nanos>,
     /// `columns[s][t]` is series `s` at time `t`; `None` where it could not be read.
     pub columns: Vec<Vec<Option<f64>>>,

@@ -1,7 +1,9 @@
-//! Searches: points chosen by a controller until the bounds of a goal meet (RFC 2544, RFC 9004, MLRsearch).
+//! Searches: points chosen by a controller until the bounds of a goal meet (RFC 2544, RFC 9004,
+//! MLRsearch).
 //!
-//! A [`Search`] says what is searched and how; every trial of it carries it, so that a ledger can be judged without its plan.
-//! Loads are plain numbers in the search's own [`LoadUnit`], of each direction.
+//! A [`Search`] says what is searched and how; every trial of it carries it, so that a ledger can
+//! be judged without its plan. Loads are plain numbers in the search's own [`LoadUnit`], of each
+//! direction.
 
 use std::fmt;
 
@@ -62,8 +64,9 @@ pub struct Goal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Method {
-    /// RFC 2544 26.1: the highest load without loss, halving; verified by a final trial. `repeats` trials at a lossy load
-    /// may follow, of which one without loss acquits it (ETSI GS NFV-TST 009 12.3.3, loss verification).
+    /// RFC 2544 26.1: the highest load without loss, halving; verified by a final trial. `repeats`
+    /// trials at a lossy load may follow, of which one without loss acquits it (ETSI GS NFV-TST 009
+    /// 12.3.3, loss verification).
     Halving {
         /// Length of the search's trials is `initial_trial`, of the final one `final_trial`.
         goal: Goal,
@@ -75,7 +78,8 @@ pub enum Method {
         /// What is looked for.
         goals: Vec<Goal>,
     },
-    /// RFC 2544 26.3: the loss ratio from the highest load down, and a finer grid around the first loss.
+    /// RFC 2544 26.3: the loss ratio from the highest load down, and a finer grid around the first
+    /// loss.
     LossCurve {
         /// Length of a trial.
         trial: Nanos,
@@ -93,7 +97,8 @@ pub enum Method {
         /// Longest burst tried.
         longest: Nanos,
     },
-    /// RFC 2544 26.5: how long losses go on after the load fell from 110 % to 50 % of the throughput.
+    /// RFC 2544 26.5: how long losses go on after the load fell from 110 % to 50 % of the
+    /// throughput.
     Recovery {
         /// Finds the throughput first.
         goal: Goal,
@@ -120,7 +125,8 @@ pub enum Method {
         /// Length of a trial.
         trial: Nanos,
     },
-    /// Y.1564 clause 8: the committed rate, which is the search's highest load, in steps, then for longer.
+    /// Y.1564 clause 8: the committed rate, which is the search's highest load, in steps, then for
+    /// longer.
     Steps {
         /// Length of a step.
         trial: Nanos,
@@ -148,12 +154,14 @@ pub struct Search {
     pub max_source: String,
     /// How.
     pub method: Method,
-    /// Length of the trial at the highest load before the search, whose figures are not used; zero: none.
+    /// Length of the trial at the highest load before the search, whose figures are not used; zero:
+    /// none.
     pub warmup: Nanos,
-    /// Length of the trial with the device replaced by a wire, or, where there is none, of the tester by itself; zero: none.
+    /// Length of the trial with the device replaced by a wire, or, where there is none, of the
+    /// tester by itself; zero: none.
     pub self_test: Nanos,
-    /// Endpoints, active and passive, that a wire joins in place of the device, for the self-test; where there are none the tester's
-    /// loopback stands for it.
+    /// Endpoints, active and passive, that a wire joins in place of the device, for the self-test;
+    /// where there are none the tester's loopback stands for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Box<(Endpoint, Endpoint)>>,
     /// Most trials.
@@ -208,7 +216,8 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// One step of a search: all that a controller may choose (RFC 9971: a trial has a load and a duration, and nothing else).
+/// One step of a search: all that a controller may choose (RFC 9971: a trial has a load and a
+/// duration, and nothing else).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What for.

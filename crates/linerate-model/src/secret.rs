@@ -1,4 +1,5 @@
-//! Credentials in addresses (`ftp://user:password@host`, RFC 3986 clause 3.2.1): used, and never written down.
+//! Credentials in addresses (`ftp://user:password@host`, RFC 3986 clause 3.2.1): used, and never
+//! written down.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +10,8 @@ use serde_json::Value;
 /// What stands where a password was.
 const HIDDEN: &str = "***";
 
-/// Address of a server, possibly with a password in it. It is printed and serialized without: only [`ServerAddress::reveal`] has it.
+/// Address of a server, possibly with a password in it. It is printed and serialized without: only
+/// [`ServerAddress::reveal`] has it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ServerAddress(String);
@@ -98,8 +100,8 @@ fn replaced(text: &str, hide: impl Fn(&str) -> String) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(hidden + &text[copied..]) }
 }
 
-/// How much of `text` from `start` on is the authority of the address whose scheme ends at `scheme_end`: up to a slash, a blank, or the quote
-/// that the address stands in.
+/// How much of `text` from `start` on is the authority of the address whose scheme ends at
+/// `scheme_end`: up to a slash, a blank, or the quote that the address stands in.
 fn authority_length(text: &str, scheme_end: usize, start: usize) -> usize {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let quote = text[..scheme_end].trim_end_matches(is_scheme).chars().next_back();
@@ -120,8 +122,14 @@ mod tests {
             ("ftp://me:secret@host/file", "ftp://me:***@host/file"),
             ("ftp://me:se:c@ret@host", "ftp://me:***@host"),
             ("ftp://me:@host/", "ftp://me:***@host/"),
-            ("a = \"ftp://u:p@h/\", b = 'ftp://v:q\"r@h/x'", "a = \"ftp://u:***@h/\", b = 'ftp://v:***@h/x'"),
-            ("see ftp://me@host/ and http://h:80/a@b:c", "see ftp://me@host/ and http://h:80/a@b:c"),
+            (
+                "a = \"ftp://u:p@h/\", b = 'ftp://v:q\"r@h/x'",
+                "a = \"ftp://u:***@h/\", b = 'ftp://v:***@h/x'",
+            ),
+            (
+                "see ftp://me@host/ and http://h:80/a@b:c",
+                "see ftp://me@host/ and http://h:80/a@b:c",
+            ),
             ("x=\"http://h:80\",y=\"a@b\"", "x=\"http://h:80\",y=\"a@b\""),
             ("ftp://u:\u{e4}\u{1f511}@h", "ftp://u:***@h"),
             ("no address", "no address"),
@@ -133,17 +141,23 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_and_used_with_its_password() {
-        let address: ServerAddress = serde_json::from_str("\"ftp://me:secret@h/\"").expect("a text");
-        let shown = format!("{address} {address:?} {}", serde_json::to_string(&address).expect("a text"));
+        let address: ServerAddress =
+            serde_json::from_str("\"ftp://me:secret@h/\"").expect("a text");
+        let shown =
+            format!("{address} {address:?} {}", serde_json::to_string(&address).expect("a text"));
         assert!(!shown.contains("secret"), "{shown}");
         assert_eq!(address.reveal(), "ftp://me:secret@h/");
     }
 
     #[test]
     fn every_text_of_a_tree_is_searched() {
-        let mut tree = serde_json::json!({ "a": ["ftp://u:p@h/", 1], "b": { "c": "ftp://u:q@h/" } });
+        let mut tree =
+            serde_json::json!({ "a": ["ftp://u:p@h/", 1], "b": { "c": "ftp://u:q@h/" } });
         redact(&mut tree);
-        assert_eq!(tree, serde_json::json!({ "a": ["ftp://u:***@h/", 1], "b": { "c": "ftp://u:***@h/" } }));
+        assert_eq!(
+            tree,
+            serde_json::json!({ "a": ["ftp://u:***@h/", 1], "b": { "c": "ftp://u:***@h/" } })
+        );
     }
 
     proptest! {

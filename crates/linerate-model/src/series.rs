@@ -1,7 +1,8 @@
 //! Series that samplers read: the only place that spells their names.
 //!
-//! Each sampler is a module and each of its columns a constant, `series::tcp_extension::RETRANS_SEGS`. A new column is one name here and the
-//! code that reads it. Columns that a driver or a switch names by itself (`ethtool`, SNMP) are not listed.
+//! Each sampler is a module and each of its columns a constant,
+//! `series::tcp_extension::RETRANS_SEGS`. A new column is one name here and the code that reads it.
+//! Columns that a driver or a switch names by itself (`ethtool`, SNMP) are not listed.
 
 use crate::{SeriesKind, SeriesSpec, Unit};
 
@@ -192,7 +193,14 @@ mod tests {
             assert!(!all[..at].contains(one), "{one:?}");
         }
         let read = softnet::DROPPED.of("cpu3");
-        assert_eq!((read.sampler.as_str(), read.name.as_str(), read.instance.as_str()), ("softnet", "dropped", "cpu3"));
-        assert!(softnet::DROPPED.is(&read) && !softnet::SQUEEZED.is(&read) && !interface::RX_DROPPED.is(&read));
+        assert_eq!(
+            (read.sampler.as_str(), read.name.as_str(), read.instance.as_str()),
+            ("softnet", "dropped", "cpu3")
+        );
+        assert!(
+            softnet::DROPPED.is(&read)
+                && !softnet::SQUEEZED.is(&read)
+                && !interface::RX_DROPPED.is(&read)
+        );
     }
 }

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Carried, CarriedApart, Distribution, Nanos, OperationKind, Stages, TcpState, Variation};
+use crate::{
+    Carried, CarriedApart, Distribution, Nanos, OperationKind, Stages, TcpState, Variation,
+};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal,)*) => {
-        /// Everything a worker can count. Values are monotone within a trial; an [`Interval`] carries their change.
+        /// Everything a worker can count. Values are monotone within a trial; an [`Interval`]
+        /// carries their change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
         pub enum Counter { $(#[doc = $doc] $variant,)* }
@@ -28,16 +31,20 @@ macro_rules! counters {
 }
 
 counters! {
-    PayloadSent "payload_sent" "L4 payload bytes accepted by the sending socket (not yet delivered).",
-    PayloadReceived "payload_received" "L4 payload bytes delivered to the receiving application, duplicates excluded.",
+    PayloadSent "payload_sent" "L4 payload bytes accepted by the sending socket (not yet \
+        delivered).",
+    PayloadReceived "payload_received" "L4 payload bytes delivered to the receiving application, \
+        duplicates excluded.",
     MessagesSent "messages_sent" "Application messages handed to the socket.",
     MessagesReceived "messages_received" "Application messages received whole.",
     DatagramsSent "datagrams_sent" "Datagrams handed to the socket (GSO segments counted singly).",
-    DatagramsReceived "datagrams_received" "Distinct datagrams received in time (GRO segments counted singly).",
+    DatagramsReceived "datagrams_received" "Distinct datagrams received in time (GRO segments \
+        counted singly).",
     Duplicates "duplicates" "Datagrams received more than once.",
     Reordered "reordered" "Datagrams received after one with a higher sequence number.",
     Late "late" "Distinct datagrams received after their deadline.",
-    Foreign "foreign" "Datagrams or connections dropped because they did not carry the session's secret.",
+    Foreign "foreign" "Datagrams or connections dropped because they did not carry the session's \
+        secret.",
     Transactions "transactions" "Requests whose response was received whole and in time.",
     TransactionsLost "transactions_lost" "Requests whose response never came.",
     Connections "connections" "Connections opened, used and closed.",
@@ -47,14 +54,18 @@ counters! {
     WouldBlock "would_block" "System calls that found no room or no data.",
     SendErrors "send_errors" "System calls that failed to send.",
     ReceiveErrors "receive_errors" "System calls that failed to receive.",
-    SocketDrops "socket_drops" "Messages or frames the kernel dropped at the receiving socket or ring (SO_RXQ_OVFL, PACKET_STATISTICS); a coalesced message counts once.",
-    SendDrops "send_drops" "Frames that a queue or driver of the sending host refused and dropped: they are not among those sent.",
+    SocketDrops "socket_drops" "Messages or frames the kernel dropped at the receiving socket or \
+        ring (SO_RXQ_OVFL, PACKET_STATISTICS); a coalesced message counts once.",
+    SendDrops "send_drops" "Frames that a queue or driver of the sending host refused and dropped: \
+        they are not among those sent.",
     Reflected "reflected" "Own frames that came back to the end that sent them.",
     ZerocopySends "zerocopy_sends" "Sends the kernel completed as zero-copy notifications.",
     ZerocopyCopied "zerocopy_copied" "Zero-copy sends the kernel copied after all.",
-    ZerocopyMapped "zerocopy_mapped" "Payload bytes received by page mapping (TCP_ZEROCOPY_RECEIVE).",
+    ZerocopyMapped "zerocopy_mapped" "Payload bytes received by page mapping \
+        (TCP_ZEROCOPY_RECEIVE).",
     Steps "steps" "Engine steps.",
-    LateStarts "late_starts" "Operations of an open load started more than one gap after their intended time.",
+    LateStarts "late_starts" "Operations of an open load started more than one gap after their \
+        intended time.",
     Intended "intended" "Operations of an open load that were due.",
     Started "started" "Operations of an open load that were started.",
     CpuUser "cpu_user_ns" "CPU time of the worker thread in user space, ns.",
@@ -65,28 +76,41 @@ counters! {
     Writes "writes" "Writes to disks and files that ended well.",
     BytesRead "bytes_read" "Bytes read from disks and files.",
     BytesWritten "bytes_written" "Bytes written to disks and files.",
-    TransferErrors "transfer_errors" "Reads and writes that failed or moved fewer bytes than asked for.",
+    TransferErrors "transfer_errors" "Reads and writes that failed or moved fewer bytes than asked \
+        for.",
     Flaws "flaws" "Blocks read back that were not what was written there.",
     OutstandingTime "outstanding_ns" "Reads and writes under way, integrated over time, ns.",
     ReadErrors "read_errors" "Reads that failed or moved fewer bytes than asked for.",
     WriteErrors "write_errors" "Writes that failed or moved fewer bytes than asked for.",
-    Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended well.",
-    PayloadAcknowledged "payload_acknowledged" "L4 payload bytes that the other end acknowledged, by its TCP or in its protocol; counted by the sender where the other end is not linerate.",
+    Exchanges "exchanges" "Transfers and the replies to them in the other direction, both ended \
+        well.",
+    PayloadAcknowledged "payload_acknowledged" "L4 payload bytes that the other end acknowledged, \
+        by its TCP or in its protocol; counted by the sender where the other end is not linerate.",
     InvoluntarySwitches "involuntary_switches" "Times the worker thread was taken off its CPU.",
-    OperationsDue "operations_due" "Operations that were to start: all that started, and of an open load those that never did; of disks and files those that read.",
+    OperationsDue "operations_due" "Operations that were to start: all that started, and of an \
+        open load those that never did; of disks and files those that read.",
     OperationsAnswered "operations_answered" "Of those, ended well.",
     OperationsLost "operations_lost" "Of those, given up or failed.",
-    OperationsOpen "operations_open" "Of those, started and neither answered nor given up at the end of the trial.",
-    OperationsUnstarted "operations_unstarted" "Operations of an open load that were due and never started: there was no room for them.",
-    PortsExhausted "ports_exhausted" "Connections that could not be opened because no local port was free.",
-    VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms after their intended time.",
-    SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the receiving socket dropped messages, at most as many as those can hold (segments of coalesced messages counted singly).",
-    SequenceAdvance "sequence_advance" "By how much the highest datagram numbers seen rose, all flows added: what of it was not received is missing.",
-    SourceWait "source_wait_ns" "Time the worker had room to send and its source had produced nothing, ns.",
+    OperationsOpen "operations_open" "Of those, started and neither answered nor given up at the \
+        end of the trial.",
+    OperationsUnstarted "operations_unstarted" "Operations of an open load that were due and never \
+        started: there was no room for them.",
+    PortsExhausted "ports_exhausted" "Connections that could not be opened because no local port \
+        was free.",
+    VeryLateStarts "very_late_starts" "Frames and datagrams of an open load sent more than 1 ms \
+        after their intended time.",
+    SocketDroppedDatagrams "socket_dropped_datagrams" "Datagrams missing in the sequence where the \
+        receiving socket dropped messages, at most as many as those can hold (segments of \
+        coalesced messages counted singly).",
+    SequenceAdvance "sequence_advance" "By how much the highest datagram numbers seen rose, all \
+        flows added: what of it was not received is missing.",
+    SourceWait "source_wait_ns" "Time the worker had room to send and its source had produced \
+        nothing, ns.",
     Flushes "flushes" "Flushes of disks and files (fsync, fdatasync) that ended well.",
     Trims "trims" "Discards of disks and files (BLKDISCARD, punched holes) that ended well.",
     BytesTrimmed "bytes_trimmed" "Bytes of disks and files discarded.",
-    WritesDue "writes_due" "Operations of disks and files that began with a write and were started.",
+    WritesDue "writes_due" "Operations of disks and files that began with a write and were \
+        started.",
     WritesAnswered "writes_answered" "Of those, ended well, with the reply if there is one.",
     WritesLost "writes_lost" "Of those, failed.",
     WritesOpen "writes_open" "Of those, still under way at the end of the trial.",
@@ -98,7 +122,8 @@ counters! {
     TrimsAnswered "trims_answered" "Of those, ended well.",
     TrimsLost "trims_lost" "Of those, failed.",
     TrimsOpen "trims_open" "Of those, still under way at the end of the trial.",
-    Serving "serving_ns" "Time in which at least one file of another program was under way at the worker: asked for, and not yet acknowledged whole, ns.",
+    Serving "serving_ns" "Time in which at least one file of another program was under way at the \
+        worker: asked for, and not yet acknowledged whole, ns.",
 }
 
 /// One value for each [`Counter`].
@@ -144,7 +169,10 @@ impl Counters {
 
     /// Counters that are not zero, by name.
     pub(crate) fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
-        Counter::ALL.iter().map(|&counter| (counter, self[counter])).filter(|(_, value)| *value != 0)
+        Counter::ALL
+            .iter()
+            .map(|&counter| (counter, self[counter]))
+            .filter(|(_, value)| *value != 0)
     }
 }
 
@@ -166,7 +194,8 @@ impl<'de> Deserialize<'de> for Counters {
     }
 }
 
-/// A flow's TCP state at one instant; counters in it are cumulative since the connection was opened.
+/// A flow's TCP state at one instant; counters in it are cumulative since the connection was
+/// opened.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowTcp {
     /// The flow's number within its job.
@@ -186,13 +215,15 @@ pub struct Interval {
     pub end: Nanos,
     /// Changes of the counters.
     pub counters: Counters,
-    /// Memory the kernel held at `end` for what had arrived for this worker and was not read, payload waiting behind a hole
-    /// included: an upper bound of that payload. `None` if nobody looked.
+    /// Memory the kernel held at `end` for what had arrived for this worker and was not read,
+    /// payload waiting behind a hole included: an upper bound of that payload. `None` if nobody
+    /// looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_bytes: Option<u64>,
-    /// Of the times from one engine step of this worker to the next that ended in this interval, the one with the longest part in which its
-    /// thread did not run. A step waits ten milliseconds at most: a longer wait is the tester's own. Where steps may wait for a disk, only the
-    /// time in which the whole process stood counts. `None` if nobody looked.
+    /// Of the times from one engine step of this worker to the next that ended in this interval,
+    /// the one with the longest part in which its thread did not run. A step waits ten milliseconds
+    /// at most: a longer wait is the tester's own. Where steps may wait for a disk, only the time
+    /// in which the whole process stood counts. `None` if nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_step: Option<StepGap>,
     /// Service times: from actual start to end of an operation, ns.
@@ -219,17 +250,20 @@ pub struct Interval {
     /// Times of the parts of file transfers.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
-    /// Operations that were due in an earlier interval than that in which they ended: those of [`OperationKind::Request`].
+    /// Operations that were due in an earlier interval than that in which they ended: those of
+    /// [`OperationKind::Request`].
     #[serde(default, skip_serializing_if = "Carried::is_empty")]
     pub carried: Carried,
     /// The same of other kinds; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_apart: Option<Box<CarriedApart>>,
-    /// Datagrams and frames that this worker sent, by the interval in which they were to depart: its start, nanoseconds since the start
-    /// barrier, and how many. Absent of versions that did not count them.
+    /// Datagrams and frames that this worker sent, by the interval in which they were to depart:
+    /// its start, nanoseconds since the start barrier, and how many. Absent of versions that did
+    /// not count them.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub departures: Distribution,
-    /// Datagrams and frames that came for the first time, by the interval of their sender in which they were to depart, likewise.
+    /// Datagrams and frames that came for the first time, by the interval of their sender in which
+    /// they were to depart, likewise.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub arrivals: Distribution,
     /// TCP state of this worker's flows at `end`.
@@ -242,7 +276,8 @@ impl Interval {
     #[must_use]
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
         static NOTHING: Carried = Carried::NOTHING;
-        let apart = |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);
+        let apart =
+            |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);
         match kind {
             OperationKind::Request => &self.carried,
             OperationKind::Write => apart(|of| &of.writes),
@@ -280,7 +315,8 @@ pub struct StepGap {
     pub start: Nanos,
     /// Time until the next one began.
     pub length: Nanos,
-    /// CPU time that the worker's thread took meanwhile, known to a few milliseconds and never too small.
+    /// CPU time that the worker's thread took meanwhile, known to a few milliseconds and never too
+    /// small.
     pub ran: Nanos,
 }
 
@@ -322,11 +358,12 @@ pub struct FlowReport {
     pub remote: String,
     /// Totals over the whole trial, warm-up and drain included.
     pub counters: Counters,
-    /// Highest datagram sequence number sent or seen, plus one; 0 if none. With both ends' counters it splits loss
-    /// into gap (below it), tail (above it) and all.
+    /// Highest datagram sequence number sent or seen, plus one; 0 if none. With both ends' counters
+    /// it splits loss into gap (below it), tail (above it) and all.
     #[serde(default)]
     pub next_sequence: u64,
-    /// Socket options: `send_buffer`, `receive_buffer`, `congestion`, `mss`, `no_delay`, `dscp`, ...
+    /// Socket options: `send_buffer`, `receive_buffer`, `congestion`, `mss`, `no_delay`, `dscp`,
+    /// ...
     #[serde(default)]
     pub socket: BTreeMap<String, SocketValue>,
     /// The mode actually obtained, e.g. `send: copy`, `receive: discard`, `gso: 64`.
@@ -338,13 +375,14 @@ pub struct FlowReport {
     /// The last gap in the numbers received, where the receiver kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_gap: Option<LastGap>,
-    /// Of each of the first bursts the response time of the slowest frame, ns, in their order; 0 where none of a burst came. Of all flows
-    /// of a worker together, with its first flow.
+    /// Of each of the first bursts the response time of the slowest frame, ns, in their order; 0
+    /// where none of a burst came. Of all flows of a worker together, with its first flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bursts: Vec<u64>,
 }
 
-/// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from the start barrier.
+/// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from
+/// the start barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastGap {
     /// The number behind the gap.
@@ -360,6 +398,10 @@ impl LastGap {
     /// The same with times counted from `start`, which they were not yet.
     #[must_use]
     pub fn since(self, start: Nanos) -> Self {
-        Self { seen: self.seen.since(start), scheduled: self.scheduled.map(|at| at.since(start)), ..self }
+        Self {
+            seen: self.seen.since(start),
+            scheduled: self.scheduled.map(|at| at.since(start)),
+            ..self
+        }
     }
 }

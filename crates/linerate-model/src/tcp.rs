@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`) that linerate uses. Counters are cumulative since the
-/// connection was opened. A field the running kernel does not fill is zero and `known_bytes` tells how long its
-/// structure was.
+/// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`) that linerate uses. Counters are
+/// cumulative since the connection was opened. A field the running kernel does not fill is zero and
+/// `known_bytes` tells how long its structure was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpState {
@@ -22,7 +22,8 @@ pub struct TcpState {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
-    /// Segments that carried payload, received: retransmissions and what waits behind a hole included.
+    /// Segments that carried payload, received: retransmissions and what waits behind a hole
+    /// included.
     pub data_segments_in: u32,
     /// Payload of the peer's segments as the kernel estimates it, bytes.
     pub receive_mss: u32,
@@ -70,7 +71,8 @@ pub struct TcpState {
     pub timeouts: u32,
 }
 
-/// Returns the growth of a counter of a connection from `before` to `now`; a 32-bit counter that wrapped is unwrapped, one that fell otherwise began anew.
+/// Returns the growth of a counter of a connection from `before` to `now`; a 32-bit counter that
+/// wrapped is unwrapped, one that fell otherwise began anew.
 #[must_use]
 pub fn counter_growth(before: u64, now: u64) -> u64 {
     const WRAP: u64 = 1 << 32;

@@ -25,10 +25,11 @@ pub struct Endpoint {
     pub host: String,
     /// The address data goes to and comes from; the agent's default if absent.
     pub address: Option<IpAddr>,
-    /// The interface `address` is on, if known: its counters are the device counters of this endpoint.
+    /// The interface `address` is on, if known: its counters are the device counters of this
+    /// endpoint.
     pub device: Option<String>,
-    /// What packets leave its host by where `device` does not say: the port of a bridge, or the devices of several next hops, of which each
-    /// flow takes one.
+    /// What packets leave its host by where `device` does not say: the port of a bridge, or the
+    /// devices of several next hops, of which each flow takes one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
     /// CPUs its workers may be pinned to, in turn: a `cpus` axis uses the first few of them.
@@ -37,7 +38,8 @@ pub struct Endpoint {
     /// Whether workers are pinned to all of `cpus` where no `cpus` axis says how many.
     #[serde(default)]
     pub pin: bool,
-    /// The interface behind which a network controller may be asked over NC-SI; nobody is asked if absent.
+    /// The interface behind which a network controller may be asked over NC-SI; nobody is asked if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ncsi: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Trials: one measurement at one point, *prepare, warm up, measure, drain, rest* (RFC 2544 clause 23).
+//! Trials: one measurement at one point, *prepare, warm up, measure, drain, rest* (RFC 2544 clause
+//! 23).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -9,11 +10,14 @@ use serde_json::Value;
 use crate::{Arm, Endpoint, Nanos, Params, Ratio, Searched};
 
 /// A trial's number within its campaign, in the order of the plan's expansion (not the order run).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct TrialId(pub u32);
 
-/// One coordinate in a sweep: axis name to value. Two trials with equal sweep and point are repeats.
+/// One coordinate in a sweep: axis name to value. Two trials with equal sweep and point are
+/// repeats.
 pub type Point = BTreeMap<String, Value>;
 
 /// Which end of a job.
@@ -63,7 +67,8 @@ pub enum Arrival {
 pub enum Warmup {
     /// A fixed span, run before the measurement and recorded apart.
     Fixed(Nanos),
-    /// A tenth of the duration (at least two intervals) is run in front; the study decides by MSER-5 how much to cut.
+    /// A tenth of the duration (at least two intervals) is run in front; the study decides by
+    /// MSER-5 how much to cut.
     Auto,
 }
 
@@ -129,7 +134,8 @@ pub struct JobSpec {
     pub background: Option<Background>,
 }
 
-/// How long a point is repeated: until the interval of its figures is narrow enough, at looks fixed beforehand (methodology 6.4).
+/// How long a point is repeated: until the interval of its figures is narrow enough, at looks fixed
+/// beforehand (methodology 6.4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Until {
     /// Half width of the interval, part of the figure, that is narrow enough.
@@ -210,8 +216,9 @@ pub enum IncidentKind {
     Tester,
     /// The environment changed or disturbed the trial (steal, frequency, link down).
     Environment,
-    /// The kernel refused what the measurement relies on, such as a CPU to run on. A buffer of another size than asked for
-    /// is no incident: it stands in [`crate::SocketValue`], requested, granted and at the end.
+    /// The kernel refused what the measurement relies on, such as a CPU to run on. A buffer of
+    /// another size than asked for is no incident: it stands in [`crate::SocketValue`], requested,
+    /// granted and at the end.
     NotGranted,
     /// Hostile or stray bytes were dropped.
     Rejected,

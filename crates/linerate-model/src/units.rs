@@ -1,7 +1,9 @@
-//! Quantities with their unit in the type: [`BitRate`], [`PacketRate`], [`Bytes`], [`Nanos`], [`Ratio`].
+//! Quantities with their unit in the type: [`BitRate`], [`PacketRate`], [`Bytes`], [`Nanos`],
+//! [`Ratio`].
 //!
-//! In plans and on the wire a quantity is a string with its unit (`"25 Gbit/s"`, `"64 KiB"`, `"5 ms"`); a bare number is
-//! a count and is refused here. k/M/G are decimal, Ki/Mi/Gi binary (IEC 80000-13). `B` is bytes, `bit` is bits.
+//! In plans and on the wire a quantity is a string with its unit (`"25 Gbit/s"`, `"64 KiB"`, `"5
+//! ms"`); a bare number is a count and is refused here. k/M/G are decimal, Ki/Mi/Gi binary (IEC
+//! 80000-13). `B` is bytes, `bit` is bits.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -78,42 +80,57 @@ const TIME_UNITS: UnitTable =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
 const RATIO_UNITS: UnitTable = &[("%", 0.01), ("", 1.0)];
 
-fn parse_quantity(text: &str, units: UnitTable, expected: &'static str) -> Result<f64, QuantityError> {
+fn parse_quantity(
+    text: &str,
+    units: UnitTable,
+    expected: &'static str,
+) -> Result<f64, QuantityError> {
     let error = || QuantityError { text: text.to_owned(), expected };
     let trimmed = text.trim();
     let split = trimmed
         .char_indices()
         .find(|&(i, c)| {
-            let exponent =
-                (c == 'e' || c == 'E') && trimmed[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-');
+            let exponent = (c == 'e' || c == 'E')
+                && trimmed[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-');
             !(c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '+') || exponent)
         })
         .map_or(trimmed.len(), |(i, _)| i);
     let number: f64 = trimmed[..split].replace('_', "").parse().map_err(|_| error())?;
     let unit = trimmed[split..].trim();
-    let factor = units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor).ok_or_else(error)?;
+    let factor = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, factor)| *factor)
+        .ok_or_else(error)?;
     let value = number * factor;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(error()) }
 }
 
-/// A whole number of whole units, exactly: a double holds only 53 bits, and a wall clock in nanoseconds needs 61.
+/// A whole number of whole units, exactly: a double holds only 53 bits, and a wall clock in
+/// nanoseconds needs 61.
 fn parse_exact(text: &str, units: UnitTable) -> Option<u64> {
     let text = text.trim();
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = units.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor)?;
     number.parse::<u64>().ok()?.checked_mul(factor as u64)
 }
 
-/// Prints `value` in the largest decimal unit in which it is at least one, with at most six significant decimals.
-/// `text`, without the sign of a negative zero: a sum of nothing is one.
+/// Prints `value` in the largest decimal unit in which it is at least one, with at most six
+/// significant decimals. `text`, without the sign of a negative zero: a sum of nothing is one.
 fn unsigned_zero(text: &str) -> &str {
     if text == "-0" { "0" } else { text }
 }
 
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
-    let (name, factor) = units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
+    let (name, factor) =
+        units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
     let scaled = format!("{:.6}", value / factor);
-    let shown = if scaled.contains('.') { scaled.trim_end_matches('0').trim_end_matches('.') } else { &scaled };
+    let shown = if scaled.contains('.') {
+        scaled.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &scaled
+    };
     write!(f, "{} {name}", unsigned_zero(shown))
 }
 
@@ -151,14 +168,16 @@ text_quantity!(Ratio, "a ratio such as \"90 %\"");
 impl FromStr for BitRate {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        parse_quantity(text, BIT_RATE_UNITS, "a bit rate with its unit, such as \"25 Gbit/s\"").map(Self)
+        parse_quantity(text, BIT_RATE_UNITS, "a bit rate with its unit, such as \"25 Gbit/s\"")
+            .map(Self)
     }
 }
 
 impl FromStr for PacketRate {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        parse_quantity(text, PACKET_RATE_UNITS, "a packet rate with its unit, such as \"1.5 Mpps\"").map(Self)
+        parse_quantity(text, PACKET_RATE_UNITS, "a packet rate with its unit, such as \"1.5 Mpps\"")
+            .map(Self)
     }
 }
 
@@ -184,7 +203,8 @@ impl FromStr for Nanos {
         if let Some(span) = parse_exact(text, TIME_UNITS) {
             return Ok(Self(span));
         }
-        parse_quantity(text, TIME_UNITS, "a time with its unit, such as \"5 s\"").map(|ns| Self(ns.round() as u64))
+        parse_quantity(text, TIME_UNITS, "a time with its unit, such as \"5 s\"")
+            .map(|ns| Self(ns.round() as u64))
     }
 }
 
@@ -210,8 +230,10 @@ impl fmt::Display for PacketRate {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = &BYTE_UNITS[..5];
-        let whole =
-            binary.iter().rev().find(|(_, factor)| self.0 >= *factor as u64 && self.0.is_multiple_of(*factor as u64));
+        let whole = binary
+            .iter()
+            .rev()
+            .find(|(_, factor)| self.0 >= *factor as u64 && self.0.is_multiple_of(*factor as u64));
         let (name, factor) = whole.unwrap_or(&binary[0]);
         write!(f, "{} {name}", self.0 / *factor as u64)
     }
@@ -220,7 +242,10 @@ impl fmt::Display for Bytes {
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scale = [("ns", 1_u64), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-        let whole = scale.iter().rev().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor));
+        let whole = scale
+            .iter()
+            .rev()
+            .find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor));
         let (name, factor) = whole.unwrap_or(&scale[0]);
         write!(f, "{} {name}", self.0 / factor)
     }

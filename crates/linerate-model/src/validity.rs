@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The standing of a trial or point. Worse is later: the worst of several is their maximum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Validity {
     /// Nothing speaks against it.

@@ -1,4 +1,5 @@
-//! Reading, changing and expanding plans: known answers, every problem at once, and no panic on any text.
+//! Reading, changing and expanding plans: known answers, every problem at once, and no panic on any
+//! text.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -53,7 +54,8 @@ fn problems(text: &str) -> Vec<Problem> {
 /// A plan whose only sweep has the given axis lines.
 fn with_axis(axis: &str) -> String {
     format!(
-        "campaign.name = 'x'\n[[sweep]]\nname = 's'\njob = [{{ workload = 'null', from = 'a', to = 'b' }}]\n[sweep.axis]\n{axis}\n"
+        "campaign.name = 'x'\n[[sweep]]\nname = 's'\njob = [{{ workload = 'null', from = 'a', to = \
+            'b' }}]\n[sweep.axis]\n{axis}\n"
     )
 }
 
@@ -78,7 +80,10 @@ fn testbed(names: &[(&str, usize)]) -> Testbed {
 #[test]
 fn a_plan_is_read_with_its_defaults() {
     let plan = good(SMALL);
-    assert_eq!((plan.name.as_str(), plan.repeats, plan.order, plan.seed), ("small", 3, Order::Interleaved, 42));
+    assert_eq!(
+        (plan.name.as_str(), plan.repeats, plan.order, plan.seed),
+        ("small", 3, Order::Interleaved, 42)
+    );
     let sweep = &plan.sweeps[0];
     assert_eq!(sweep.duration, Nanos::from_secs(2));
     assert_eq!(sweep.warmup, Warmup::Fixed(Nanos::from_millis(500)));
@@ -92,18 +97,28 @@ fn a_plan_is_read_with_its_defaults() {
     assert_eq!(paths, ["params.socket_buffer", "params.message_size", "job.1.params.depth"]);
     let defaults = good(&with_axis(""));
     assert_eq!((defaults.repeats, defaults.seed), (6, 1));
-    assert_eq!((defaults.sweeps[0].duration, defaults.sweeps[0].warmup), (Nanos::from_secs(5), Warmup::Auto));
+    assert_eq!(
+        (defaults.sweeps[0].duration, defaults.sweeps[0].warmup),
+        (Nanos::from_secs(5), Warmup::Auto)
+    );
 }
 
 #[test]
 fn a_short_sweep_has_an_interval_that_fits_it() {
-    for (duration, interval) in
-        [("1 s", "100 ms"), ("60 s", "100 ms"), ("500 ms", "50 ms"), ("50 ms", "10 ms"), ("3 ms", "3 ms")]
-    {
-        let plan = good(&with_axis("").replace("name = 's'", &format!("name = 's'\nduration = '{duration}'")));
+    for (duration, interval) in [
+        ("1 s", "100 ms"),
+        ("60 s", "100 ms"),
+        ("500 ms", "50 ms"),
+        ("50 ms", "10 ms"),
+        ("3 ms", "3 ms"),
+    ] {
+        let plan = good(
+            &with_axis("").replace("name = 's'", &format!("name = 's'\nduration = '{duration}'")),
+        );
         assert_eq!(plan.sweeps[0].interval, interval.parse().expect("a time"), "{duration}");
     }
-    let text = with_axis("").replace("name = 's'", "name = 's'\nduration = '50 ms'\ninterval = '100 ms'");
+    let text =
+        with_axis("").replace("name = 's'", "name = 's'\nduration = '50 ms'\ninterval = '100 ms'");
     let found = problems(&text);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].span.clone().map(|span| &text[span]), Some("'100 ms'"));
@@ -113,7 +128,8 @@ fn a_short_sweep_has_an_interval_that_fits_it() {
 #[test]
 fn an_unknown_endpoint_is_told_where_it_stands_with_what_there_is() {
     let text = with_axis("").replace("to = 'b'", "to = 'bb'");
-    let errors = expand(&good(&text), &testbed(&[("a", 0), ("b", 0), ("other", 0)])).expect_err("there is no bb");
+    let errors = expand(&good(&text), &testbed(&[("a", 0), ("b", 0), ("other", 0)]))
+        .expect_err("there is no bb");
     let problem = errors[0].problem();
     assert_eq!(errors.len(), 1);
     assert_eq!(problem.message, "the testbed has no endpoint `bb`");
@@ -130,7 +146,8 @@ fn an_unknown_endpoint_is_told_where_it_stands_with_what_there_is() {
 fn spans_point_at_parameters_and_axes() {
     let plan = good(SMALL);
     let sweep = &plan.sweeps[0];
-    let (_, span) = sweep.jobs[0].spans.iter().find(|(key, _)| key == "streams").expect("it is in the plan");
+    let (_, span) =
+        sweep.jobs[0].spans.iter().find(|(key, _)| key == "streams").expect("it is in the plan");
     assert_eq!(&SMALL[span.clone()], "streams = 1");
     let span = sweep.axes[0].span.clone().expect("it was read from text");
     assert_eq!(&SMALL[span], r#""params.socket_buffer" = ["24 KiB", "64 KiB"]"#);
@@ -144,22 +161,38 @@ fn ranges_include_their_end_and_keep_their_unit() {
     );
     let sizes = axis_values(r#""params.x" = { from = "4 B", to = "1 MiB", factor = 4 }"#);
     assert_eq!((sizes.len(), &sizes[9]), (10, &json!("1 MiB")));
-    assert_eq!(axis_values(r#""params.x" = { from = 1, to = 20, factor = 2 }"#), [1, 2, 4, 8, 16, 20]);
+    assert_eq!(
+        axis_values(r#""params.x" = { from = 1, to = 20, factor = 2 }"#),
+        [1, 2, 4, 8, 16, 20]
+    );
     assert_eq!(axis_values(r#""params.x" = { from = 1, to = 4, factor = 1.5 }"#), [1, 2, 3, 4]);
     assert_eq!(axis_values(r#""params.x" = { from = 2, to = 9, step = 3 }"#), [2, 5, 8, 9]);
-    assert_eq!(axis_values(r#""params.x" = { from = 0.5, to = 1, step = 0.25 }"#), [0.5, 0.75, 1.0]);
     assert_eq!(
-        axis_values(r#""params.x" = { from = "100 Mbit/s", to = "1 Gbit/s", step = "450 Mbit/s" }"#),
+        axis_values(r#""params.x" = { from = 0.5, to = 1, step = 0.25 }"#),
+        [0.5, 0.75, 1.0]
+    );
+    assert_eq!(
+        axis_values(
+            r#""params.x" = { from = "100 Mbit/s", to = "1 Gbit/s", step = "450 Mbit/s" }"#
+        ),
         ["100 Mbit/s", "550 Mbit/s", "1 Gbit/s"]
     );
-    assert_eq!(axis_values(r#""params.x" = { from = "1 ms", to = "4 ms", factor = 2 }"#), ["1 ms", "2 ms", "4 ms"]);
-    assert_eq!(axis_values(r#""params.x" = { from = "10 %", to = "30 %", step = "10 %" }"#), ["10 %", "20 %", "30 %"]);
+    assert_eq!(
+        axis_values(r#""params.x" = { from = "1 ms", to = "4 ms", factor = 2 }"#),
+        ["1 ms", "2 ms", "4 ms"]
+    );
+    assert_eq!(
+        axis_values(r#""params.x" = { from = "10 %", to = "30 %", step = "10 %" }"#),
+        ["10 %", "20 %", "30 %"]
+    );
     assert_eq!(axis_values(r#""params.x" = { from = "7 B", to = "7 B", factor = 2 }"#), ["7 B"]);
 }
 
 #[test]
 fn a_dotted_axis_key_is_the_quoted_one() {
-    let plan = good(&with_axis("params.x = [1]\njob.0.params.y = { from = 1, to = 2, step = 1 }\ncpus = [2]"));
+    let plan = good(&with_axis(
+        "params.x = [1]\njob.0.params.y = { from = 1, to = 2, step = 1 }\ncpus = [2]",
+    ));
     let paths: Vec<_> = plan.sweeps[0].axes.iter().map(|axis| axis.path.as_str()).collect();
     assert_eq!(paths, ["params.x", "job.0.params.y", "cpus"]);
 }
@@ -209,10 +242,17 @@ goal = "rfc2545"
     assert_eq!(at("cpuss").nearest.as_deref(), Some("cpus"));
     assert_eq!(at("\"1 s\"").message, "the range starts at \"4 B\", and its end is \"1 s\"");
     assert_eq!(at("1").message, "axis `params.y` has the value 1 twice");
-    assert_eq!(at("{ from = 2, to = 1, factor = 2 }").message, "the range of axis `params.z` is empty or too long");
+    assert_eq!(
+        at("{ from = 2, to = 1, factor = 2 }").message,
+        "the range of axis `params.z` is empty or too long"
+    );
     let messages: BTreeSet<&str> = found.iter().map(|problem| problem.message.as_str()).collect();
-    for expected in ["a job has no `to`", "two sweeps are called `s`", "`goal` is \"rfc2545\"", "a sweep has no `job`"]
-    {
+    for expected in [
+        "a job has no `to`",
+        "two sweeps are called `s`",
+        "`goal` is \"rfc2545\"",
+        "a sweep has no `job`",
+    ] {
         assert!(messages.contains(expected), "{expected}: {messages:#?}");
     }
     assert_eq!(found.len(), 14, "{found:#?}");
@@ -249,7 +289,8 @@ fn a_plan_cannot_grow_beyond_its_bounds() {
         (r#""params.x" = { from = 1, to = 20000, step = 1 }"#, "empty or too long"),
         (r#""params.x" = { from = "1 B", to = "1 TiB", factor = 1.000001 }"#, "empty or too long"),
         (
-            "\"params.x\" = { from = 1, to = 1000, step = 1 }\n\"params.y\" = { from = 1, to = 1000, step = 1 }",
+            "\"params.x\" = { from = 1, to = 1000, step = 1 }\n\"params.y\" = \
+                { from = 1, to = 1000, step = 1 }",
             "6000000 trials",
         ),
         ("\"params.x\" = []", "has 0 values"),
@@ -261,7 +302,10 @@ fn a_plan_cannot_grow_beyond_its_bounds() {
         let found = problems(&with_axis(axis));
         assert!(found.len() == 1 && found[0].message.contains(part), "{axis}: {found:#?}");
     }
-    assert_eq!(problems(&with_axis("message_size = [1]"))[0].nearest.as_deref(), Some("params.message_size"));
+    assert_eq!(
+        problems(&with_axis("message_size = [1]"))[0].nearest.as_deref(),
+        Some("params.message_size")
+    );
 }
 
 #[test]
@@ -269,12 +313,18 @@ fn trials_are_numbered_by_point_and_run_interleaved() {
     let trials = expand(&good(SMALL), &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
     assert_eq!(trials.len(), 2 * 4 * 3);
     for (round, repeat) in trials.chunks(8).zip(0..) {
-        assert!(round.iter().all(|trial| trial.repeat == repeat), "each round is one repeat of every point");
+        assert!(
+            round.iter().all(|trial| trial.repeat == repeat),
+            "each round is one repeat of every point"
+        );
     }
     let ids: BTreeSet<_> = trials.iter().map(|trial| trial.id).collect();
     assert_eq!(ids, (0..24).map(TrialId).collect());
     let fifth = trials.iter().find(|trial| trial.id == TrialId(4)).expect("it is there");
-    assert_eq!(json!(fifth.point), json!({"socket_buffer": "24 KiB", "message_size": "16 B", "job.1.params.depth": 1}));
+    assert_eq!(
+        json!(fifth.point),
+        json!({"socket_buffer": "24 KiB", "message_size": "16 B", "job.1.params.depth": 1})
+    );
     assert_eq!(fifth.repeat, 1);
     assert_eq!(fifth.jobs[0].params.get("message_size"), Some(&json!("16 B")));
     assert_eq!(fifth.jobs[1].params.get("message_size"), None, "a background job is not swept");
@@ -286,7 +336,10 @@ fn trials_are_numbered_by_point_and_run_interleaved() {
 fn order_and_seeds_stay_the_same_for_ever() {
     let trials = expand(&good(SMALL), &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
     let ids: Vec<u32> = trials.iter().map(|trial| trial.id.0).collect();
-    assert_eq!(ids, [18, 12, 6, 15, 3, 9, 0, 21, 22, 7, 10, 1, 13, 16, 19, 4, 14, 2, 20, 17, 23, 8, 5, 11]);
+    assert_eq!(
+        ids,
+        [18, 12, 6, 15, 3, 9, 0, 21, 22, 7, 10, 1, 13, 16, 19, 4, 14, 2, 20, 17, 23, 8, 5, 11]
+    );
     assert_eq!(trials[0].seed, 10_603_004_692_054_827_046);
 }
 
@@ -298,7 +351,9 @@ fn a_trial_keeps_its_seed_when_the_rest_of_the_plan_changes() {
         + "\n[[sweep]]\nname = 'more'\njob = [{ workload = 'null', from = 'a', to = 'b' }]\n";
     let after = expand(&good(&longer), &bed).expect("it fits");
     for trial in &before {
-        let same = after.iter().find(|t| (&t.sweep, &t.point, t.repeat) == (&trial.sweep, &trial.point, trial.repeat));
+        let same = after
+            .iter()
+            .find(|t| (&t.sweep, &t.point, t.repeat) == (&trial.sweep, &trial.point, trial.repeat));
         assert_eq!(same.map(|t| t.seed), Some(trial.seed));
     }
     let seeds: HashSet<u64> = after.iter().map(|trial| trial.seed).collect();
@@ -308,24 +363,34 @@ fn a_trial_keeps_its_seed_when_the_rest_of_the_plan_changes() {
 #[test]
 fn sequential_order_keeps_the_repeats_of_a_point_together() {
     let plan = good(&SMALL.replace("seed = 42", "order = 'sequential'"));
-    let ids: Vec<u32> =
-        expand(&plan, &testbed(&[("a", 0), ("b", 0)])).expect("it fits").iter().map(|t| t.id.0).collect();
+    let ids: Vec<u32> = expand(&plan, &testbed(&[("a", 0), ("b", 0)]))
+        .expect("it fits")
+        .iter()
+        .map(|t| t.id.0)
+        .collect();
     assert_eq!(ids, (0..24).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_pairs_axis_runs_the_measured_jobs_on_every_pair_at_once() {
-    let plan = good(&with_axis("pairs = [['a1 b1'], ['a1 b1', 'a2 b2']]").replace("'}]", "'}]\nrepeats = 1"));
-    let trials = expand(&plan, &testbed(&[("a1", 0), ("b1", 0), ("a2", 0), ("b2", 0)])).expect("it fits");
-    let two = trials.iter().find(|trial| trial.jobs.len() == 2).expect("the second point has two pairs");
-    let ends: Vec<_> = two.jobs.iter().map(|job| (job.from.name.as_str(), job.to.name.as_str())).collect();
+    let plan = good(
+        &with_axis("pairs = [['a1 b1'], ['a1 b1', 'a2 b2']]").replace("'}]", "'}]\nrepeats = 1"),
+    );
+    let trials =
+        expand(&plan, &testbed(&[("a1", 0), ("b1", 0), ("a2", 0), ("b2", 0)])).expect("it fits");
+    let two =
+        trials.iter().find(|trial| trial.jobs.len() == 2).expect("the second point has two pairs");
+    let ends: Vec<_> =
+        two.jobs.iter().map(|job| (job.from.name.as_str(), job.to.name.as_str())).collect();
     assert_eq!(ends, [("a1", "b1"), ("a2", "b2")]);
     assert_eq!(two.point["pairs"], json!(["a1 b1", "a2 b2"]));
-    let errors = expand(&plan, &testbed(&[("a1", 0), ("b1", 0)])).expect_err("two endpoints are not there");
+    let errors =
+        expand(&plan, &testbed(&[("a1", 0), ("b1", 0)])).expect_err("two endpoints are not there");
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["a2", "b2"]
-            .map(|name| format!("sweep `s` names endpoint `{name}`, which the testbed does not have (it has a1, b1)"))
+        ["a2", "b2"].map(|name| format!(
+            "sweep `s` names endpoint `{name}`, which the testbed does not have (it has a1, b1)"
+        ))
     );
 }
 
@@ -355,27 +420,44 @@ fn a_parameter_called_like_an_axis_keeps_its_prefix_in_the_point() {
 
 #[test]
 fn settings_from_the_command_line_change_the_plan() {
-    let set = |assignment: &str| good(&apply_set(SMALL, assignment).unwrap_or_else(|p| panic!("{assignment}: {p:?}")));
+    let set = |assignment: &str| {
+        good(&apply_set(SMALL, assignment).unwrap_or_else(|p| panic!("{assignment}: {p:?}")))
+    };
     assert_eq!(set("campaign.repeats=2").repeats, 2);
     assert_eq!(set("repeats = 2").repeats, 2);
     assert_eq!(set("order=sequential").order, Order::Sequential);
     assert_eq!(set("duration=7 s").sweeps[0].duration, Nanos::from_secs(7));
     assert_eq!(set("buffers x messages.duration=\"7 s\"").sweeps[0].duration, Nanos::from_secs(7));
     let jobs = set("params.streams=4").sweeps[0].jobs.clone();
-    assert_eq!((jobs[0].params.get("streams"), jobs[1].params.get("streams")), (Some(&json!(4)), None));
-    assert_eq!(set("job.1.params.streams=4").sweeps[0].jobs[1].params.get("streams"), Some(&json!(4)));
+    assert_eq!(
+        (jobs[0].params.get("streams"), jobs[1].params.get("streams")),
+        (Some(&json!(4)), None)
+    );
+    assert_eq!(
+        set("job.1.params.streams=4").sweeps[0].jobs[1].params.get("streams"),
+        Some(&json!(4))
+    );
     assert_eq!(set("job.0.to=c").sweeps[0].jobs[0].to, "c");
     assert_eq!(set("axis.params.socket_buffer=['8 KiB']").sweeps[0].axes[0].values, ["8 KiB"]);
-    let axes =
-        &good(&apply_set(&with_axis("params.x = [1]"), "axis.params.x=[2, 3]").expect("it is an axis")).sweeps[0].axes;
+    let axes = &good(
+        &apply_set(&with_axis("params.x = [1]"), "axis.params.x=[2, 3]").expect("it is an axis"),
+    )
+    .sweeps[0]
+        .axes;
     assert_eq!((axes.len(), axes[0].values.len()), (1, 2));
     let searched = format!(
-        "{}[sweep.search]\nmetric='rate'\nmax='9 kpps'\n[sweep.compare]\npairs=9\na={{name='A'}}\nb={{name='B',to='c'}}\n",
+        "{}[sweep.search]\nmetric='rate'\nmax='9 \
+            kpps'\n[sweep.compare]\npairs=9\na={{name='A'}}\nb={{name='B',to='c'}}\n",
         with_axis("params.x = [1]")
     );
-    let set_there = |assignment: &str| good(&apply_set(&searched, assignment).expect("it is there")).sweeps[0].clone();
+    let set_there = |assignment: &str| {
+        good(&apply_set(&searched, assignment).expect("it is there")).sweeps[0].clone()
+    };
     assert_eq!(set_there("compare.pairs=1").compare.map(|compare| compare.pairs), Some(1));
-    assert_eq!(set_there("search.warmup=7 s").search.map(|search| search.warmup), Some(Nanos::from_secs(7)));
+    assert_eq!(
+        set_there("search.warmup=7 s").search.map(|search| search.warmup),
+        Some(Nanos::from_secs(7))
+    );
     assert_eq!(set("repeats=3"), set("seed=42"), "the order of keys and axes is kept");
 }
 
@@ -387,7 +469,10 @@ fn a_setting_that_names_nothing_is_refused() {
     assert!(refused("repeats").message.contains("there is no `=`"));
     assert!(refused("search.max=1 kpps").message.contains("no sweep has"));
     assert!(refused("job.7.to=b").message.contains("no sweep has a job it fits"));
-    assert_eq!(refused("params.socket_buffer=1").nearest.as_deref(), Some("axis.params.socket_buffer"));
+    assert_eq!(
+        refused("params.socket_buffer=1").nearest.as_deref(),
+        Some("axis.params.socket_buffer")
+    );
     assert!(apply_set("[", "repeats=1").expect_err("broken").message.contains("not TOML"));
 }
 
@@ -408,7 +493,8 @@ fn every_plan_of_the_repository_is_without_problems() {
     assert!(n_plans >= 10, "found {n_plans} plans");
 }
 
-/// The time a plan of the repository takes on hosts with many CPUs, with a generous preparation for each trial.
+/// The time a plan of the repository takes on hosts with many CPUs, with a generous preparation for
+/// each trial.
 fn planned_span(name: &str) -> Nanos {
     const PREPARATION: Nanos = Nanos::from_millis(300);
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans").join(name);
@@ -420,8 +506,16 @@ fn planned_span(name: &str) -> Nanos {
 #[test]
 fn the_demo_and_the_quick_characterization_keep_their_time() {
     assert!(planned_span("demo.toml") < Nanos::from_secs(90), "{}", planned_span("demo.toml"));
-    assert!(planned_span("netframe-quick.toml") < Nanos::from_secs(300), "{}", planned_span("netframe-quick.toml"));
-    assert!(planned_span("netframe.toml") < Nanos::from_secs(45 * 60), "{}", planned_span("netframe.toml"));
+    assert!(
+        planned_span("netframe-quick.toml") < Nanos::from_secs(300),
+        "{}",
+        planned_span("netframe-quick.toml")
+    );
+    assert!(
+        planned_span("netframe.toml") < Nanos::from_secs(45 * 60),
+        "{}",
+        planned_span("netframe.toml")
+    );
 }
 
 /// Pieces plans are made of, so that random texts get past the first key.
@@ -479,7 +573,8 @@ proptest! {
 
     #[test]
     fn every_repeat_runs_every_point_once(seed in 0..u64::from(u32::MAX), repeats in 1..5_u32) {
-        let text = SMALL.replace("seed = 42", &format!("seed = {seed}")).replace("repeats = 3", &format!("repeats = {repeats}"));
+        let text = SMALL.replace("seed = \
+            42", &format!("seed = {seed}")).replace("repeats = 3", &format!("repeats = {repeats}"));
         let trials = expand(&good(&text), &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
         for round in trials.chunks(8) {
             let points: BTreeSet<String> = round.iter().map(|trial| json!(trial.point).to_string()).collect();
@@ -492,9 +587,11 @@ proptest! {
 fn fuzz_plan() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     let entries = std::fs::read_dir(folder).expect("there are some").flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     paths.sort();
-    let mut corpus: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("readable")).collect();
+    let mut corpus: Vec<Vec<u8>> =
+        paths.iter().map(|path| std::fs::read(path).expect("readable")).collect();
     corpus.push(SMALL.into());
     let words = [
         "[[sweep]]\n",

@@ -1,5 +1,6 @@
-//! What the observer costs: time to open and CPU time per reading of every sampler, and of all of them as they run in a
-//! trial. `cargo run --release -p linerate-observe --example cost [seconds]`; the budget is 1 % of one core at 100 ms.
+//! What the observer costs: time to open and CPU time per reading of every sampler, and of all of
+//! them as they run in a trial. `cargo run --release -p linerate-observe --example cost [seconds]`;
+//! the budget is 1 % of one core at 100 ms.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,13 @@ fn main() {
             probe.read(&mut row);
         }
         let read = reading.elapsed() / READINGS;
-        println!("{:<18} {:>8} {:>10.0} {:>12.1}", sampler.name(), row.len(), micros(open), micros(read));
+        println!(
+            "{:<18} {:>8} {:>10.0} {:>12.1}",
+            sampler.name(),
+            row.len(),
+            micros(open),
+            micros(read)
+        );
     }
     let opening = Instant::now();
     let sampling = Sampling::start(&Scope::default(), PERIOD);

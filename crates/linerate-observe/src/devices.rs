@@ -1,7 +1,8 @@
 //! Which interfaces a scope means, and whether sysfs shows the same ones.
 //!
-//! Interfaces are listed over netlink, in the namespace of the calling thread. A sysfs mount shows the namespace it was
-//! mounted in, which may be another one, so what it says is used only where the interface index agrees.
+//! Interfaces are listed over netlink, in the namespace of the calling thread. A sysfs mount shows
+//! the namespace it was mounted in, which may be another one, so what it says is used only where
+//! the interface index agrees.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,8 @@ pub(crate) const LOOPBACK: &str = "lo";
 /// Links below a link below a link: more are rare.
 pub(crate) const DEEPEST: usize = 4;
 
-/// The links in scope, the loopback always among them, and those that carry their packets, of a bridge no ports.
+/// The links in scope, the loopback always among them, and those that carry their packets, of a
+/// bridge no ports.
 pub(crate) fn in_scope(scope: &Scope) -> Result<Vec<Link>, Unavailable> {
     Ok(chosen(all()?, &scope.devices))
 }
@@ -27,7 +29,8 @@ pub(crate) fn in_scope(scope: &Scope) -> Result<Vec<Link>, Unavailable> {
 fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
     let mut named: BTreeSet<String> = devices.iter().cloned().collect();
     for _ in 0..DEEPEST {
-        let above: Vec<&Link> = links.iter().filter(|link| named.contains(&link.name) && !is_bridge(link)).collect();
+        let above: Vec<&Link> =
+            links.iter().filter(|link| named.contains(&link.name) && !is_bridge(link)).collect();
         let below: Vec<&str> = above.into_iter().flat_map(|link| lower(link, &links)).collect();
         named.extend(below.into_iter().map(str::to_owned).collect::<Vec<_>>());
     }
@@ -48,26 +51,33 @@ pub(crate) fn is_bridge(link: &Link) -> bool {
 pub(crate) fn all() -> Result<Vec<Link>, Unavailable> {
     let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
     let mut links = Vec::new();
-    RouteSocket::open().map_err(unavailable)?.links(|link| links.push(link)).map_err(unavailable)?;
+    RouteSocket::open()
+        .map_err(unavailable)?
+        .links(|link| links.push(link))
+        .map_err(unavailable)?;
     links.sort_by_key(|link| link.index);
     Ok(links)
 }
 
-/// The names of the links that packets of `link` leave by next: of a VLAN or macvlan its interface, of a bond, team or bridge its members, of a
-/// tunnel the devices that lead to its other end. A veth stands on nothing, although the kernel names its other end.
+/// The names of the links that packets of `link` leave by next: of a VLAN or macvlan its interface,
+/// of a bond, team or bridge its members, of a tunnel the devices that lead to its other end. A
+/// veth stands on nothing, although the kernel names its other end.
 pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
     const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
     let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
     let outer = link.tunnel.map(ways::outer).unwrap_or_default();
     let is_below = |other: &&Link| {
-        stands && link.lower == Some(other.index) || other.master == Some(link.index) || outer.contains(&other.index)
+        stands && link.lower == Some(other.index)
+            || other.master == Some(link.index)
+            || outer.contains(&other.index)
     };
     links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
 }
 
 /// Whether `/sys/class/net` below `root` shows this very link.
 pub(crate) fn sysfs_shows(root: &std::path::Path, link: &Link) -> bool {
-    let index = std::fs::read_to_string(root.join("sys/class/net").join(&link.name).join("ifindex"));
+    let index =
+        std::fs::read_to_string(root.join("sys/class/net").join(&link.name).join("ifindex"));
     index.is_ok_and(|index| index.trim().parse() == Ok(link.index))
 }
 
@@ -99,7 +109,11 @@ mod tests {
         };
         assert_eq!(names(&["bond0"]), [LOOPBACK, "eth0", "eth1", "bond0"]);
         assert_eq!(names(&["br0"]), [LOOPBACK, "br0"]);
-        assert_eq!(names(&["bond0.7"]), [LOOPBACK, "eth0", "eth1", "bond0", "bond0.7"], "what carries its packets");
+        assert_eq!(
+            names(&["bond0.7"]),
+            [LOOPBACK, "eth0", "eth1", "bond0", "bond0.7"],
+            "what carries its packets"
+        );
         assert_eq!(names(&["eth1"]), [LOOPBACK, "eth1"]);
     }
 

@@ -1,6 +1,8 @@
-//! Text files of procfs and sysfs: read again and again without allocation, and cut into lines, words and numbers.
+//! Text files of procfs and sysfs: read again and again without allocation, and cut into lines,
+//! words and numbers.
 //!
-//! Numbers are ASCII decimal or hexadecimal as the kernel prints them; anything else is `None`, never a guess.
+//! Numbers are ASCII decimal or hexadecimal as the kernel prints them; anything else is `None`,
+//! never a guess.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -32,14 +34,16 @@ impl KernelText {
         }
     }
 
-    /// The file as it is now; `None` if it cannot be read or has outgrown the buffer (a cut number would be a wrong one).
+    /// The file as it is now; `None` if it cannot be read or has outgrown the buffer (a cut number
+    /// would be a wrong one).
     pub(crate) fn read(&mut self) -> Option<&[u8]> {
         let length = fill(&self.file, &mut self.buffer).ok()?;
         (length < self.buffer.len()).then(|| &self.buffer[..length])
     }
 }
 
-/// Reads from the start until the end of the file or of the buffer: files of many records come in pieces.
+/// Reads from the start until the end of the file or of the buffer: files of many records come in
+/// pieces.
 fn fill(file: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {

@@ -1,4 +1,5 @@
-//! A file of labelled lines, each a label and a number, such as `/proc/meminfo`: what samplers of such files have in common.
+//! A file of labelled lines, each a label and a number, such as `/proc/meminfo`: what samplers of
+//! such files have in common.
 
 use linerate_model::{Series, SeriesSpec};
 

@@ -36,12 +36,13 @@ pub trait Probe: Send {
     /// Its columns, fixed from now on.
     fn series(&self) -> Vec<SeriesSpec>;
 
-    /// Reads one value per column into `row` (as long as `series`, all `None` beforehand); leaves `None` where one could
-    /// not be read. Never allocates.
+    /// Reads one value per column into `row` (as long as `series`, all `None` beforehand); leaves
+    /// `None` where one could not be read. Never allocates.
     fn read(&mut self, row: &mut [Option<f64>]);
 }
 
-/// A column that only grows, where a driver or a switch names its counters itself. All others are constants of [`linerate_model::series`].
+/// A column that only grows, where a driver or a switch names its counters itself. All others are
+/// constants of [`linerate_model::series`].
 pub(crate) fn counter(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
     SeriesSpec {
         sampler: sampler.to_owned(),

@@ -1,8 +1,9 @@
 //! The thread that runs the samplers.
 //!
-//! It wakes on absolute ticks of the monotonic clock, so that readings do not drift, and skips ticks it could not keep. A
-//! row of readings is one flat stretch of preallocated storage; storage grows after a reading, never within one. The
-//! thread's own CPU time, opening included, is part of what it returns.
+//! It wakes on absolute ticks of the monotonic clock, so that readings do not drift, and skips
+//! ticks it could not keep. A row of readings is one flat stretch of preallocated storage; storage
+//! grows after a reading, never within one. The thread's own CPU time, opening included, is part of
+//! what it returns.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -25,8 +26,9 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Opens every sampler within `scope`, in the caller's network namespace, and reads every `period` from now on (at
-    /// least every millisecond). Returns after the first reading, so that a trial started next has one before it.
+    /// Opens every sampler within `scope`, in the caller's network namespace, and reads every
+    /// `period` from now on (at least every millisecond). Returns after the first reading, so that
+    /// a trial started next has one before it.
     #[must_use]
     pub fn start(scope: &Scope, period: Nanos) -> Self {
         let (stop, stopped) = channel();
@@ -40,16 +42,21 @@ impl Sampling {
                 let _ = first_reading.recv();
                 Self { thread: Some((stop, thread)), failure: None }
             }
-            Err(cause) => Self { thread: None, failure: Some(format!("start the sampling thread: {cause}")) },
+            Err(cause) => {
+                Self { thread: None, failure: Some(format!("start the sampling thread: {cause}")) }
+            }
         }
     }
 
-    /// Takes one last reading, stops, and returns everything read, with times counted from `origin` on this host's
-    /// monotonic clock.
+    /// Takes one last reading, stops, and returns everything read, with times counted from `origin`
+    /// on this host's monotonic clock.
     #[must_use]
     pub fn stop(mut self, origin: Nanos) -> SampleBlock {
         let failed = |why: String| SampleBlock {
-            unavailable: SAMPLERS.iter().map(|sampler| (sampler.name().to_owned(), why.clone())).collect(),
+            unavailable: SAMPLERS
+                .iter()
+                .map(|sampler| (sampler.name().to_owned(), why.clone()))
+                .collect(),
             ..SampleBlock::default()
         };
         match self.thread.take() {
@@ -121,8 +128,13 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
     /// Reading faster than this measures the samplers, not the host.
     const SHORTEST_PERIOD_NS: u64 = 1_000_000;
     let period_ns = period.0.max(SHORTEST_PERIOD_NS);
-    let mut readings =
-        Readings { series: Vec::new(), times: Vec::new(), values: Vec::new(), unavailable: Vec::new(), cost_ns: 0 };
+    let mut readings = Readings {
+        series: Vec::new(),
+        times: Vec::new(),
+        values: Vec::new(),
+        unavailable: Vec::new(),
+        cost_ns: 0,
+    };
     let mut probes = Vec::with_capacity(SAMPLERS.len());
     for sampler in SAMPLERS {
         match sampler.open(scope) {
@@ -170,9 +182,15 @@ mod tests {
         assert!(block.columns.iter().all(|column| column.len() == 2));
         assert!(block.cost_ns > 0);
         let opened = |name| block.series.iter().any(|series| series.sampler == name);
-        let refused = |name| block.unavailable.iter().any(|(sampler, why)| sampler == name && !why.is_empty());
+        let refused = |name| {
+            block.unavailable.iter().any(|(sampler, why)| sampler == name && !why.is_empty())
+        };
         for sampler in SAMPLERS {
-            assert!(opened(sampler.name()) != refused(sampler.name()), "{} is neither or both", sampler.name());
+            assert!(
+                opened(sampler.name()) != refused(sampler.name()),
+                "{} is neither or both",
+                sampler.name()
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! The counter tables of `/proc/net/snmp` and `/proc/net/netstat`: pairs of lines, names and values, each starting with
-//! the table's name and a colon (RFC 4022 and RFC 4113 name the standard ones).
+//! The counter tables of `/proc/net/snmp` and `/proc/net/netstat`: pairs of lines, names and
+//! values, each starting with the table's name and a colon (RFC 4022 and RFC 4113 name the standard
+//! ones).
 
 use linerate_model::Series;
 
@@ -44,7 +45,9 @@ impl Layout {
         for values in lines(text).skip(1).step_by(2) {
             let mut values = words(values);
             let Some(name) = values.next() else { continue };
-            let Some((_, positions)) = self.tables.iter().find(|(table, _)| table == name) else { continue };
+            let Some((_, positions)) = self.tables.iter().find(|(table, _)| table == name) else {
+                continue;
+            };
             for (column, value) in positions.iter().zip(values) {
                 if let Some(cell) = column.and_then(|column| row.get_mut(column)) {
                     *cell = decimal(value).map(|value| value as f64);

@@ -1,7 +1,9 @@
-//! How packets to an address leave this host: by which device, by which port of a bridge, or by one of several next hops.
+//! How packets to an address leave this host: by which device, by which port of a bridge, or by one
+//! of several next hops.
 //!
-//! As the tables of the calling thread's namespace say at this moment: routes, neighbours, forwarding databases of bridges. Not seen: rules
-//! that look at ports or marks, and a port that is learnt later.
+//! As the tables of the calling thread's namespace say at this moment: routes, neighbours,
+//! forwarding databases of bridges. Not seen: rules that look at ports or marks, and a port that is
+//! learnt later.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -15,12 +17,13 @@ use crate::devices;
 pub struct Way {
     /// The device; `None` where each flow takes one of several next hops.
     pub device: Option<String>,
-    /// What they leave by where the device does not say: the port of the bridge, or the devices of the next hops.
+    /// What they leave by where the device does not say: the port of the bridge, or the devices of
+    /// the next hops.
     pub branches: Vec<String>,
 }
 
-/// How packets to `destination` leave, as the tables of the calling thread's namespace say: by the loopback where that is an address of this
-/// host.
+/// How packets to `destination` leave, as the tables of the calling thread's namespace say: by the
+/// loopback where that is an address of this host.
 ///
 /// # Errors
 /// If there is no route, or the kernel cannot tell.
@@ -37,23 +40,31 @@ pub fn towards(destination: IpAddr) -> Result<Way, SysError> {
     Ok(match hops[..] {
         [hop] => {
             let link = named(&hop);
-            let port = link.and_then(|link| port(&mut socket, link, &links, hop.gateway.unwrap_or(destination)));
+            let port = link.and_then(|link| {
+                port(&mut socket, link, &links, hop.gateway.unwrap_or(destination))
+            });
             Way { device: link.map(|link| link.name.clone()), branches: port.into_iter().collect() }
         }
-        _ => Way { device: None, branches: hops.iter().filter_map(named).map(|link| link.name.clone()).collect() },
+        _ => Way {
+            device: None,
+            branches: hops.iter().filter_map(named).map(|link| link.name.clone()).collect(),
+        },
     })
 }
 
 /// Those of `hops` that packets to `destination` may take: one where addresses alone decide.
 fn chosen(socket: &mut RouteSocket, destination: IpAddr, hops: Vec<NextHop>) -> Vec<NextHop> {
-    /// Both addresses, and nothing else, pick the next hop (networking/ip-sysctl). IPv6 looks at the flow label too.
+    /// Both addresses, and nothing else, pick the next hop (networking/ip-sysctl). IPv6 looks at
+    /// the flow label too.
     const BY_ADDRESSES: &str = "0";
     const POLICY: &str = "/proc/sys/net/ipv4/fib_multipath_hash_policy";
-    let by_addresses = || std::fs::read_to_string(POLICY).is_ok_and(|policy| policy.trim() == BY_ADDRESSES);
+    let by_addresses =
+        || std::fs::read_to_string(POLICY).is_ok_and(|policy| policy.trim() == BY_ADDRESSES);
     if hops.len() < 2 || destination.is_ipv6() || !by_addresses() {
         return hops;
     }
-    let resolved = local_towards(destination).and_then(|local| socket.route_between(local, destination).ok()?.device());
+    let resolved = local_towards(destination)
+        .and_then(|local| socket.route_between(local, destination).ok()?.device());
     let one = resolved.and_then(|device| hops.iter().find(|hop| hop.device == device).copied());
     one.map_or(hops, |hop| vec![hop])
 }
@@ -62,16 +73,23 @@ fn chosen(socket: &mut RouteSocket, destination: IpAddr, hops: Vec<NextHop>) -> 
 fn local_towards(destination: IpAddr) -> Option<IpAddr> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
-    let any: IpAddr = if destination.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if destination.is_ipv6() {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect((destination, DISCARD)).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The port by which packets of `link` to the neighbour `next` leave the bridge that `link` is or stands on.
+/// The port by which packets of `link` to the neighbour `next` leave the bridge that `link` is or
+/// stands on.
 fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> Option<String> {
     let stands_on = |link: &Link| {
-        links.iter().find(|other| link.kind.as_deref() == Some("vlan") && link.lower == Some(other.index))
+        links
+            .iter()
+            .find(|other| link.kind.as_deref() == Some("vlan") && link.lower == Some(other.index))
     };
     let bridge = std::iter::successors(Some(link), |link| stands_on(link))
         .take(devices::DEEPEST)
@@ -88,7 +106,10 @@ fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> 
     let mut ports = Vec::new();
     let behind = |learnt: linerate_sys::netlink::Learnt| {
         // Each VLAN of a bridge has an entry of its own.
-        if learnt.bridge == bridge.index && learnt.hardware == hardware && !ports.contains(&learnt.port) {
+        if learnt.bridge == bridge.index
+            && learnt.hardware == hardware
+            && !ports.contains(&learnt.port)
+        {
             ports.push(learnt.port);
         }
     };
@@ -118,7 +139,9 @@ mod tests {
     #[test]
     fn the_way_to_this_host_is_the_loopback() {
         let way = towards(Ipv4Addr::LOCALHOST.into());
-        let Ok(way) = way else { return println!("skipped: lo is down in this namespace: {way:?}") };
+        let Ok(way) = way else {
+            return println!("skipped: lo is down in this namespace: {way:?}");
+        };
         assert_eq!(way, Way { device: Some(devices::LOOPBACK.to_owned()), branches: Vec::new() });
     }
 }

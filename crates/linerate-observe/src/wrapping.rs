@@ -8,7 +8,8 @@ pub(crate) struct Wrapping {
 }
 
 impl Wrapping {
-    /// Takes a reading of the low 32 bits; returns the count since the kernel's zero at the first reading.
+    /// Takes a reading of the low 32 bits; returns the count since the kernel's zero at the first
+    /// reading.
     pub(crate) fn advance(&mut self, reading: u32) -> f64 {
         self.total = match self.last {
             None => u64::from(reading),

@@ -46,8 +46,13 @@ const PIECES: &[&str] = &[
 /// The files captured from kernels.
 fn captured() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let entries = std::fs::read_dir(folder).expect("there are some").map(|entry| entry.expect("readable").path());
-    entries.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("readable")).collect()
+    let entries = std::fs::read_dir(folder)
+        .expect("there are some")
+        .map(|entry| entry.expect("readable").path());
+    entries
+        .filter(|path| path.is_file())
+        .map(|path| std::fs::read(path).expect("readable"))
+        .collect()
 }
 
 #[test]
@@ -58,11 +63,14 @@ fn what_kernels_have_written_is_read() {
     for text in &captured {
         entry::kernel_text(text);
         let rows = linerate_observe::samplers::read_any(text);
-        readers.extend(rows.iter().filter(|(_, row)| row.iter().any(Option::is_some)).map(|(name, _)| *name));
+        readers.extend(
+            rows.iter().filter(|(_, row)| row.iter().any(Option::is_some)).map(|(name, _)| *name),
+        );
     }
     readers.sort_unstable();
     readers.dedup();
-    let all: Vec<&str> = linerate_observe::samplers::read_any(b"").into_iter().map(|(name, _)| name).collect();
+    let all: Vec<&str> =
+        linerate_observe::samplers::read_any(b"").into_iter().map(|(name, _)| name).collect();
     assert_eq!(readers, all, "every reader finds something in some file");
 }
 
@@ -97,7 +105,9 @@ fn fuzz_kernel_text() {
     driver::fuzz("kernel_text", captured(), PIECES, |bytes| {
         entry::kernel_text(bytes);
         let rows = linerate_observe::samplers::read_any(bytes);
-        let read = rows.iter().map(|(name, row)| (*name, "+".repeat(row.iter().flatten().count().min(20))));
+        let read = rows
+            .iter()
+            .map(|(name, row)| (*name, "+".repeat(row.iter().flatten().count().min(20))));
         driver::class(&read.filter(|(_, found)| !found.is_empty()).collect::<Vec<_>>())
     });
 }

@@ -1,5 +1,6 @@
-//! Known answers in a network namespace of our own: what was configured is what the facts say, and every datagram sent
-//! through a shaper is sent, waiting or dropped in the samplers. Needs root, ip(8) and tc(8); skips aloud without.
+//! Known answers in a network namespace of our own: what was configured is what the facts say, and
+//! every datagram sent through a shaper is sent, waiting or dropped in the samplers. Needs root,
+//! ip(8) and tc(8); skips aloud without.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -14,8 +15,9 @@ use linerate_sys::{clock, netns};
 struct Namespace(String);
 
 impl Namespace {
-    /// A namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 kbit/s, and knows a neighbour .2. One datagram
-    /// passes at once and the next after eight seconds: none leaves between the reading of two counters.
+    /// A namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 kbit/s, and knows a
+    /// neighbour .2. One datagram passes at once and the next after eight seconds: none leaves
+    /// between the reading of two counters.
     fn new(test: &str) -> Result<Self, String> {
         let namespace = Self(format!("lr-{test}-{}", std::process::id()));
         let name = namespace.0.as_str();
@@ -46,15 +48,24 @@ impl Drop for Namespace {
 }
 
 fn run(words: &[&str]) -> Result<(), String> {
-    let output =
-        Command::new(words[0]).args(&words[1..]).output().map_err(|cause| format!("run {}: {cause}", words[0]))?;
-    let error = || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .output()
+        .map_err(|cause| format!("run {}: {cause}", words[0]))?;
+    let error =
+        || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     if output.status.success() { Ok(()) } else { Err(error()) }
 }
 
 fn change(block: &SampleBlock, sampler: &str, name: &str, instance: &str) -> f64 {
-    let wanted = |s: &linerate_model::SeriesSpec| (&*s.sampler, &*s.name, &*s.instance) == (sampler, name, instance);
-    let at = block.series.iter().position(wanted).unwrap_or_else(|| panic!("no {sampler}.{name} of {instance}"));
+    let wanted = |s: &linerate_model::SeriesSpec| {
+        (&*s.sampler, &*s.name, &*s.instance) == (sampler, name, instance)
+    };
+    let at = block
+        .series
+        .iter()
+        .position(wanted)
+        .unwrap_or_else(|| panic!("no {sampler}.{name} of {instance}"));
     let column = &block.columns[at];
     column.last().unwrap().unwrap() - column[0].unwrap()
 }
@@ -72,7 +83,10 @@ fn facts_tell_what_was_configured() {
         (Some(1400), Some("veth"), Some(true))
     );
     // veth calls itself 10 Gbit/s, full duplex: `ethtool v0` prints the same.
-    assert_eq!((v0["speed_bps"].as_u64(), v0["duplex"].as_str()), (Some(10_000_000_000), Some("full")));
+    assert_eq!(
+        (v0["speed_bps"].as_u64(), v0["duplex"].as_str()),
+        (Some(10_000_000_000), Some("full"))
+    );
     assert_eq!(v0["addresses"], serde_json::json!(["198.18.0.1/30"]));
     let shaper = serde_json::json!([{ "kind": "tbf", "handle": "7:", "parent": "root", "rate_bps": 1_000,
         "burst_bytes": 1100, "limit_bytes": 5000 }]);
@@ -89,11 +103,14 @@ fn every_datagram_is_sent_waiting_or_dropped() {
     };
     let block = netns::within(&namespace.0, || {
         let socket = UdpSocket::bind("198.18.0.1:0").unwrap();
-        let sampling =
-            Sampling::start(&Scope { devices: vec!["v0".to_owned()], ..Scope::default() }, Nanos(3_600_000_000_000));
+        let sampling = Sampling::start(
+            &Scope { devices: vec!["v0".to_owned()], ..Scope::default() },
+            Nanos(3_600_000_000_000),
+        );
         let origin = clock::monotonic();
         for _ in 0..DATAGRAMS {
-            // A full queue is reported to the sender as ENOBUFS at most; the kernel's counters are what is tested.
+            // A full queue is reported to the sender as ENOBUFS at most; the kernel's counters are
+            // what is tested.
             let _ = socket.send_to(&[0; 1000], "198.18.0.2:9");
         }
         sampling.stop(Nanos(origin))
@@ -101,12 +118,19 @@ fn every_datagram_is_sent_waiting_or_dropped() {
     let block = block.unwrap();
     let queue = |name| change(&block, "qdisc", name, "v0 tbf 7:");
     let (sent, waiting, dropped) = (queue("packets"), queue("queue_length"), queue("drops"));
-    assert_eq!(sent + waiting + dropped, f64::from(DATAGRAMS), "sent {sent}, waiting {waiting}, dropped {dropped}");
+    assert_eq!(
+        sent + waiting + dropped,
+        f64::from(DATAGRAMS),
+        "sent {sent}, waiting {waiting}, dropped {dropped}"
+    );
     assert!(dropped > f64::from(DATAGRAMS) / 2.0, "5000 bytes of queue cannot hold {DATAGRAMS} kB");
     assert_eq!(change(&block, "interface", "tx_packets", "v0"), sent);
     // 1000 B payload, UDP 8, IPv4 20, Ethernet 14.
     assert_eq!(change(&block, "interface", "tx_bytes", "v0"), sent * 1042.0);
     assert_eq!(change(&block, "qdisc", "backlog", "v0 tbf 7:"), waiting * 1042.0);
-    let foreign = block.series.iter().find(|s| s.sampler == "interface" && s.instance != "v0" && s.instance != "lo");
+    let foreign = block
+        .series
+        .iter()
+        .find(|s| s.sampler == "interface" && s.instance != "v0" && s.instance != "lo");
     assert_eq!(foreign, None);
 }

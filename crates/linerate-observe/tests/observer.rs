@@ -1,4 +1,5 @@
-//! Observers against a real SNMP agent (Net-SNMP's snmpd) and against a scripted one that does what agents are known to do.
+//! Observers against a real SNMP agent (Net-SNMP's snmpd) and against a scripted one that does what
+//! agents are known to do.
 
 use std::io::Write as _;
 use std::net::UdpSocket;
@@ -10,7 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_model::{Nanos, ObservedPort, SampleBlock};
-use linerate_observe::{Digest, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent};
+use linerate_observe::{
+    Digest, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent,
+};
 use linerate_packet::snmp::{Community, Oid, PduKind, Value};
 
 fn spec(interface: &str, period_ms: u64, source: ObserverSource) -> ObserverSpec {
@@ -71,18 +74,21 @@ impl Drop for Snmpd {
     }
 }
 
-/// Starts snmpd at a loopback address of its own (RFC 1122 clause 3.2.1.3), where nobody else can have taken its port; `None`, said aloud, if
-/// it is not installed.
+/// Starts snmpd at a loopback address of its own (RFC 1122 clause 3.2.1.3), where nobody else can
+/// have taken its port; `None`, said aloud, if it is not installed.
 fn snmpd(test: &str) -> Option<Snmpd> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = format!("127.64.{high}.{low}:{PORT}");
-    let text = "rocommunity a-community\ncreateUser plain\ncreateUser proven SHA-256 \"a password\"\ncreateUser hidden SHA \"a password\" AES \"another one\"\n\
+    let text = "rocommunity a-community\ncreateUser plain\ncreateUser proven SHA-256 \"a \
+        password\"\ncreateUser hidden SHA \"a password\" AES \"another one\"\n\
                 createUser strong SHA-512 \"a password\" AES \"another one\"\n\
                 rouser plain noauth\nrouser proven auth\nrouser hidden priv\nrouser strong priv\n";
     let configuration = path.join("snmpd.conf");
-    std::fs::File::create(&configuration).and_then(|mut file| file.write_all(text.as_bytes())).expect("it is writable");
+    std::fs::File::create(&configuration)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .expect("it is writable");
     let log = std::fs::File::create(path.join("log")).expect("it is writable");
     let child = Command::new("snmpd")
         .args(["-f", "-Le", "-C", "-c"])
@@ -107,7 +113,8 @@ fn snmpd(test: &str) -> Option<Snmpd> {
 
 fn await_it(address: &str, folder: &Path) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    let specification = spec("lo", 100, agent(address, SnmpAccess::Community("a-community".into())));
+    let specification =
+        spec("lo", 100, agent(address, SnmpAccess::Community("a-community".into())));
     while let Err(why) = Observer::open(&specification) {
         let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
         assert!(Instant::now() < deadline, "{why}\n{log}");
@@ -132,12 +139,14 @@ fn snmpd_lets_every_kind_of_user_in_and_tells_why_not() {
     ] {
         let told = format!("{access:?}");
         assert!(!told.contains("password") && !told.contains("community\""), "{told}");
-        let observer = Observer::open(&spec("lo", 100, agent(&snmpd.address, access))).expect(&told);
+        let observer =
+            Observer::open(&spec("lo", 100, agent(&snmpd.address, access))).expect(&told);
         let ObservedPort { port, counts_fcs, source, .. } = observer.port();
         assert_eq!((port.as_str(), counts_fcs), ("lo", &false), "{source}");
         assert!(source.contains("Linux") && source.contains("64-bit counters"), "{source}");
         let octets = |observed: &Observed| column(&observed.block, ObservedPort::IN_OCTETS);
-        let observed = observe_until(&observer, |observed| octets(observed).iter().flatten().count() >= 3);
+        let observed =
+            observe_until(&observer, |observed| octets(observed).iter().flatten().count() >= 3);
         let octets = octets(&observed);
         println!("{told}: {} polls, {} ns of CPU", octets.len(), observed.block.cost_ns);
         assert!(observed.block.cost_ns > 0 && observed.disturbances.is_empty());
@@ -150,16 +159,22 @@ fn snmpd_lets_every_kind_of_user_in_and_tells_why_not() {
         (user("hidden", None, None), "not without more security"),
         (SnmpAccess::Community("another".into()), "is the community or user right?"),
     ] {
-        let refused = Observer::open(&spec("lo", 100, agent(&snmpd.address, access))).expect_err(why);
+        let refused =
+            Observer::open(&spec("lo", 100, agent(&snmpd.address, access))).expect_err(why);
         println!("{refused}");
         assert!(
-            refused.0.contains(why) || (why.starts_with("no answer") && refused.0.contains("privacy")),
+            refused.0.contains(why)
+                || (why.starts_with("no answer") && refused.0.contains("privacy")),
             "{refused}"
         );
     }
     let missing =
-        Observer::open(&spec("no-such", 100, agent(&snmpd.address, user("plain", None, None)))).expect_err("it");
-    assert!(missing.0.contains("find interface no-such") && missing.0.contains("it has lo"), "{missing}");
+        Observer::open(&spec("no-such", 100, agent(&snmpd.address, user("plain", None, None))))
+            .expect_err("it");
+    assert!(
+        missing.0.contains("find interface no-such") && missing.0.contains("it has lo"),
+        "{missing}"
+    );
 }
 
 /// What a scripted agent answers with, and how.
@@ -204,7 +219,10 @@ impl Scripted {
     fn await_polls(&self, polls: u64) {
         let began = std::time::Instant::now();
         while self.script.lock().expect("nobody panicked").polls < polls {
-            assert!(began.elapsed() < Duration::from_secs(60), "not asked {polls} times in a minute");
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "not asked {polls} times in a minute"
+            );
             sleep(5);
         }
     }
@@ -216,13 +234,19 @@ impl Scripted {
 
 impl Drop for Scripted {
     fn drop(&mut self) {
-        let goodbye = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(&[], &self.address));
+        let goodbye =
+            UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(&[], &self.address));
         goodbye.expect("the agent's port is open");
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
 
-fn serve(socket: &UdpSocket, script: &Mutex<Script>, asked: &AtomicU64, before: &dyn Fn(&mut Script)) {
+fn serve(
+    socket: &UdpSocket,
+    script: &Mutex<Script>,
+    asked: &AtomicU64,
+    before: &dyn Fn(&mut Script),
+) {
     let mut buffer = [0; 2000];
     loop {
         let (length, from) = socket.recv_from(&mut buffer).expect("it is open");
@@ -271,11 +295,13 @@ fn sleep(ms: u64) {
 fn counters_of_32_bits_go_on_beyond_their_wrap() {
     let script = Script { octets: u64::from(u32::MAX) - 1_500, ..Script::default() };
     let scripted = Scripted::start(script, |script| script.octets += 1_000);
-    let observer = Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
+    let observer =
+        Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
     assert!(observer.port().source.contains("32-bit counters"), "{:?}", observer.port());
     assert!(observer.port().counts_fcs, "RFC 3635 says so, and this is no Linux");
     let observed = observe(&observer, || scripted.await_polls(5));
-    let octets: Vec<f64> = column(&observed.block, ObservedPort::IN_OCTETS).into_iter().flatten().collect();
+    let octets: Vec<f64> =
+        column(&observed.block, ObservedPort::IN_OCTETS).into_iter().flatten().collect();
     let expected: Vec<f64> = (0..octets.len()).map(|poll| poll as f64 * 1_000.0).collect();
     assert_eq!(octets, expected);
     assert!(octets.len() >= 4 && observed.disturbances.is_empty(), "{:?}", observed.disturbances);
@@ -290,7 +316,8 @@ fn counters_that_begin_anew_are_told_of() {
             (script.octets, script.discontinuity) = (10, script.uptime);
         }
     });
-    let observer = Observer::open(&spec("7", 30, community(&scripted.address))).expect("it answers");
+    let observer =
+        Observer::open(&spec("7", 30, community(&scripted.address))).expect("it answers");
     let observed = observe(&observer, || scripted.await_polls(5));
     assert_eq!(column(&observed.block, ObservedPort::RESETS).last(), Some(&Some(1.0)));
     assert!(observed.disturbances[0].contains("port7 began anew"), "{:?}", observed.disturbances);
@@ -304,7 +331,8 @@ fn silence_is_a_gap_and_a_late_answer_is_none_to_the_next_question() {
         // The second poll is answered after its time, when the third has been asked.
         script.late = if script.polls == 2 { TIMEOUT.mul_f64(1.3) } else { Duration::ZERO };
     });
-    let observer = Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
+    let observer =
+        Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
     let observed = observe(&observer, || scripted.await_polls(7));
     let octets = column(&observed.block, ObservedPort::IN_OCTETS);
     assert_eq!((octets[0], octets[1]), (Some(0.0), None), "{octets:?}");
@@ -314,13 +342,17 @@ fn silence_is_a_gap_and_a_late_answer_is_none_to_the_next_question() {
     }
     assert!(octets.iter().skip(2).flatten().count() >= 2, "it goes on: {octets:?}");
     let why = &observed.block.unavailable[0].1;
-    assert!(why.contains("polls of observer switch failed") && why.contains("no answer within 1s"), "{why}");
+    assert!(
+        why.contains("polls of observer switch failed") && why.contains("no answer within 1s"),
+        "{why}"
+    );
 }
 
 #[test]
 fn an_agent_that_is_gone_or_talks_nonsense_holds_nothing_up() {
     let scripted = Scripted::start(Script { wide: true, ..Script::default() }, |_| {});
-    let observer = Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
+    let observer =
+        Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
     let asked = scripted.asked.load(Ordering::Relaxed);
     sleep(200);
     assert_eq!(scripted.asked.load(Ordering::Relaxed), asked, "nobody is asked between trials");
@@ -338,18 +370,26 @@ fn an_agent_that_is_gone_or_talks_nonsense_holds_nothing_up() {
         assert!(!observed.block.unavailable.is_empty());
     }
     scripted.change(|now| *now = Script { wide: true, ..Script::default() });
-    let is_back = |observed: &Observed| column(&observed.block, ObservedPort::IN_OCTETS).iter().any(Option::is_some);
+    let is_back = |observed: &Observed| {
+        column(&observed.block, ObservedPort::IN_OCTETS).iter().any(Option::is_some)
+    };
     observe_until(&observer, is_back);
     drop(scripted);
     let observed = observe(&observer, || sleep(100));
-    assert!(observed.block.unavailable[0].1.contains("nobody listens there"), "{:?}", observed.block.unavailable);
-    let refused = Observer::open(&spec("7", 50, community("127.0.0.1:1"))).expect_err("nobody is there");
+    assert!(
+        observed.block.unavailable[0].1.contains("nobody listens there"),
+        "{:?}",
+        observed.block.unavailable
+    );
+    let refused =
+        Observer::open(&spec("7", 50, community("127.0.0.1:1"))).expect_err("nobody is there");
     assert!(refused.0.contains("ask SNMP agent 127.0.0.1:1"), "{refused}");
 }
 
 #[test]
 fn a_port_of_this_machine_is_read_from_its_kernel() {
-    let observer = Observer::open(&spec("lo", 20, ObserverSource::Kernel)).expect("every machine has one");
+    let observer =
+        Observer::open(&spec("lo", 20, ObserverSource::Kernel)).expect("every machine has one");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let own = socket.local_addr().expect("it is bound");
     // It is asked at once, by a thread of its own, which may have to wait for a CPU.
@@ -364,11 +404,17 @@ fn a_port_of_this_machine_is_read_from_its_kernel() {
         column(&observed.block, ObservedPort::IN_OCTETS).last().copied().flatten()
     };
     // The loopback counts from the IP header on, and may carry others' too.
-    let is_read = [60, 600, 6_000].into_iter().any(|ms| grown(ms).is_some_and(|grown| grown >= 100.0 * 1_028.0));
+    let is_read = [60, 600, 6_000]
+        .into_iter()
+        .any(|ms| grown(ms).is_some_and(|grown| grown >= 100.0 * 1_028.0));
     assert!(is_read, "what was sent is not in the counters");
-    let missing = Observer::open(&spec("no-such", 20, ObserverSource::Kernel)).expect_err("there is none");
+    let missing =
+        Observer::open(&spec("no-such", 20, ObserverSource::Kernel)).expect_err("there is none");
     assert!(missing.0.contains("there is no such interface here (there are lo"), "{missing}");
-    let nowhere = ObserverSpec { namespace: Some("lr-no-such".into()), ..spec("lo", 20, ObserverSource::Kernel) };
+    let nowhere = ObserverSpec {
+        namespace: Some("lr-no-such".into()),
+        ..spec("lo", 20, ObserverSource::Kernel)
+    };
     let nowhere = Observer::open(&nowhere).expect_err("there is none");
     assert!(nowhere.0.contains("open network namespace lr-no-such"), "{nowhere}");
 }

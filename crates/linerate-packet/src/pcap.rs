@@ -1,6 +1,7 @@
 //! Capture files in the classic pcap format, as every analyser reads them.
 //!
-//! Little-endian, microseconds, link type Ethernet. Source: the libpcap file format (draft-ietf-opsawg-pcap).
+//! Little-endian, microseconds, link type Ethernet. Source: the libpcap file format
+//! (draft-ietf-opsawg-pcap).
 
 /// Magic of microsecond files, version 2.4.
 const MAGIC: u32 = 0xa1b2_c3d4;

@@ -1,10 +1,11 @@
-//! Test frames: literal bytes made by other means, checksums against whole sums, and any bytes read without a panic.
+//! Test frames: literal bytes made by other means, checksums against whole sums, and any bytes read
+//! without a panic.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_packet::frame::{
-    Addresses, FrameView, Headers, MacAddress, Ports, Stamp, Template, TemplateError, Transport, VlanTag,
-    internet_checksum, mtu_for, signature_offset,
+    Addresses, FrameView, Headers, MacAddress, Ports, Stamp, Template, TemplateError, Transport,
+    VlanTag, internet_checksum, mtu_for, signature_offset,
 };
 use proptest::prelude::*;
 
@@ -29,7 +30,10 @@ fn headers(addresses: Addresses, transport: Transport, tags: &[VlanTag], dscp: u
 }
 
 fn v4() -> Addresses {
-    Addresses::V4 { source: Ipv4Addr::new(198, 18, 0, 1), destination: Ipv4Addr::new(198, 18, 0, 2) }
+    Addresses::V4 {
+        source: Ipv4Addr::new(198, 18, 0, 1),
+        destination: Ipv4Addr::new(198, 18, 0, 2),
+    }
 }
 
 fn v6() -> Addresses {
@@ -86,12 +90,18 @@ fn the_smallest_sizes_are_those_documented_and_smaller_ones_are_refused_with_it(
     ] {
         assert_eq!(headers.least_frame_size(), least);
         assert_eq!(frame(&headers, least).len(), least - 4);
-        let refused = Template::new(&headers, least - 1, TAG, FLOW, &[]).expect_err("one byte too small");
+        let refused =
+            Template::new(&headers, least - 1, TAG, FLOW, &[]).expect_err("one byte too small");
         assert_eq!(refused, TemplateError::TooSmall { size: least - 1, least });
         assert!(refused.to_string().contains(&format!("at least {least} B")), "{refused}");
-        assert_eq!(headers.signature_at(), signature_offset(headers.tags.len(), headers.is_ipv6(), headers.transport));
+        assert_eq!(
+            headers.signature_at(),
+            signature_offset(headers.tags.len(), headers.is_ipv6(), headers.transport)
+        );
     }
-    assert!(Template::new(&headers(v4(), Transport::Udp, &[], 0), 1 << 20, TAG, FLOW, &[]).is_err());
+    assert!(
+        Template::new(&headers(v4(), Transport::Udp, &[], 0), 1 << 20, TAG, FLOW, &[]).is_err()
+    );
     assert_eq!((mtu_for(1518, 0), mtu_for(1522, 1), mtu_for(9018, 0)), (1500, 1500, 9000));
 }
 
@@ -99,7 +109,8 @@ fn the_smallest_sizes_are_those_documented_and_smaller_ones_are_refused_with_it(
 fn whole_sum(frame: &[u8]) -> u16 {
     let view = FrameView::read(frame).expect("a test frame");
     let ip = 14 + 4 * view.n_tags;
-    let (addresses, transport_at) = if view.is_ipv6 { (ip + 8..ip + 40, ip + 40) } else { (ip + 12..ip + 20, ip + 20) };
+    let (addresses, transport_at) =
+        if view.is_ipv6 { (ip + 8..ip + 40, ip + 40) } else { (ip + 12..ip + 20, ip + 20) };
     let segment = &frame[transport_at..];
     let protocol = if view.transport == Transport::Tcp { 6 } else { 17 };
     let mut bytes = frame[addresses].to_vec();
@@ -112,18 +123,21 @@ fn whole_sum(frame: &[u8]) -> u16 {
 fn any_headers() -> impl Strategy<Value = Headers> {
     let tag = (1_u16..4095, 0_u8..8).prop_map(|(id, priority)| VlanTag { id, priority });
     let addresses = prop_oneof![
-        (any::<[u8; 4]>(), any::<[u8; 4]>())
-            .prop_map(|(source, destination)| Addresses::V4 { source: source.into(), destination: destination.into() }),
-        (any::<[u8; 16]>(), any::<[u8; 16]>())
-            .prop_map(|(source, destination)| Addresses::V6 { source: source.into(), destination: destination.into() }),
+        (any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|(source, destination)| Addresses::V4 {
+            source: source.into(),
+            destination: destination.into()
+        }),
+        (any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|(source, destination)| Addresses::V6 {
+            source: source.into(),
+            destination: destination.into()
+        }),
     ];
     let transport = prop_oneof![Just(Transport::Udp), Just(Transport::Tcp)];
-    (proptest::collection::vec(tag, 0..3), addresses, transport, any::<[u16; 2]>(), 0_u8..64).prop_map(
-        |(tags, addresses, transport, [source, destination], dscp)| Headers {
+    (proptest::collection::vec(tag, 0..3), addresses, transport, any::<[u16; 2]>(), 0_u8..64)
+        .prop_map(|(tags, addresses, transport, [source, destination], dscp)| Headers {
             ports: Ports { source, destination },
             ..headers(addresses, transport, &tags, dscp)
-        },
-    )
+        })
 }
 
 proptest! {
@@ -180,7 +194,8 @@ proptest! {
         cut in 0_usize..140,
         changes in proptest::collection::vec((0_usize..120, any::<u8>()), 0..4),
     ) {
-        let mut frame = Template::new(&headers, 140, TAG, FLOW, &[]).expect("it fits").bytes().to_vec();
+        let mut frame = Template::new(&headers, 140, TAG, FLOW, &[]).expect("it \
+            fits").bytes().to_vec();
         for (at, byte) in changes {
             frame[at] = byte;
         }

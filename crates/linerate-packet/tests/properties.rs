@@ -80,10 +80,14 @@ proptest! {
 fn vectors() -> Vec<Vec<u8>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     let entries = std::fs::read_dir(folder).expect("there are some").flatten();
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.extension() == Some("hex".as_ref())).collect();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension() == Some("hex".as_ref()))
+        .collect();
     paths.sort();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
+    let byte = |pair: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits")
+    };
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).expect("readable");
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -98,9 +102,12 @@ fn fuzz_ncsi() {
     driver::fuzz("ncsi", vectors(), &[], |bytes| {
         entry::ncsi(bytes);
         // A class is told apart by anything but digits.
-        let read =
-            |letter: Letter<'_>| ("k".repeat(letter.kind.into()), Answer::parse(letter.command(), letter.payload));
-        driver::class(&[Letter::parse(bytes), Letter::parse_packet(bytes)].map(|letter| letter.map(read)))
+        let read = |letter: Letter<'_>| {
+            ("k".repeat(letter.kind.into()), Answer::parse(letter.command(), letter.payload))
+        };
+        driver::class(
+            &[Letter::parse(bytes), Letter::parse_packet(bytes)].map(|letter| letter.map(read)),
+        )
     });
 }
 

@@ -23,13 +23,15 @@ pub fn of_replays(replays: &[Replay]) -> Document {
             ("disagree", "Figures that disagree", disagree, Tone::Marked),
             ("agree", "Figures that agree", agree, Tone::Plain),
         ];
-        let tables =
-            tables.into_iter().filter(|(.., items, _)| !items.is_empty()).map(move |(id, caption, items, tone)| {
+        let tables = tables.into_iter().filter(|(.., items, _)| !items.is_empty()).map(
+            move |(id, caption, items, tone)| {
                 Block::Table(figures(format!("replay-{index}-{id}"), caption, &items, tone))
-            });
+            },
+        );
         std::iter::once(Block::Paragraph(counts)).chain(tables).collect::<Vec<_>>()
     });
-    let section = Section { id: "answer", title: "Printed figures, recomputed", blocks: blocks.collect() };
+    let section =
+        Section { id: "answer", title: "Printed figures, recomputed", blocks: blocks.collect() };
     let title = match replays {
         [one] => one.paper.clone(),
         several => format!("{} papers", several.len()),
@@ -48,7 +50,8 @@ pub fn of_replays(replays: &[Replay]) -> Document {
 fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Table {
     let heads = ["id", "figure", "printed", "recomputed", "why it matters"].map(Column::text);
     let row = |item: &&ReplayItem| {
-        let cells = [&item.id, &item.what, &item.printed, &item.recomputed, &item.why_it_matters].map(Cell::text);
+        let cells = [&item.id, &item.what, &item.printed, &item.recomputed, &item.why_it_matters]
+            .map(Cell::text);
         Row { cells: cells.to_vec(), tone }
     };
     Table { rows: items.iter().map(row).collect(), ..Table::new(id, caption, heads.to_vec()) }
@@ -59,13 +62,19 @@ fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Tabl
 pub fn of_reproduction(reproduction: &Reproduction) -> Document {
     let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
     let counts = format!(
-        "{} shapes hold, {} are missed, {} could not be judged. Shapes are compared, not absolute figures: the testbeds are emulated.",
+        "{} shapes hold, {} are missed, {} could not be judged. Shapes are compared, not absolute \
+            figures: the testbeds are emulated.",
         count(Some(true)),
         count(Some(false)),
         count(None)
     );
     let tables = reproduction.tables.iter().enumerate().map(|(index, table)| {
-        Block::Table(Table::of_words(format!("paper-{index}"), &table.title, &table.head, &table.rows))
+        Block::Table(Table::of_words(
+            format!("paper-{index}"),
+            &table.title,
+            &table.head,
+            &table.rows,
+        ))
     });
     let mut sections = vec![Section {
         id: "answer",
@@ -73,11 +82,21 @@ pub fn of_reproduction(reproduction: &Reproduction) -> Document {
         blocks: vec![Block::Paragraph(counts), Block::Table(shapes(&reproduction.shapes))],
     }];
     if !reproduction.tables.is_empty() {
-        sections.push(Section { id: "tables", title: "Tables beside those of the paper", blocks: tables.collect() });
+        sections.push(Section {
+            id: "tables",
+            title: "Tables beside those of the paper",
+            blocks: tables.collect(),
+        });
     }
     let kind = linerate_model::TestbedKind::Lab;
     let subtitle = "a paper's tests, repeated on emulated testbeds";
-    Document::answer(&reproduction.paper, subtitle, Origin::Measured(kind), sections, json!(reproduction))
+    Document::answer(
+        &reproduction.paper,
+        subtitle,
+        Origin::Measured(kind),
+        sections,
+        json!(reproduction),
+    )
 }
 
 fn shapes(shapes: &[Shape]) -> Table {
@@ -89,7 +108,9 @@ fn shapes(shapes: &[Shape]) -> Table {
             None => ("not judged", Tone::Marked),
         };
         Row {
-            cells: [&shape.id, verdict, &shape.claim, &shape.measured].map(|text: &str| Cell::text(text)).to_vec(),
+            cells: [&shape.id, verdict, &shape.claim, &shape.measured]
+                .map(|text: &str| Cell::text(text))
+                .to_vec(),
             tone,
         }
     };
@@ -109,7 +130,8 @@ mod tests {
     fn a_replay_says_what_disagrees_and_why_before_what_agrees() {
         let replay = crate::replay::sun_netframe();
         let text = text_of(&of_replays(std::slice::from_ref(&replay)));
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("`{part}` is missing in {text}"));
+        let at =
+            |part: &str| text.find(part).unwrap_or_else(|| panic!("`{part}` is missing in {text}"));
         let why = replay.disagreements().next().expect("one disagrees").why_it_matters.as_str();
         assert!(at("9 disagree") < at(why) && at(why) < at("Figures that agree"));
         assert_eq!(of_replays(&[replay]).study["replays"][0]["items"][0]["id"], "E2.b");
@@ -117,7 +139,12 @@ mod tests {
 
     #[test]
     fn a_reproduction_says_how_many_shapes_hold_and_is_marked_as_emulated() {
-        let shape = |holds| Shape { id: "S1".into(), claim: "it rises".into(), measured: "1, 2".into(), holds };
+        let shape = |holds| Shape {
+            id: "S1".into(),
+            claim: "it rises".into(),
+            measured: "1, 2".into(),
+            holds,
+        };
         let reproduction = Reproduction {
             paper: "paper".into(),
             tables: Vec::new(),
@@ -125,7 +152,12 @@ mod tests {
         };
         let document = of_reproduction(&reproduction);
         let text = text_of(&document);
-        assert!(text.starts_with("paper [emulated]\n\n1 shapes hold, 1 are missed, 2 could not be judged."), "{text}");
+        assert!(
+            text.starts_with(
+                "paper [emulated]\n\n1 shapes hold, 1 are missed, 2 could not be judged."
+            ),
+            "{text}"
+        );
         assert!(text.contains("not judged"), "{text}");
         assert_eq!(document.sections.len(), 1);
     }

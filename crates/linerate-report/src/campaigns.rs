@@ -1,7 +1,8 @@
-//! Two campaigns as a document: what got worse, over all points and cell by cell, and what differs around them.
+//! Two campaigns as a document: what got worse, over all points and cell by cell, and what differs
+//! around them.
 //!
-//! The statistics are `linerate_analysis::compare::campaigns`. What got worse stands first, everything else behind it: a change that
-//! helps one figure is judged by what it costs the others.
+//! The statistics are `linerate_analysis::compare::campaigns`. What got worse stands first,
+//! everything else behind it: a change that helps one figure is judged by what it costs the others.
 
 use linerate_analysis::Compared;
 use linerate_analysis::compare::{
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::curves::{metric_title, uncapitalised};
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Origin, Plot, Role, Row, Section,
-    Table, Tone,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Origin, Plot,
+    Role, Row, Section, Table, Tone,
 };
 use crate::document_json;
 use crate::effects::{change, name, rank, scale, shift, verdict};
@@ -37,7 +38,8 @@ pub struct Named<'a> {
     pub header: &'a CampaignHeader,
 }
 
-/// The document of `result`: `after` set against `before`, with `again` as the noise floor where that was measured.
+/// The document of `result`: `after` set against `before`, with `again` as the noise floor where
+/// that was measured.
 #[must_use]
 pub fn compare_campaigns(
     result: &Campaigns,
@@ -54,8 +56,11 @@ pub fn compare_campaigns(
         Section { id: "environment", title: "What differs around it", blocks: environment(result) },
     ];
     let mark = emulated.then_some(EMULATED);
-    let sections: Vec<Section> =
-        sections.into_iter().filter(|section| !section.blocks.is_empty()).map(|section| section.marked(mark)).collect();
+    let sections: Vec<Section> = sections
+        .into_iter()
+        .filter(|section| !section.blocks.is_empty())
+        .map(|section| section.marked(mark))
+        .collect();
     let mut study = as_json(result, before, after, again, version);
     study["report"] = document_json::sections(&sections);
     Document {
@@ -74,7 +79,13 @@ fn told(campaign: Named<'_>) -> String {
 }
 
 /// The stable JSON of a comparison (`schema: 1`).
-fn as_json(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>, version: &str) -> Value {
+fn as_json(
+    result: &Campaigns,
+    before: Named<'_>,
+    after: Named<'_>,
+    again: Option<Named<'_>>,
+    version: &str,
+) -> Value {
     let campaign = |named: Named<'_>| {
         json!({
             "ledger": named.name,
@@ -96,14 +107,21 @@ fn as_json(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Optio
     })
 }
 
-fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> Vec<Block> {
+fn answer(
+    result: &Campaigns,
+    before: Named<'_>,
+    after: Named<'_>,
+    again: Option<Named<'_>>,
+) -> Vec<Block> {
     if result.points.is_empty() {
         let lines = [unmatched(result), without_bound(result, before, after)].concat();
         return vec![Block::Paragraph(nothing_compared(result)), Block::List(lines)];
     }
     let mut blocks = vec![Block::Paragraph(sentence(result))];
-    let changed: Vec<String> =
-        [Change::Worse, Change::Better].into_iter().flat_map(|change| first(result, change)).collect();
+    let changed: Vec<String> = [Change::Worse, Change::Better]
+        .into_iter()
+        .flat_map(|change| first(result, change))
+        .collect();
     if !changed.is_empty() {
         blocks.push(Block::List(changed));
     }
@@ -113,7 +131,9 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
     doubts.extend(without_bound(result, before, after));
     doubts.extend(beside_others(result));
     if before.header.plan_sha256 != after.header.plan_sha256 {
-        doubts.push("The plans differ. Only points with the same sweep and parameters are compared.".into());
+        doubts.push(
+            "The plans differ. Only points with the same sweep and parameters are compared.".into(),
+        );
     }
     if !doubts.is_empty() {
         blocks.push(Block::List(doubts));
@@ -123,15 +143,18 @@ fn answer(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
 
 /// What to do where other programs leave figures undecided.
 fn beside_others(result: &Campaigns) -> Option<String> {
-    let doubted = result.figures().filter(|figure| figure.effect.doubt == Some(Doubt::Others)).count();
+    let doubted =
+        result.figures().filter(|figure| figure.effect.doubt == Some(Doubt::Others)).count();
     let share = |share: Option<f64>| {
         share.map_or_else(|| "an unknown share".to_owned(), |share| format!("{} %", percent(share)))
     };
     let [before, after] = result.company.map(|one| share(one.others));
     (doubted > 0).then(|| {
         format!(
-            "Inconclusive because of other programs: {}. They had {before} of the CPUs' work before and {after} after. Stop them and measure again, \
-             or measure both as arms of one plan (`[sweep.compare]`): arms run in turn, so that other programs disturb both alike.",
+            "Inconclusive because of other programs: {}. They had {before} of the CPUs' work \
+                before and {after} after. Stop them and measure again, \
+             or measure both as arms of one plan (`[sweep.compare]`): arms run in turn, so that \
+             other programs disturb both alike.",
             count(doubted, "figure")
         )
     })
@@ -141,12 +164,14 @@ fn beside_others(result: &Campaigns) -> Option<String> {
 #[must_use]
 pub fn nothing_compared(result: &Campaigns) -> String {
     if result.without_bound.is_empty() {
-        return "The two campaigns have no point in common, so nothing can be compared: sweeps and parameters must be the same.".into();
+        return "The two campaigns have no point in common, so nothing can be compared: sweeps and \
+            parameters must be the same.".into();
     }
     let mut sweeps: Vec<&str> = result.without_bound.iter().map(|one| one.sweep.as_str()).collect();
     sweeps.dedup();
     format!(
-        "Nothing can be compared: all that the two campaigns have in common is {} ({}) that found no bound on one side or both.",
+        "Nothing can be compared: all that the two campaigns have in common is {} ({}) that found \
+            no bound on one side or both.",
         if sweeps.len() == 1 { "a search" } else { "searches" },
         sweeps.join(", ")
     )
@@ -157,7 +182,9 @@ fn without_bound(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec
     let told = |one: &Unmatched| {
         let name = [before, after][one.side].name;
         let place = coordinate(&one.sweep, &one.parameters);
-        format!("{place}: the search found no bound in {name}, whose report says why; not compared.")
+        format!(
+            "{place}: the search found no bound in {name}, whose report says why; not compared."
+        )
     };
     result.without_bound.iter().map(told).collect()
 }
@@ -173,7 +200,8 @@ fn sentence(result: &Campaigns) -> String {
         _ => "Some figures are worse, some are better",
     };
     format!(
-        "{lead}. {} compared at {}: {worse} worse, {better} better, {same} equivalent (within {} %), {unclear} inconclusive.",
+        "{lead}. {} compared at {}: {worse} worse, {better} better, {same} equivalent (within {} \
+            %), {unclear} inconclusive.",
         count(result.figures().count(), "figure"),
         count(result.points.len(), "point"),
         percent(result.margin),
@@ -182,12 +210,13 @@ fn sentence(result: &Campaigns) -> String {
 
 /// The headline figures that came to `change`, those over all points first.
 fn first(result: &Campaigns, change: Change) -> Vec<String> {
-    let of_whole = result
-        .overall
+    let of_whole = result.overall.iter().map(|overall| {
+        (format!("{} over {}", overall.workload, count(overall.points, "point")), &overall.figure)
+    });
+    let of_points = result
+        .points
         .iter()
-        .map(|overall| (format!("{} over {}", overall.workload, count(overall.points, "point")), &overall.figure));
-    let of_points =
-        result.points.iter().flat_map(|point| point.figures.iter().map(|figure| (place(point, figure), figure)));
+        .flat_map(|point| point.figures.iter().map(|figure| (place(point, figure), figure)));
     let mut found: Vec<(String, &Compared)> =
         of_whole.chain(of_points).filter(|(_, figure)| figure.effect.change == change).collect();
     found.sort_by_key(|(_, figure)| figure.family());
@@ -196,20 +225,35 @@ fn first(result: &Campaigns, change: Change) -> Vec<String> {
         .into_iter()
         .take(TOLD)
         .map(|(place, figure)| {
-            format!("{}: {} {} ({place})", verdict(&figure.effect), uncapitalised(&name(figure)), shift(figure))
+            format!(
+                "{}: {} {} ({place})",
+                verdict(&figure.effect),
+                uncapitalised(&name(figure)),
+                shift(figure)
+            )
         })
         .collect();
     if n > TOLD {
-        lines.push(format!("and {} more {}", n - TOLD, if change == Change::Worse { "worse" } else { "better" }));
+        lines.push(format!(
+            "and {} more {}",
+            n - TOLD,
+            if change == Change::Worse { "worse" } else { "better" }
+        ));
     }
     lines
 }
 
-fn design(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option<Named<'_>>) -> String {
+fn design(
+    result: &Campaigns,
+    before: Named<'_>,
+    after: Named<'_>,
+    again: Option<Named<'_>>,
+) -> String {
     let pairs = match result.paired {
         true => "The trials of both campaigns alternated and are compared pair by pair.".to_owned(),
         false => format!(
-            "All of {} was measured {} {}. Runs are compared with runs, and the difference includes whatever else changed in between.",
+            "All of {} was measured {} {}. Runs are compared with runs, and the difference \
+                includes whatever else changed in between.",
             after.name,
             if after.header.started >= before.header.started { "after" } else { "before" },
             before.name
@@ -220,10 +264,14 @@ fn design(result: &Campaigns, before: Named<'_>, after: Named<'_>, again: Option
             format!("{} repeats {}: their difference is the noise floor.", again.name, before.name)
         }
         Some(again) => {
-            format!("{} has no point in common with {}, so the noise floor is not known.", again.name, before.name)
+            format!(
+                "{} has no point in common with {}, so the noise floor is not known.",
+                again.name, before.name
+            )
         }
         None => format!(
-            "The noise floor is the difference between two runs of one campaign. It does not include differences between campaigns: \
+            "The noise floor is the difference between two runs of one campaign. It does not \
+                include differences between campaigns: \
              measure {} once more and name that ledger with `--again`.",
             before.name
         ),
@@ -250,7 +298,9 @@ fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<Stri
 fn unmatched(result: &Campaigns) -> Vec<String> {
     let only = |side: usize| result.unmatched.iter().filter(|point| point.side == side).count();
     let told = |side: usize, word: &str| {
-        (only(side) > 0).then(|| format!("{} only in the {word} campaign, left out.", count(only(side), "point")))
+        (only(side) > 0).then(|| {
+            format!("{} only in the {word} campaign, left out.", count(only(side), "point"))
+        })
     };
     [told(0, "first"), told(1, "second")].into_iter().flatten().collect()
 }
@@ -259,7 +309,8 @@ fn whole(result: &Campaigns) -> Vec<Block> {
     if result.overall.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new("whole", "Each figure over all points", columns("points", Some("workload")));
+    let mut table =
+        Table::new("whole", "Each figure over all points", columns("points", Some("workload")));
     let mut overall: Vec<_> = result.overall.iter().collect();
     overall.sort_by_key(|overall| (rank(overall.figure.effect.change), overall.figure.family()));
     for overall in overall {
@@ -271,7 +322,8 @@ fn whole(result: &Campaigns) -> Vec<Block> {
     }
     table.columns[0] = Column::number("points", Scale::COUNT);
     table.note = Some(
-        "One value per repeat: the geometric mean of the figure over all points of a workload at which every run has a value other than zero. \
+        "One value per repeat: the geometric mean of the figure over all points of a workload at \
+            which every run has a value other than zero. \
          It can prove a change where each single point is inconclusive."
             .into(),
     );
@@ -281,18 +333,28 @@ fn whole(result: &Campaigns) -> Vec<Block> {
 fn points(result: &Campaigns) -> Vec<Block> {
     let mut blocks: Vec<Block> = charts(result).into_iter().map(Block::Chart).collect();
     let several = result.points.iter().any(|point| point.jobs.len() > 1);
-    let mut rows: Vec<(&PointChange, &Compared)> =
-        result.points.iter().flat_map(|point| point.figures.iter().map(move |figure| (point, figure))).collect();
+    let mut rows: Vec<(&PointChange, &Compared)> = result
+        .points
+        .iter()
+        .flat_map(|point| point.figures.iter().map(move |figure| (point, figure)))
+        .collect();
     rows.sort_by_key(|(_, figure)| (rank(figure.effect.change), figure.family()));
-    let mut table = Table::new("cells", "Every figure at every point", columns("point", several.then_some("job")));
+    let mut table = Table::new(
+        "cells",
+        "Every figure at every point",
+        columns("point", several.then_some("job")),
+    );
     for (point, figure) in rows {
-        let job = several.then(|| Cell::Text(point.jobs.get(figure.job).cloned().unwrap_or_default()));
+        let job =
+            several.then(|| Cell::Text(point.jobs.get(figure.job).cloned().unwrap_or_default()));
         table.rows.push(row(Cell::Text(coordinate(&point.sweep, &point.parameters)), job, figure));
     }
     table.folded = table.rows.len() > LONG;
     table.note = Some(
-        "Change: typical ratio of the runs after to those before (Hodges-Lehmann) with its interval at 95 %, or the difference where a \
-         value is zero. p: probability of such a shift by chance, adjusted for the number of figures of its kind, those that a workload \
+        "Change: typical ratio of the runs after to those before (Hodges-Lehmann) with its \
+            interval at 95 %, or the difference where a \
+         value is zero. p: probability of such a shift by chance, adjusted for the number of \
+         figures of its kind, those that a workload \
          is run for apart from the others (Holm)."
             .into(),
     );
@@ -312,7 +374,9 @@ fn columns(first: &str, second: Option<&str>) -> Vec<Column> {
 fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
     let effect = &figure.effect;
     let scale = scale(figure);
-    let value = |value: f64| Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned());
+    let value = |value: f64| {
+        Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned())
+    };
     let mut cells = vec![first];
     cells.extend(second);
     cells.push(Cell::Text(name(figure)));
@@ -320,7 +384,9 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
     cells.push(Cell::Text(shift(figure)));
     cells.push(value(effect.before));
     cells.push(value(effect.after));
-    cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("nothing differs".into()), Cell::Number));
+    cells.push(
+        figure.p_adjusted.map_or_else(|| Cell::Missing("nothing differs".into()), Cell::Number),
+    );
     cells.push(Cell::Text(match effect.runs {
         Some((before, after)) => format!("{before}, {after}"),
         None => count(effect.n, "pair"),
@@ -329,8 +395,10 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
 }
 
 fn coordinate(sweep: &str, parameters: &Point) -> String {
-    let parameters: Vec<String> =
-        parameters.iter().map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value))).collect();
+    let parameters: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value)))
+        .collect();
     match parameters.is_empty() {
         true => sweep.to_owned(),
         false => format!("{sweep}, {}", parameters.join(", ")),
@@ -349,8 +417,9 @@ fn place(point: &PointChange, figure: &Compared) -> String {
 fn charts(result: &Campaigns) -> Vec<Chart> {
     let mut seen = Vec::new();
     let figures = result.points.iter().flat_map(|point| &point.figures);
-    for figure in figures.filter(|figure| figure.family() == Family::Headline && figure.effect.scale == Against::Ratio)
-    {
+    for figure in figures.filter(|figure| {
+        figure.family() == Family::Headline && figure.effect.scale == Against::Ratio
+    }) {
         let key = (figure.metric.as_str(), figure.direction);
         if !seen.contains(&key) {
             seen.push(key);
@@ -359,7 +428,11 @@ fn charts(result: &Campaigns) -> Vec<Chart> {
     seen.into_iter().enumerate().filter_map(|(at, key)| chart(result, at + 1, key)).collect()
 }
 
-fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Direction)) -> Option<Chart> {
+fn chart(
+    result: &Campaigns,
+    number: usize,
+    key: (&str, linerate_model::Direction),
+) -> Option<Chart> {
     let cells: Vec<(String, &Compared)> = result
         .points
         .iter()
@@ -370,15 +443,18 @@ fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Directio
         .collect();
     let (_, first) = cells.first().filter(|_| cells.len() > 1)?;
     let title = format!("{}: change at every point", name(first));
-    let columns =
-        vec![Column::text("point"), Column { kind: ColumnKind::Estimate, ..Column::number("change", Scale::PERCENT) }];
+    let columns = vec![
+        Column::text("point"),
+        Column { kind: ColumnKind::Estimate, ..Column::number("change", Scale::PERCENT) },
+    ];
     let mut table = Table::new(format!("change-{number}"), title.clone(), columns);
     for (place, (label, figure)) in cells.iter().enumerate() {
         let coordinate = Cell::Coordinate { value: place as f64, label: label.clone() };
         table.rows.push(Row::plain(vec![coordinate, change(&figure.effect)]));
     }
     table.folded = true;
-    let count_of = |change| cells.iter().filter(|(_, figure)| figure.effect.change == change).count();
+    let count_of =
+        |change| cells.iter().filter(|(_, figure)| figure.effect.change == change).count();
     Some(Chart {
         title,
         summary: format!(
@@ -400,22 +476,29 @@ fn chart(result: &Campaigns, number: usize, key: (&str, linerate_model::Directio
 
 fn environment(result: &Campaigns) -> Vec<Block> {
     if result.environment.is_empty() {
-        let told = "No recorded fact of the hosts, the path or the tool differs, apart from what every start changes.";
+        let told = "No recorded fact of the hosts, the path or the tool differs, apart from what \
+            every start changes.";
         return vec![Block::Paragraph(told.into())];
     }
     let changed = result.count(Change::Worse) + result.count(Change::Better) > 0;
     let explain = result.environment.iter().filter(|cause| cause.explains).count();
     let lead = match (changed, explain) {
-        (false, _) => "Nothing changed that needs a cause; these facts differ all the same.".to_owned(),
-        (true, 0) => "None of these differences is known to reach a figure that changed.".to_owned(),
+        (false, _) => {
+            "Nothing changed that needs a cause; these facts differ all the same.".to_owned()
+        }
+        (true, 0) => {
+            "None of these differences is known to reach a figure that changed.".to_owned()
+        }
         (true, explain) => format!(
-            "{} differ; {explain} of them can reach a figure that changed and stand first. That is an order to try them in, no proof: \
+            "{} differ; {explain} of them can reach a figure that changed and stand first. That is \
+                an order to try them in, no proof: \
              the proof is a comparison with that one alone changed.",
             count(result.environment.len(), "fact")
         ),
     };
     let columns = ["host", "fact", "before", "after", "what it does"].map(Column::text).to_vec();
-    let mut table = Table::new("environment-differences", "What differs, likeliest cause first", columns);
+    let mut table =
+        Table::new("environment-differences", "What differs, likeliest cause first", columns);
     let told = |cause: &Cause| {
         let text = |text: &str| match text.is_empty() {
             true => Cell::Missing("not there".into()),
@@ -442,7 +525,8 @@ mod tests {
     /// A comparison of one figure, with `doubt`.
     fn compared(doubt: Option<&str>) -> Campaigns {
         let mut effect = json!({
-            "figure": "goodput tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio", "shift": 0.95, "interval": [0.94, 0.96],
+            "figure": "goodput \
+                tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio", "shift": 0.95, "interval": [0.94, 0.96],
             "margin": 1.02, "p": 0.002, "better": "more", "change": "unclear", "needed": null, "widest": 1.01, "floor": 1.01,
         });
         if let Some(doubt) = doubt {
@@ -468,7 +552,15 @@ mod tests {
         assert_eq!(beside_others(&compared(None)), None);
         assert_eq!(beside_others(&compared(Some("noise"))), None);
         let told = beside_others(&compared(Some("others"))).expect("undecided");
-        assert!(told.starts_with("Inconclusive because of other programs: 1 figure. They had 45.0 % of"), "{told}");
-        assert!(told.contains("before and 50.2 % after. Stop them") && told.contains("[sweep.compare]"), "{told}");
+        assert!(
+            told.starts_with(
+                "Inconclusive because of other programs: 1 figure. They had 45.0 % of"
+            ),
+            "{told}"
+        );
+        assert!(
+            told.contains("before and 50.2 % after. Stop them") && told.contains("[sweep.compare]"),
+            "{told}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Curves of a metric over one axis of a sweep: one line for each combination of the other axes, intervals as bands, the
-//! lowest ceiling as a line of its own. Works for any sweep; the sections choose axis and metric.
+//! Curves of a metric over one axis of a sweep: one line for each combination of the other axes,
+//! intervals as bands, the lowest ceiling as a line of its own. Works for any sweep; the sections
+//! choose axis and metric.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,8 @@ const LOG_SPREAD: f64 = 16.0;
 pub(crate) fn metric_title(name: &str) -> String {
     // Its figures may be shown in another unit than its name says.
     let name = if name == metric::CPU_NS_PER_PACKET { "cpu_time_per_packet" } else { name };
-    let mut words = name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT").replace("iops", "IOPS");
+    let mut words =
+        name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT").replace("iops", "IOPS");
     if let Some(first) = words.get(..1).map(str::to_uppercase) {
         words.replace_range(..1, &first);
     }
@@ -40,11 +42,15 @@ struct Curve<'a> {
     points: BTreeMap<usize, &'a PointStudy>,
 }
 
-/// Charts of `metric_name` over axis `main` of `grid`: one, or several if there are too many lines for one.
+/// Charts of `metric_name` over axis `main` of `grid`: one, or several if there are too many lines
+/// for one.
 #[must_use]
 pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &str) -> Vec<Block> {
-    let Some(direction) = grid.direction(metric_name).filter(|_| grid.tells(metric_name)) else { return Vec::new() };
-    let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
+    let Some(direction) = grid.direction(metric_name).filter(|_| grid.tells(metric_name)) else {
+        return Vec::new();
+    };
+    let others: Vec<usize> =
+        (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let lines = lines(grid, main, &others);
     let facet = others.first().filter(|_| lines.len() > MOST_LINES);
     let mut groups: Vec<(Option<usize>, Vec<Curve<'_>>)> = Vec::new();
@@ -63,7 +69,9 @@ pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &
         .into_iter()
         // Still too many to tell apart: they stand in the table of all points.
         .filter(|(_, group)| group.len() <= 2 * MOST_LINES)
-        .filter_map(|(value, group)| chart(section, grid, main, metric_name, direction, &group, told(value)))
+        .filter_map(|(value, group)| {
+            chart(section, grid, main, metric_name, direction, &group, told(value))
+        })
         .map(Block::Chart)
         .collect()
 }
@@ -72,10 +80,15 @@ fn lines<'a>(grid: &Grid<'a>, main: usize, others: &[usize]) -> Vec<Curve<'a>> {
     let mut lines: Vec<Curve<'a>> = Vec::new();
     for point in &grid.points {
         let Some(x) = grid.axes[main].place(point) else { continue };
-        let Some(key) = others.iter().map(|&i| grid.axes[i].place(point)).collect::<Option<Vec<_>>>() else { continue };
+        let Some(key) =
+            others.iter().map(|&i| grid.axes[i].place(point)).collect::<Option<Vec<_>>>()
+        else {
+            continue;
+        };
         let name = || {
-            let part =
-                |(&i, &place): (&usize, &usize)| format!("{} {}", grid.axes[i].name, grid.axes[i].values[place].label);
+            let part = |(&i, &place): (&usize, &usize)| {
+                format!("{} {}", grid.axes[i].name, grid.axes[i].values[place].label)
+            };
             others.iter().zip(&key).map(part).collect::<Vec<_>>().join(", ")
         };
         match lines.iter_mut().find(|line| line.key == key) {
@@ -102,14 +115,18 @@ fn chart(
     let studies: Vec<Vec<Option<(&PointStudy, MetricStudy)>>> = lines
         .iter()
         .map(|line| {
-            let at = |x| line.points.get(&x).and_then(|point| figure(point).map(|metric| (*point, metric)));
+            let at = |x| {
+                line.points.get(&x).and_then(|point| figure(point).map(|metric| (*point, metric)))
+            };
             (0..axis.values.len()).map(at).collect()
         })
         .collect();
-    let shown = || studies.iter().flatten().flatten().filter_map(|(_, m)| m.estimate.map(|e| e.value));
+    let shown =
+        || studies.iter().flatten().flatten().filter_map(|(_, m)| m.estimate.map(|e| e.value));
     let most = shown().fold(0.0, f64::max);
-    let has_figure =
-        |x: &usize| studies.iter().any(|line| line[*x].as_ref().is_some_and(|(_, m)| m.estimate.is_some()));
+    let has_figure = |x: &usize| {
+        studies.iter().any(|line| line[*x].as_ref().is_some_and(|(_, m)| m.estimate.is_some()))
+    };
     // One figure is no curve: it stands in the table of all points.
     if most <= 0.0 || (0..axis.values.len()).filter(has_figure).count() < 2 {
         return None;
@@ -121,7 +138,10 @@ fn chart(
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
     let way = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| {
-        line.iter().flatten().find(|(_, m)| m.estimate.is_some()).map_or(direction, |(_, m)| m.direction)
+        line.iter()
+            .flatten()
+            .find(|(_, m)| m.estimate.is_some())
+            .map_or(direction, |(_, m)| m.direction)
     };
     let one_way = studies.iter().all(|line| way(line) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
@@ -130,7 +150,9 @@ fn chart(
         columns.push(Column::estimate(name, scale, known.layer, way(figures)));
     }
     let bounds = bounds(&studies);
-    let in_sight = |bound: &Bound| bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT);
+    let in_sight = |bound: &Bound| {
+        bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT)
+    };
     let (drawn, told): (Vec<Bound>, Vec<Bound>) = bounds.into_iter().partition(in_sight);
     for bound in &drawn {
         let name = match (bound.line.filter(|_| lines.len() > 1), &bound.element) {
@@ -138,7 +160,11 @@ fn chart(
             (None, Some(element)) => format!("ceiling, {element}"),
             (None, None) => "ceiling".to_owned(),
         };
-        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Ceiling(bound.line) });
+        marks.push(Mark {
+            column: columns.len(),
+            name: name.clone(),
+            role: Role::Ceiling(bound.line),
+        });
         let column = Column::number(name, scale);
         columns.push(Column { layer: known.layer, direction: Some(direction), ..column });
     }
@@ -162,13 +188,20 @@ fn chart(
                 None => Cell::Missing("–".into()),
             });
         }
-        cells.extend(drawn.iter().map(|bound| bound.values[x].map_or(Cell::Missing("–".into()), Cell::Number)));
+        cells.extend(
+            drawn
+                .iter()
+                .map(|bound| bound.values[x].map_or(Cell::Missing("–".into()), Cell::Number)),
+        );
         table.rows.push(Row { cells, tone });
     }
     table.note = note(&drawn, &told, &scale, known.meaning);
     table.folded = true;
-    let several =
-        if lines.len() > 1 { format!(", one line for each of {} settings", lines.len()) } else { String::new() };
+    let several = if lines.len() > 1 {
+        format!(", one line for each of {} settings", lines.len())
+    } else {
+        String::new()
+    };
     Some(Chart {
         title: caption,
         summary: format!(
@@ -187,7 +220,11 @@ fn chart(
             "{}{layer}{}",
             uncapitalised(&title),
             // Of costs and latencies there is only one, and where lines differ each says its own.
-            if one_way && known.higher_is_better == Some(true) { format!(", {direction}") } else { String::new() }
+            if one_way && known.higher_is_better == Some(true) {
+                format!(", {direction}")
+            } else {
+                String::new()
+            }
         ),
         marks,
         measured_from: None,
@@ -198,7 +235,8 @@ fn chart(
 /// How the values of `axis` are laid out.
 fn x_scale(axis: &GridAxis) -> AxisScale {
     let positive = || axis.values.iter().map(|v| v.value);
-    let (least, most) = positive().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    let (least, most) =
+        positive().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     match axis.dimension {
         Dimension::Category | Dimension::Pairs => AxisScale::Category,
         Dimension::Size if least > 0.0 && most / least > 2.0 => AxisScale::Log2,
@@ -230,9 +268,13 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         names.dedup();
         names.join("; ")
     };
-    let values = |line: &[Option<(f64, String)>]| line.iter().map(|v| v.as_ref().map(|(value, _)| *value)).collect();
+    let values = |line: &[Option<(f64, String)>]| {
+        line.iter().map(|v| v.as_ref().map(|(value, _)| *value)).collect()
+    };
     let longest = all.iter().max_by_key(|line| line.iter().flatten().count());
-    let Some(longest) = longest.filter(|line| line.iter().any(Option::is_some)) else { return Vec::new() };
+    let Some(longest) = longest.filter(|line| line.iter().any(Option::is_some)) else {
+        return Vec::new();
+    };
     let agrees = |line: &Vec<Option<(f64, String)>>| {
         line.iter().zip(longest).all(|pair| match pair {
             (Some((a, _)), Some((b, _))) => (a - b).abs() <= 1e-9 * b.abs(),
@@ -245,17 +287,28 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         if elements.len() > 1 {
             return elements;
         }
-        return vec![Bound { line: None, element: None, name: name(longest), values: values(longest) }];
+        return vec![Bound {
+            line: None,
+            element: None,
+            name: name(longest),
+            values: values(longest),
+        }];
     }
     all.iter()
         .enumerate()
         .filter(|(_, line)| line.iter().any(Option::is_some))
-        .map(|(index, line)| Bound { line: Some(index), element: None, name: name(line), values: values(line) })
+        .map(|(index, line)| Bound {
+            line: Some(index),
+            element: None,
+            name: name(line),
+            values: values(line),
+        })
         .collect()
 }
 
-/// What each element of the path allows along the axis, such as the ports and the bus behind them: the lowest first, and none twice.
-/// Of points with several jobs only what bounds them all: the figure is theirs together.
+/// What each element of the path allows along the axis, such as the ports and the bus behind them:
+/// the lowest first, and none twice. Of points with several jobs only what bounds them all: the
+/// figure is theirs together.
 fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     /// More would hide the curves.
     const MOST: usize = 3;
@@ -266,12 +319,14 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
             let Some((point, metric)) = cell.as_ref() else { continue };
             let hard = point.ceilings.iter().filter(|bound| {
                 let own = point.jobs.len() == 1 || bound.scope == CeilingScope::AllJobs;
-                let is_of_figure = bound.metric == metric.name && bound.direction == metric.direction;
+                let is_of_figure =
+                    bound.metric == metric.name && bound.direction == metric.direction;
                 own && is_of_figure && bound.is_hard()
             });
             for bound in hard {
                 let element = bound.subject.short_name();
-                let found = elements.iter().position(|known| known.element.as_deref() == Some(&element));
+                let found =
+                    elements.iter().position(|known| known.element.as_deref() == Some(&element));
                 let found = found.unwrap_or_else(|| {
                     let (element, name) = (Some(element), bound.name());
                     elements.push(Bound { line: None, element, name, values: vec![None; places] });
@@ -281,7 +336,8 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
             }
         }
     }
-    let least = |bound: &Bound| bound.values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let least =
+        |bound: &Bound| bound.values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     elements.sort_by(|a, b| least(a).total_cmp(&least(b)));
     // The two ends of a link bound alike.
     elements.dedup_by(|later, kept| later.values == kept.values);
@@ -296,9 +352,15 @@ fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option
     if !named.is_empty() {
         note += &format!(" Ceiling: {}.", named.join("; "));
     }
-    let lowest = told.iter().flat_map(|bound| bound.values.iter().flatten().map(|value| (*value, &bound.name)));
+    let lowest = told
+        .iter()
+        .flat_map(|bound| bound.values.iter().flatten().map(|value| (*value, &bound.name)));
     if let Some((value, name)) = lowest.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        note += &format!(" The ceiling is far above: {} {} ({name}).", scale.plain(value), scale.symbol);
+        note += &format!(
+            " The ceiling is far above: {} {} ({name}).",
+            scale.plain(value),
+            scale.symbol
+        );
     }
     Some(note)
 }
@@ -323,14 +385,21 @@ pub(crate) fn uncapitalised(text: &str) -> String {
 
 /// A matrix of `metric_name` over two axes of `grid`, for the one setting of all others.
 #[must_use]
-pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &str) -> Option<Chart> {
+pub(crate) fn heat(
+    grid: &Grid<'_>,
+    rows: usize,
+    across: usize,
+    metric_name: &str,
+) -> Option<Chart> {
     let known = metric(metric_name)?;
     let direction = grid.direction(metric_name)?;
     let (row_axis, column_axis) = (&grid.axes[rows], &grid.axes[across]);
     // Where further axes vary, the setting with the highest figure is shown.
-    let others: Vec<usize> =
-        (0..grid.axes.len()).filter(|&i| i != rows && i != across && grid.axes[i].values.len() > 1).collect();
-    let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
+    let others: Vec<usize> = (0..grid.axes.len())
+        .filter(|&i| i != rows && i != across && grid.axes[i].values.len() > 1)
+        .collect();
+    let setting =
+        |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
     let value = |point: &PointStudy| Some(grid.figure(point, metric_name)?.estimate?.value);
     let best = grid
         .points
@@ -339,7 +408,8 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
         .max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))?;
     let direction = grid.figure(best, metric_name).map_or(direction, |metric| metric.direction);
     let chosen = setting(best);
-    let slice: Vec<&&PointStudy> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
+    let slice: Vec<&&PointStudy> =
+        grid.points.iter().filter(|point| setting(point) == chosen).collect();
     let scale = Scale::fit(metric_name, known.unit, slice.iter().filter_map(|point| value(point)));
     let mut columns = vec![row_axis.column()];
     let mut marks = Vec::new();
@@ -352,20 +422,23 @@ pub(crate) fn heat(grid: &Grid<'_>, rows: usize, across: usize, metric_name: &st
     let at = others
         .iter()
         .zip(&chosen)
-        .filter_map(|(&i, place)| place.map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label)))
+        .filter_map(|(&i, place)| {
+            place.map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label))
+        })
         .collect::<String>();
-    let caption = format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
+    let caption =
+        format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
     let id = format!("heat-{}-{}", grid.number, metric_name.replace('_', "-"));
     let mut table = Table::new(id, caption.clone(), columns);
     for (y, _) in row_axis.values.iter().enumerate() {
         let mut cells = vec![row_axis.cell(y)];
         for (x, _) in column_axis.values.iter().enumerate() {
-            let point =
-                slice.iter().find(|point| row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x));
-            cells
-                .push(point.map_or(Cell::Missing("–".into()), |point| {
-                    estimate_cell(point, grid.figure(point, metric_name))
-                }));
+            let point = slice.iter().find(|point| {
+                row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x)
+            });
+            cells.push(point.map_or(Cell::Missing("–".into()), |point| {
+                estimate_cell(point, grid.figure(point, metric_name))
+            }));
         }
         table.rows.push(Row::plain(cells));
     }

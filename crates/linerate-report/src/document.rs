@@ -1,7 +1,8 @@
 //! What a report says, before it has a format: sections of paragraphs, figures, tables and charts.
 //!
-//! Numbers are kept in base units with their unit, layer and direction; a renderer decides how many digits and in which
-//! unit they are shown. Every chart is drawn from the table it carries, by column, so that chart and table cannot differ.
+//! Numbers are kept in base units with their unit, layer and direction; a renderer decides how many
+//! digits and in which unit they are shown. Every chart is drawn from the table it carries, by
+//! column, so that chart and table cannot differ.
 
 use linerate_analysis::{End, Place};
 use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
@@ -147,8 +148,8 @@ pub enum Block {
 /// What everything that follows amounts to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lead {
-    /// How sure it is what limits: `proven`, `suspected`, `inconclusive`, `located`, `not diagnosed`; of a comparison `changed`, `equivalent`
-    /// or `inconclusive`.
+    /// How sure it is what limits: `proven`, `suspected`, `inconclusive`, `located`, `not
+    /// diagnosed`; of a comparison `changed`, `equivalent` or `inconclusive`.
     pub surety: &'static str,
     /// The sentence.
     pub text: String,
@@ -247,9 +248,11 @@ pub struct Table {
     pub note: Option<String>,
     /// Whether a screen shows it only on request (it is always printed).
     pub folded: bool,
-    /// The word its figures are marked with, if the path was emulated; set for all tables when the document is composed.
+    /// The word its figures are marked with, if the path was emulated; set for all tables when the
+    /// document is composed.
     pub mark: Option<&'static str>,
-    /// Where the study's JSON has its figures already, as a JSON pointer (RFC 6901): then they are not written there again.
+    /// Where the study's JSON has its figures already, as a JSON pointer (RFC 6901): then they are
+    /// not written there again.
     pub figures_at: Option<String>,
 }
 
@@ -316,8 +319,8 @@ pub enum Cell {
     },
     /// An estimate in the column's base unit.
     Estimate(Estimate),
-    /// A number that is not known, and this in the column's base unit, which it exceeds: a percentile among operations that were not
-    /// answered as long as anybody looked.
+    /// A number that is not known, and this in the column's base unit, which it exceeds: a
+    /// percentile among operations that were not answered as long as anybody looked.
     AtLeast(f64),
     /// No figure, and why. Never a zero.
     Missing(String),
@@ -423,7 +426,13 @@ impl Column {
     /// A column of words.
     #[must_use]
     pub fn text(head: impl Into<String>) -> Self {
-        Self { head: head.into(), kind: ColumnKind::Text, scale: Scale::COUNT, layer: None, direction: None }
+        Self {
+            head: head.into(),
+            kind: ColumnKind::Text,
+            scale: Scale::COUNT,
+            layer: None,
+            direction: None,
+        }
     }
 
     /// A column of numbers without intervals.
@@ -434,8 +443,19 @@ impl Column {
 
     /// A column of estimates.
     #[must_use]
-    pub fn estimate(head: impl Into<String>, scale: Scale, layer: Option<Layer>, direction: Direction) -> Self {
-        Self { head: head.into(), kind: ColumnKind::Estimate, scale, layer, direction: Some(direction) }
+    pub fn estimate(
+        head: impl Into<String>,
+        scale: Scale,
+        layer: Option<Layer>,
+        direction: Direction,
+    ) -> Self {
+        Self {
+            head: head.into(),
+            kind: ColumnKind::Estimate,
+            scale,
+            layer,
+            direction: Some(direction),
+        }
     }
 
     /// What qualifies the number, in the order of a heading: unit shown, layer, direction.
@@ -488,7 +508,8 @@ impl Cell {
         Self::Text(text.into())
     }
 
-    /// Takes the sign off negative zeros: a sum of nothing is one, and formats that carry raw numbers would print it.
+    /// Takes the sign off negative zeros: a sum of nothing is one, and formats that carry raw
+    /// numbers would print it.
     fn unsign_zero(&mut self) {
         // Minus zero plus zero is zero.
         match self {
@@ -512,7 +533,8 @@ impl Cell {
         }
     }
 
-    /// Its display form in `scale`, interval included; numbers without one to `decimals` digits behind the point.
+    /// Its display form in `scale`, interval included; numbers without one to `decimals` digits
+    /// behind the point.
     #[must_use]
     pub fn shown(&self, scale: &Scale, decimals: usize) -> String {
         match self {
@@ -555,7 +577,8 @@ impl Table {
         rows: &[Vec<String>],
     ) -> Self {
         let columns = heads.iter().map(|head| Column::text(head.as_ref())).collect();
-        let rows = rows.iter().map(|row| Row::plain(row.iter().map(Cell::text).collect())).collect();
+        let rows =
+            rows.iter().map(|row| Row::plain(row.iter().map(Cell::text).collect())).collect();
         Self { rows, ..Self::new(id, caption, columns) }
     }
 

@@ -1,8 +1,10 @@
-//! What a report says as JSON: every block of every section, numbers unrounded in base units with unit, layer and direction.
+//! What a report says as JSON: every block of every section, numbers unrounded in base units with
+//! unit, layer and direction.
 //!
-//! A cell of a table is a string, a number, `null`, or an object: `value` with `low`, `high`, `n` and `confidence` of an estimate, `value`
-//! with `label` of a coordinate, `missing` with the reason where there is no figure. A chart is drawn from its `table`. A table whose figures
-//! the document has outside of the report has no rows: `figures_at` is a JSON pointer (RFC 6901) to them.
+//! A cell of a table is a string, a number, `null`, or an object: `value` with `low`, `high`, `n`
+//! and `confidence` of an estimate, `value` with `label` of a coordinate, `missing` with the reason
+//! where there is no figure. A chart is drawn from its `table`. A table whose figures the document
+//! has outside of the report has no rows: `figures_at` is a JSON pointer (RFC 6901) to them.
 
 use linerate_model::Estimate;
 use serde_json::{Value, json};
@@ -39,7 +41,9 @@ fn block(block: &Block) -> Value {
             "kind": "claim", "verdict": claim.verdict, "subject": claim.subject, "claim": claim.claim, "rule": claim.rule,
             "parts": claim.parts.iter().map(|(label, lines)| json!({ "label": label, "lines": lines })).collect::<Vec<_>>(),
         }),
-        Block::Listing { caption, text } => json!({ "kind": "listing", "caption": caption, "text": text }),
+        Block::Listing { caption, text } => {
+            json!({ "kind": "listing", "caption": caption, "text": text })
+        }
     }
 }
 
@@ -49,7 +53,8 @@ fn figure(figure: &KeyFigure) -> Value {
     told["unit"] = json!(figure.scale.base);
     told["layer"] = json!(figure.layer);
     told["direction"] = json!(figure.direction);
-    told["ceiling"] = json!(figure.ceiling.as_ref().map(|(share, name)| json!({ "share": share, "name": name })));
+    told["ceiling"] =
+        json!(figure.ceiling.as_ref().map(|(share, name)| json!({ "share": share, "name": name })));
     told["beside"] = json!(figure.beside);
     told["at"] = json!(figure.at);
     told["validity"] = json!(figure.validity);

@@ -13,7 +13,10 @@ const CONFIDENCE: f64 = 0.95;
 
 /// What was compared: metric, layer and direction.
 pub(crate) fn name(figure: &Compared) -> String {
-    let layer = figure.layer.filter(|layer| *layer != Layer::L4).map_or(String::new(), |layer| format!(" {layer}"));
+    let layer = figure
+        .layer
+        .filter(|layer| *layer != Layer::L4)
+        .map_or(String::new(), |layer| format!(" {layer}"));
     format!("{}{layer} {}", metric_title(&figure.metric), figure.direction)
 }
 
@@ -28,13 +31,16 @@ pub(crate) fn shift(figure: &Compared) -> String {
         Against::Ratio => " %".to_owned(),
         Against::Difference => format!(" {}", scale(figure).symbol),
     };
-    let sign = if told(effect.shift).starts_with('-') || told(effect.shift) == "0" { "" } else { "+" };
-    let interval = effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", told(low), told(high)));
+    let sign =
+        if told(effect.shift).starts_with('-') || told(effect.shift) == "0" { "" } else { "+" };
+    let interval = effect
+        .interval
+        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", told(low), told(high)));
     format!("{sign}{}{interval}{}", told(effect.shift), unit.trim_end())
 }
 
-/// Digits behind the point of a change in per cent: as many as its interval supports, and so many that an end which is not zero does not
-/// read as zero where it decides.
+/// Digits behind the point of a change in per cent: as many as its interval supports, and so many
+/// that an end which is not zero does not read as zero where it decides.
 fn decimals(effect: &Effect) -> usize {
     const MOST: usize = 4;
     let Some((low, high)) = effect.interval else { return 0 };
@@ -47,7 +53,9 @@ fn decimals(effect: &Effect) -> usize {
         return supported;
     }
     let nearest = (low - 1.0).abs().min((high - 1.0).abs()) * 100.0;
-    let is_seen = |digits: &usize| round_half_up(nearest, *digits).bytes().any(|digit| (b'1'..=b'9').contains(&digit));
+    let is_seen = |digits: &usize| {
+        round_half_up(nearest, *digits).bytes().any(|digit| (b'1'..=b'9').contains(&digit))
+    };
     (supported..=MOST).find(is_seen).unwrap_or(MOST)
 }
 
@@ -62,10 +70,13 @@ pub(crate) fn verdict(effect: &Effect) -> String {
         (Change::Better, ..) => "better".into(),
         (Change::Worse, ..) => "worse".into(),
         (Change::None, ..) => "equivalent".into(),
-        (Change::Unclear, ..) if effect.doubt == Some(Doubt::Noise) => "inconclusive: below the noise".into(),
+        (Change::Unclear, ..) if effect.doubt == Some(Doubt::Noise) => {
+            "inconclusive: below the noise".into()
+        }
         (Change::Unclear, _, needed) if effect.doubt == Some(Doubt::Chance) => {
             let of_what = if effect.runs.is_some() { "runs of each" } else { "pairs" };
-            let enough = needed.map_or_else(String::new, |needed| format!("; {needed} {of_what} would be enough"));
+            let enough = needed
+                .map_or_else(String::new, |needed| format!("; {needed} {of_what} would be enough"));
             format!("inconclusive: among so many figures it may be chance{enough}")
         }
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Others) => {
@@ -74,11 +85,15 @@ pub(crate) fn verdict(effect: &Effect) -> String {
         (Change::Unclear, None, _) if effect.runs.is_some() => {
             "inconclusive: four runs of each are the fewest for an interval".into()
         }
-        (Change::Unclear, None, _) => "inconclusive: six pairs are the fewest for an interval".into(),
+        (Change::Unclear, None, _) => {
+            "inconclusive: six pairs are the fewest for an interval".into()
+        }
         (Change::Unclear, _, Some(needed)) if effect.runs.is_some() => {
             format!("inconclusive: about {needed} runs of each would tell")
         }
-        (Change::Unclear, _, Some(needed)) => format!("inconclusive: about {needed} pairs would tell"),
+        (Change::Unclear, _, Some(needed)) => {
+            format!("inconclusive: about {needed} pairs would tell")
+        }
         (Change::Unclear, ..) => "inconclusive".into(),
     }
 }

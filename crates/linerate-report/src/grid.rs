@@ -1,8 +1,9 @@
-//! The points of one sweep as a grid: which axes there are, what their values mean, and which job carries the figures.
+//! The points of one sweep as a grid: which axes there are, what their values mean, and which job
+//! carries the figures.
 //!
-//! A plan writes values as text with a unit (`"64 KiB"`) or as counts. Here they get their number back, so that an axis
-//! can be laid out. It does not know any workload: names of parameters are read for their meaning only (`..._size` is
-//! bytes, `streams` a count).
+//! A plan writes values as text with a unit (`"64 KiB"`) or as counts. Here they get their number
+//! back, so that an axis can be laid out. It does not know any workload: names of parameters are
+//! read for their meaning only (`..._size` is bytes, `streams` a count).
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, Ratio, Use, metric};
@@ -75,9 +76,12 @@ pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
     for point in &study.points {
         match grids.iter_mut().find(|grid| grid.sweep == point.sweep) {
             Some(grid) => grid.points.push(point),
-            None => {
-                grids.push(Grid { sweep: &point.sweep, number: grids.len() + 1, axes: Vec::new(), points: vec![point] })
-            }
+            None => grids.push(Grid {
+                sweep: &point.sweep,
+                number: grids.len() + 1,
+                axes: Vec::new(),
+                points: vec![point],
+            }),
         }
     }
     for grid in &mut grids {
@@ -86,7 +90,8 @@ pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
     grids
 }
 
-/// Sweeps whose points share a table: one that varies something by itself, those of a single point beside one another.
+/// Sweeps whose points share a table: one that varies something by itself, those of a single point
+/// beside one another.
 #[derive(Clone, Debug)]
 pub struct Family<'a> {
     /// Ends the names of its tables.
@@ -97,7 +102,8 @@ pub struct Family<'a> {
     pub grids: Vec<&'a Grid<'a>>,
 }
 
-/// The families of `grids`, each where its first sweep stands. Streams and requests have other figures, hence other tables.
+/// The families of `grids`, each where its first sweep stands. Streams and requests have other
+/// figures, hence other tables.
 #[must_use]
 pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
     let kind = |grid: &Grid<'_>| {
@@ -123,7 +129,10 @@ pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
 impl<'a> Family<'a> {
     /// Every point with its sweep.
     pub fn points(&self) -> impl Iterator<Item = (&'a Grid<'a>, &'a PointStudy)> + use<'a> {
-        self.grids.clone().into_iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
+        self.grids
+            .clone()
+            .into_iter()
+            .flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
     }
 
     /// Columns that say where a point lies: the axes of one sweep, the names of several.
@@ -138,7 +147,11 @@ impl<'a> Family<'a> {
     /// Their cells for `point` of `grid`.
     #[must_use]
     pub(crate) fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
-        if self.grids.len() == 1 { grid.axis_cells(point) } else { vec![Cell::Text(grid.full_place_of(point))] }
+        if self.grids.len() == 1 {
+            grid.axis_cells(point)
+        } else {
+            vec![Cell::Text(grid.full_place_of(point))]
+        }
     }
 }
 
@@ -160,9 +173,11 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
         }
     }
     let name = axis_name(path);
-    let read: Vec<Option<(Dimension, String, f64)>> = raws.iter().map(|raw| quantity(&name, raw)).collect();
+    let read: Vec<Option<(Dimension, String, f64)>> =
+        raws.iter().map(|raw| quantity(&name, raw)).collect();
     let first = read.first().and_then(Option::as_ref).map(|(dimension, ..)| *dimension);
-    let alike = first.filter(|first| read.iter().all(|value| value.as_ref().is_some_and(|(d, ..)| d == first)));
+    let alike = first
+        .filter(|first| read.iter().all(|value| value.as_ref().is_some_and(|(d, ..)| d == first)));
     let mut values: Vec<AxisValue> = raws
         .iter()
         .zip(read)
@@ -178,7 +193,12 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
             value.value = place as f64;
         }
     }
-    GridAxis { path: path.to_owned(), name, dimension: alike.unwrap_or(Dimension::Category), values }
+    GridAxis {
+        path: path.to_owned(),
+        name,
+        dimension: alike.unwrap_or(Dimension::Category),
+        values,
+    }
 }
 
 /// `params.socket_buffer` is `socket buffer`, `job.1.params.rate` is `job 1 rate`.
@@ -192,7 +212,10 @@ fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
     match raw {
         Value::Number(number) => {
             let value = number.as_f64()?;
-            if (name.ends_with("size") || name.ends_with("buffer")) && value >= 0.0 && value.fract() == 0.0 {
+            if (name.ends_with("size") || name.ends_with("buffer"))
+                && value >= 0.0
+                && value.fract() == 0.0
+            {
                 return Some((Dimension::Size, Bytes(value as u64).to_string(), value));
             }
             Some((Dimension::Count, number.to_string(), value))
@@ -232,8 +255,8 @@ fn pair_of(item: &Value) -> Option<(&str, &str)> {
     Some((names.next()?, names.next()?)).filter(|_| names.next().is_none())
 }
 
-/// `a1+a2` for the pairs `a1 b1` and `a2 b2`; the other ends are named too where they are not numbered alike, and four or
-/// more in a row are told as `a1 to a4`.
+/// `a1+a2` for the pairs `a1 b1` and `a2 b2`; the other ends are named too where they are not
+/// numbered alike, and four or more in a row are told as `a1 to a4`.
 fn pairs_label(pairs: &[(&str, &str)]) -> String {
     let number = |name: &str| -> Option<(usize, u64)> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -286,11 +309,13 @@ impl GridAxis {
         self.dimension == Dimension::Size && self.name.ends_with("size")
     }
 
-    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints. A burst is sent one after the other.
+    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints. A burst is
+    /// sent one after the other.
     #[must_use]
     pub(crate) fn is_parallel(&self) -> bool {
         self.dimension == Dimension::Pairs
-            || self.dimension == Dimension::Count && PARALLEL.iter().any(|word| self.name.ends_with(word))
+            || self.dimension == Dimension::Count
+                && PARALLEL.iter().any(|word| self.name.ends_with(word))
     }
 
     /// Whether its values are places without a distance between them.
@@ -324,7 +349,8 @@ impl GridAxis {
 }
 
 impl<'a> Grid<'a> {
-    /// The axis a reader expects along the bottom: sizes of messages first, then counts, then other numbers.
+    /// The axis a reader expects along the bottom: sizes of messages first, then counts, then other
+    /// numbers.
     #[must_use]
     pub(crate) fn main_axis(&self) -> Option<usize> {
         let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
@@ -336,16 +362,18 @@ impl<'a> Grid<'a> {
             Dimension::Category => 4,
         };
         // Of two alike, the one with more values.
-        varied().min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len())).map(|(index, _)| index)
+        varied()
+            .min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len()))
+            .map(|(index, _)| index)
     }
 
-    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`; the sweep's name if it has one point.
+    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`; the sweep's name
+    /// if it has one point.
     #[must_use]
     pub fn place_of(&self, point: &PointStudy) -> String {
-        let axes = self
-            .axes
-            .iter()
-            .filter_map(|axis| axis.place(point).map(|place| format!("{} {}", axis.name, axis.values[place].label)));
+        let axes = self.axes.iter().filter_map(|axis| {
+            axis.place(point).map(|place| format!("{} {}", axis.name, axis.values[place].label))
+        });
         let told = axes.collect::<Vec<_>>().join(", ");
         if told.is_empty() { self.sweep.to_owned() } else { told }
     }
@@ -357,14 +385,16 @@ impl<'a> Grid<'a> {
         if place == self.sweep { place } else { format!("{}: {place}", self.sweep) }
     }
 
-    /// Whether `metric` means something here: a stream is told by what it carries, requests and connections by how many.
+    /// Whether `metric` means something here: a stream is told by what it carries, requests and
+    /// connections by how many.
     #[must_use]
     pub fn tells(&self, metric: &str) -> bool {
         let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
         streams || !Use::StreamOnly.has(metric)
     }
 
-    /// The direction in which `metric` is told: the sum where both directions carry data, else the one that does.
+    /// The direction in which `metric` is told: the sum where both directions carry data, else the
+    /// one that does.
     #[must_use]
     pub fn direction(&self, metric: &str) -> Option<Direction> {
         let has = |direction| {
@@ -382,14 +412,17 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The figure of `metric` at `point`: in the direction the sweep tells, else in the one the point has. A sweep may send
-    /// one way at one point and both ways at the next.
+    /// The figure of `metric` at `point`: in the direction the sweep tells, else in the one the
+    /// point has. A sweep may send one way at one point and both ways at the next.
     #[must_use]
     pub fn figure<'p>(&self, point: &'p PointStudy, metric: &str) -> Option<&'p MetricStudy> {
         let job = headline(point)?;
         let told = [self.direction(metric)?, Direction::Tx, Direction::Rx];
-        let with_figure = |direction| job.metric(metric, direction).filter(|found| found.estimate.is_some());
-        told.into_iter().find_map(with_figure).or_else(|| told.into_iter().find_map(|way| job.metric(metric, way)))
+        let with_figure =
+            |direction| job.metric(metric, direction).filter(|found| found.estimate.is_some());
+        told.into_iter()
+            .find_map(with_figure)
+            .or_else(|| told.into_iter().find_map(|way| job.metric(metric, way)))
     }
 
     /// Columns of all axes, for a table of points.
@@ -401,7 +434,9 @@ impl<'a> Grid<'a> {
     /// Cells of all axes for `point`.
     #[must_use]
     pub(crate) fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
-        let cell = |axis: &GridAxis| axis.place(point).map_or(Cell::Missing("–".into()), |place| axis.cell(place));
+        let cell = |axis: &GridAxis| {
+            axis.place(point).map_or(Cell::Missing("–".into()), |place| axis.cell(place))
+        };
         self.axes.iter().map(cell).collect()
     }
 }
@@ -412,16 +447,19 @@ pub fn is_files(job: &JobStudy) -> bool {
     job.metrics.iter().any(|metric| metric.name == metric::TRANSFER_TIME_P50)
 }
 
-/// Whether a job moves data for its own sake: files, or it counts neither transactions nor connections.
+/// Whether a job moves data for its own sake: files, or it counts neither transactions nor
+/// connections.
 #[must_use]
 pub(crate) fn is_stream(job: &JobStudy) -> bool {
     is_files(job) || !job.metrics.iter().any(|metric| Use::Request.has(&metric.name))
 }
 
-/// The jobs of a point whose figures are told: the sum of all where they are of one workload, else each by itself.
+/// The jobs of a point whose figures are told: the sum of all where they are of one workload, else
+/// each by itself.
 #[must_use]
 pub(crate) fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
-    let single: Vec<&JobStudy> = point.jobs.iter().filter(|job| !job.background && job.workload != ALL).collect();
+    let single: Vec<&JobStudy> =
+        point.jobs.iter().filter(|job| !job.background && job.workload != ALL).collect();
     let alike = single.windows(2).all(|pair| pair[0].workload == pair[1].workload);
     if alike { headline(point).into_iter().collect() } else { single }
 }
@@ -430,13 +468,18 @@ pub(crate) fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
 #[must_use]
 pub fn workload<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a str {
     let measured = || point.jobs.iter().find(|one| !one.background);
-    if job.workload == ALL { measured().map_or(ALL, |one| one.workload.as_str()) } else { &job.workload }
+    if job.workload == ALL {
+        measured().map_or(ALL, |one| one.workload.as_str())
+    } else {
+        &job.workload
+    }
 }
 
 /// Name of the job that adds up all measured ones of a point.
 pub(crate) const ALL: &str = "all";
 
-/// The job that carries a point's figures: the sum of all where several are measured, never a background job.
+/// The job that carries a point's figures: the sum of all where several are measured, never a
+/// background job.
 #[must_use]
 pub fn headline(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().rev().find(|job| !job.background)
@@ -452,10 +495,14 @@ pub fn ceiling<'a>(point: &'a PointStudy, metric: &MetricStudy) -> Option<&'a Ce
 #[must_use]
 pub(crate) fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
     match metric {
-        Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => Cell::Estimate(*estimate),
+        Some(MetricStudy { estimate: Some(estimate), .. }) if estimate.value.is_finite() => {
+            Cell::Estimate(*estimate)
+        }
         Some(MetricStudy { estimate: Some(_), at_least: Some(bound), .. }) => Cell::AtLeast(*bound),
         Some(MetricStudy { estimate: Some(_), .. }) => Cell::Missing("∞ (lost)".into()),
-        Some(_) if point.validity >= linerate_model::Validity::Invalid => Cell::Missing(point.validity.word().into()),
+        Some(_) if point.validity >= linerate_model::Validity::Invalid => {
+            Cell::Missing(point.validity.word().into())
+        }
         // No single number: the word says why, the levels stand under validity.
         Some(MetricStudy { settled: Some(settled), .. }) if !settled.has_single_number => {
             Cell::Missing(settled.word.clone())
@@ -513,16 +560,25 @@ mod tests {
         let grids = grids(&study);
         let told: Vec<(String, Vec<&str>)> = families(&grids)
             .into_iter()
-            .map(|family| (family.id.clone(), family.points().map(|(grid, _)| grid.sweep).collect()))
+            .map(|family| {
+                (family.id.clone(), family.points().map(|(grid, _)| grid.sweep).collect())
+            })
             .collect();
-        let expected = [("streams", vec!["cubic", "bbr"]), ("2", vec!["swept", "swept"]), ("3", vec!["latency"])];
+        let expected = [
+            ("streams", vec!["cubic", "bbr"]),
+            ("2", vec!["swept", "swept"]),
+            ("3", vec!["latency"]),
+        ];
         assert_eq!(told, expected.map(|(id, sweeps)| (id.to_owned(), sweeps)));
     }
 
     #[test]
     fn windows_and_bursts_are_settings_not_messages_or_parallel_work() {
         let axis_of = |path: &str, values: [Value; 2]| {
-            let point = |value| PointStudy { parameters: [(path.to_owned(), value)].into(), ..PointStudy::default() };
+            let point = |value| PointStudy {
+                parameters: [(path.to_owned(), value)].into(),
+                ..PointStudy::default()
+            };
             let points = values.map(point);
             axis(path, &points.iter().collect::<Vec<_>>())
         };
@@ -536,7 +592,9 @@ mod tests {
         ] {
             assert_eq!(axis_of(path, sizes()).is_message(), message, "{path}");
         }
-        for (path, parallel) in [("params.streams", true), ("params.depth", true), ("params.burst", false)] {
+        for (path, parallel) in
+            [("params.streams", true), ("params.depth", true), ("params.burst", false)]
+        {
             assert_eq!(axis_of(path, counts()).is_parallel(), parallel, "{path}");
         }
     }
@@ -548,10 +606,12 @@ mod tests {
             point.parameters.insert("pairs".into(), pairs);
             point
         };
-        let points = [point(json!(["a1 b1", "a2 b2"])), point(json!(["a1 b1"])), point(json!(["a4 b4"]))];
+        let points =
+            [point(json!(["a1 b1", "a2 b2"])), point(json!(["a1 b1"])), point(json!(["a4 b4"]))];
         let axis = axis("pairs", &points.iter().collect::<Vec<_>>());
         assert_eq!(axis.dimension, Dimension::Pairs);
-        let told: Vec<(&str, f64)> = axis.values.iter().map(|value| (value.label.as_str(), value.value)).collect();
+        let told: Vec<(&str, f64)> =
+            axis.values.iter().map(|value| (value.label.as_str(), value.value)).collect();
         assert_eq!(told, [("a1", 0.0), ("a4", 1.0), ("a1+a2", 2.0)]);
         assert_eq!(axis.place(&points[0]), Some(2));
     }

@@ -1,12 +1,15 @@
 //! The stable JSON of a study (`schema: 1`): what other programs parse.
 //!
-//! `report` holds what every other format is rendered from, section by section, so that nothing is shown that is not here.
+//! `report` holds what every other format is rendered from, section by section, so that nothing is
+//! shown that is not here.
 //!
-//! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes `null`: JSON has no
-//! infinity, and a made-up number would be worse. What it is at least stands beside it as `at_least`, where that is known.
+//! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes
+//! `null`: JSON has no infinity, and a made-up number would be worse. What it is at least stands
+//! beside it as `at_least`, where that is known.
 
 use linerate_analysis::{
-    JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study, TrialStudy, headline,
+    JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study,
+    TrialStudy, headline,
 };
 use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
@@ -26,7 +29,8 @@ pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
 /// The same without the report.
 pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     let header = &campaign.header;
-    let facts: Map<String, Value> = campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
+    let facts: Map<String, Value> =
+        campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
     let headline = headline(campaign, study);
     let sentence = crate::sections::lead(study, headline.as_ref()).map(|lead| lead.text);
     unsigned_zeros(json!({
@@ -126,8 +130,11 @@ fn run(run: &SearchRun) -> Value {
 }
 
 fn job(job: &JobStudy) -> Value {
-    let obtained: Map<String, Value> =
-        job.obtained.iter().map(|(name, given)| (name.clone(), obtained_text(given).into())).collect();
+    let obtained: Map<String, Value> = job
+        .obtained
+        .iter()
+        .map(|(name, given)| (name.clone(), obtained_text(given).into()))
+        .collect();
     let options: Map<String, Value> = job
         .obtained
         .iter()
@@ -167,8 +174,8 @@ fn job(job: &JobStudy) -> Value {
     told
 }
 
-/// Where a job's datagrams went one way, all trials added; counts of datagrams. `lost` is what never came in time: with `unique` and `late`
-/// it adds up to `sent`.
+/// Where a job's datagrams went one way, all trials added; counts of datagrams. `lost` is what
+/// never came in time: with `unique` and `late` it adds up to `sent`.
 fn loss(loss: &LossStudy) -> Value {
     let ledger = &loss.ledger;
     let located = loss.located.iter().map(|(place, n)| json!({ "place": place, "lost": n }));
@@ -192,13 +199,15 @@ fn loss(loss: &LossStudy) -> Value {
     })
 }
 
-/// By name. The plain name is the direction a reader expects (the only one, or the sum); a metric known in several
-/// directions stands under `name_tx`, `name_rx` and `name_sum` as well.
+/// By name. The plain name is the direction a reader expects (the only one, or the sum); a metric
+/// known in several directions stands under `name_tx`, `name_rx` and `name_sum` as well.
 fn metrics(studies: &[MetricStudy]) -> Map<String, Value> {
     let mut named = Map::new();
     for study in studies {
-        let alike: Vec<&MetricStudy> = studies.iter().filter(|other| other.name == study.name).collect();
-        let chief = alike.iter().find(|other| other.direction == Direction::Sum).unwrap_or(&alike[0]);
+        let alike: Vec<&MetricStudy> =
+            studies.iter().filter(|other| other.name == study.name).collect();
+        let chief =
+            alike.iter().find(|other| other.direction == Direction::Sum).unwrap_or(&alike[0]);
         if chief.direction == study.direction {
             named.insert(study.name.clone(), metric(study));
         }
@@ -234,9 +243,9 @@ fn unsigned_zeros(value: Value) -> Value {
     match value {
         Value::Number(number) if number.as_f64() == Some(0.0) && number.is_f64() => json!(0.0),
         Value::Array(items) => items.into_iter().map(unsigned_zeros).collect(),
-        Value::Object(items) => {
-            Value::Object(items.into_iter().map(|(key, item)| (key, unsigned_zeros(item))).collect())
-        }
+        Value::Object(items) => Value::Object(
+            items.into_iter().map(|(key, item)| (key, unsigned_zeros(item))).collect(),
+        ),
         other => other,
     }
 }
@@ -258,7 +267,10 @@ fn trial(trial: &TrialStudy) -> Value {
     for (name, values) in &trial.series {
         let (unit, layer) = series_unit(name);
         units.insert(name.clone(), json!({ "unit": unit, "layer": layer }));
-        intervals.insert(name.clone(), json!(values.iter().map(|value| finite(*value)).collect::<Vec<_>>()));
+        intervals.insert(
+            name.clone(),
+            json!(values.iter().map(|value| finite(*value)).collect::<Vec<_>>()),
+        );
     }
     json!({
         "id": trial.id,

@@ -1,8 +1,10 @@
-//! The voice: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX, Markdown or JSON.
+//! The voice: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX,
+//! Markdown or JSON.
 //!
-//! [`compose`] decides what is said: every section of [`sections::SECTIONS`] writes its blocks, without knowing any format.
-//! [`render`] decides how it looks, without knowing any section. So a new section appears in every format, and a new
-//! format shows every section. Nothing here touches a file, a clock or a socket: artifacts are bytes.
+//! [`compose`] decides what is said: every section of [`sections::SECTIONS`] writes its blocks,
+//! without knowing any format. [`render`] decides how it looks, without knowing any section. So a
+//! new section appears in every format, and a new format shows every section. Nothing here touches
+//! a file, a clock or a socket: artifacts are bytes.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +36,8 @@ pub use words::obtained_text;
 
 use sections::{SECTIONS, Subject};
 
-/// The verdict on `campaign`, judged by `study`, in one sentence; `None` where nothing was measured.
+/// The verdict on `campaign`, judged by `study`, in one sentence; `None` where nothing was
+/// measured.
 #[must_use]
 pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
     sections::lead(study, linerate_analysis::headline(campaign, study).as_ref())

@@ -1,9 +1,11 @@
-//! Figures of a PCI Express link: what it carries against the size of a packet's payload, as IDT drew it (paper S5, figures 2 to
-//! 4), and what a network card gets of it beside its port (paper S3, figures 9 and 10).
+//! Figures of a PCI Express link: what it carries against the size of a packet's payload, as IDT
+//! drew it (paper S5, figures 2 to 4), and what a network card gets of it beside its port (paper
+//! S3, figures 9 and 10).
 //!
-//! Nothing here is measured: every curve is the model `pcie` of [`linerate_analysis::limits`]. Bandwidths are bit/s of payload with
-//! both directions added, as the paper draws them without saying so; a direction has half. A packet carries the payload of its
-//! axis whole, so that the maximum payload setting does not show: beyond it the curves end.
+//! Nothing here is measured: every curve is the model `pcie` of [`linerate_analysis::limits`].
+//! Bandwidths are bit/s of payload with both directions added, as the paper draws them without
+//! saying so; a direction has half. A packet carries the payload of its axis whole, so that the
+//! maximum payload setting does not show: beyond it the curves end.
 
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::nic::{Nic, frame_bytes, frame_rate};
@@ -11,7 +13,9 @@ use linerate_analysis::limits::pcie::{Addressing, EndToEndCheck, LANES, Link, Li
 use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit, metric};
 use serde_json::{Value, json};
 
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Document, Mark, Origin, Plot, Role, Row, Section, Table};
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Column, Document, Mark, Origin, Plot, Role, Row, Section, Table,
+};
 use crate::document_json;
 use crate::number::Scale;
 
@@ -24,7 +28,8 @@ const MOST_LINES: usize = 5;
 /// The largest payload that a packet may have: curves over payload need it allowed.
 const LARGEST: Bytes = Bytes(4096);
 
-/// The figures of `link`, and with `ports` those of a card in it whose ports have that rate together.
+/// The figures of `link`, and with `ports` those of a card in it whose ports have that rate
+/// together.
 #[must_use]
 pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Document {
     let open = Link { max_payload: LARGEST, completion: LARGEST, ..*link };
@@ -34,10 +39,18 @@ pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Docum
             title: "Payload bandwidth by payload",
             blocks: vec![by_width(&open), link_layer(&open)],
         },
-        Section { id: "efficiency", title: "Efficiency by payload", blocks: vec![efficiency(&open)] },
+        Section {
+            id: "efficiency",
+            title: "Efficiency by payload",
+            blocks: vec![efficiency(&open)],
+        },
     ];
     let (packets, bits) = card(link, ports);
-    sections.push(Section { id: "card", title: "Frames of a card in this slot", blocks: vec![packets, bits] });
+    sections.push(Section {
+        id: "card",
+        title: "Frames of a card in this slot",
+        blocks: vec![packets, bits],
+    });
     let mut study = figures_json(&sections);
     study["linerate"] = json!(version);
     study["report"] = document_json::sections(&sections);
@@ -57,10 +70,11 @@ const FIGURES: &str = "/figures";
 
 /// The charts' tables in base units: a list of places for each, sizes first.
 fn figures_json(sections: &[Section]) -> Value {
-    let tables = sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Chart(chart) => Some(&chart.table),
-        _ => None,
-    });
+    let tables =
+        sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+            Block::Chart(chart) => Some(&chart.table),
+            _ => None,
+        });
     let figure = |table: &Table| {
         let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
         let units: Vec<&str> = table.columns.iter().map(|column| column.scale.base).collect();
@@ -136,7 +150,8 @@ fn same_with(link: &Link, lanes: u32) -> Option<Link> {
 
 /// IDT's figure 2: links up to this width.
 fn by_width(link: &Link) -> Block {
-    let widths: Vec<u32> = LANES.into_iter().filter(|lanes| *lanes <= link.lanes && lanes.is_power_of_two()).collect();
+    let widths: Vec<u32> =
+        LANES.into_iter().filter(|lanes| *lanes <= link.lanes && lanes.is_power_of_two()).collect();
     let narrowest = widths.len().saturating_sub(MOST_LINES);
     let curves: Vec<Curve> = widths[narrowest..]
         .iter()
@@ -144,19 +159,25 @@ fn by_width(link: &Link) -> Block {
             let link = same_with(link, *lanes)?;
             Some(Curve { name: format!("x{lanes}"), role: Role::Line, values: bandwidths(&link) })
         })
-        .chain([ceiling(format!("line rate of x{}", link.lanes), 2.0 * link.rate.0, PAYLOADS.len())])
+        .chain([ceiling(
+            format!("line rate of x{}", link.lanes),
+            2.0 * link.rate.0,
+            PAYLOADS.len(),
+        )])
         .collect();
     let frame = Frame {
         id: "pcie-bandwidth",
         title: format!("Payload bandwidth, generation {}, both directions added", link.generation),
         summary: format!(
-            "Bandwidth rises with the payload of a packet: x{} carries {:.2} Gbit/s at 64 B and {:.2} at 4096 B, both \
+            "Bandwidth rises with the payload of a packet: x{} carries {:.2} Gbit/s at 64 B and \
+                {:.2} at 4096 B, both \
              directions added.",
             link.lanes,
             2.0 * link.write(Bytes(64)).0 / 1e9,
             2.0 * link.write(LARGEST).0 / 1e9
         ),
-        note: "IDT's figure 2. Each packet has its framing and header; a direction has half. Nothing for the link layer: upper bounds.",
+        note: "IDT's figure 2. Each packet has its framing and header; a direction has half. \
+            Nothing for the link layer: upper bounds.",
         ..bandwidth_frame(link)
     };
     chart(frame, &curves)
@@ -186,8 +207,10 @@ fn ceiling(name: String, value: f64, places: usize) -> Curve {
 fn link_layers(link: &Link) -> Vec<(LinkLayerPackets, &'static str)> {
     const FLITS: u32 = 6;
     let bare = [(LinkLayerPackets::None, "no link-layer packets")];
-    let counted =
-        [(LinkLayerPackets::Idt, "2 for 4 packets (IDT)"), (LinkLayerPackets::Realistic, "by the standard's limits")];
+    let counted = [
+        (LinkLayerPackets::Idt, "2 for 4 packets (IDT)"),
+        (LinkLayerPackets::Realistic, "by the standard's limits"),
+    ];
     bare.into_iter().chain(counted.into_iter().filter(|_| link.generation < FLITS)).collect()
 }
 
@@ -206,11 +229,13 @@ fn link_layer(link: &Link) -> Block {
         id: "pcie-link-layer",
         title: format!("Payload bandwidth with link-layer packets, x{}", link.lanes),
         summary: format!(
-            "Acknowledgements and credit updates take little: at 64 B, {:.2} Gbit/s are left of {:.2} as IDT counts them.",
+            "Acknowledgements and credit updates take little: at 64 B, {:.2} Gbit/s are left of \
+                {:.2} as IDT counts them.",
             2.0 * idt.write(Bytes(64)).0 / 1e9,
             2.0 * link.write(Bytes(64)).0 / 1e9
         ),
-        note: "IDT's figure 4. Two of 8 B for every four packets, as IDT counted; or one of each kind as often as the standard's limits \
+        note: "IDT's figure 4. Two of 8 B for every four packets, as IDT counted; or one of each \
+            kind as often as the standard's limits \
                ask for at this maximum payload, with skip sets. Expectations, no bounds.",
         ..bandwidth_frame(link)
     };
@@ -219,7 +244,9 @@ fn link_layer(link: &Link) -> Block {
 
 /// IDT's figure 3: the share of the line that is payload, whatever the width.
 fn efficiency(link: &Link) -> Block {
-    let share = |link: Link| PAYLOADS.iter().map(|payload| link.write(Bytes(*payload)).0 / link.rate.0).collect();
+    let share = |link: Link| {
+        PAYLOADS.iter().map(|payload| link.write(Bytes(*payload)).0 / link.rate.0).collect()
+    };
     let of = |addressing, check, dllp| share(Link { addressing, check, dllp, ..*link });
     let (short, long) = (Addressing::Bits32, Addressing::Bits64);
     let mut curves = vec![
@@ -228,15 +255,24 @@ fn efficiency(link: &Link) -> Block {
         ("64-bit, end-to-end check", of(long, EndToEndCheck::Present, LinkLayerPackets::None)),
     ];
     if link_layers(link).len() > 1 {
-        curves.push(("32-bit, IDT's link layer", of(short, EndToEndCheck::Absent, LinkLayerPackets::Idt)));
+        curves.push((
+            "32-bit, IDT's link layer",
+            of(short, EndToEndCheck::Absent, LinkLayerPackets::Idt),
+        ));
     }
-    let curves: Vec<Curve> =
-        curves.into_iter().map(|(name, values)| Curve { name: name.to_owned(), role: Role::Line, values }).collect();
-    let at_64 = curves[0].values[PAYLOADS.iter().position(|payload| *payload == 64).expect("64 B is on the axis")];
+    let curves: Vec<Curve> = curves
+        .into_iter()
+        .map(|(name, values)| Curve { name: name.to_owned(), role: Role::Line, values })
+        .collect();
+    let at_64 = curves[0].values
+        [PAYLOADS.iter().position(|payload| *payload == 64).expect("64 B is on the axis")];
     let frame = Frame {
         id: "pcie-efficiency",
         title: format!("Share of the line that is payload, generation {}", link.generation),
-        summary: format!("The share rises from {:.1} % at 64 B towards the whole line.", at_64 * 100.0),
+        summary: format!(
+            "The share rises from {:.1} % at 64 B towards the whole line.",
+            at_64 * 100.0
+        ),
         axis: "payload",
         sizes: &PAYLOADS,
         scale: Scale::PERCENT,
@@ -244,18 +280,20 @@ fn efficiency(link: &Link) -> Block {
         y_scale: AxisScale::Linear,
         layer: None,
         direction: None,
-        note: "IDT's figure 3. The line code is taken off before; it is the same whatever the width.",
+        note: "IDT's figure 3. The line code is taken off before; it is the same whatever the \
+            width.",
     };
     chart(frame, &curves)
 }
 
-/// Frames that a card moves each way, sending and receiving at once: by each model of a card, under the slot's bare frames and
-/// the port.
+/// Frames that a card moves each way, sending and receiving at once: by each model of a card, under
+/// the slot's bare frames and the port.
 fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
     let models = [Nic::Simple, Nic::Kernel, Nic::PollMode].map(|nic| {
         let rate = |size: &u64| {
             let frame = Bytes(*size);
-            let bytes = frame_bytes(nic.transmit(), link, frame) + frame_bytes(nic.receive(), link, frame);
+            let bytes =
+                frame_bytes(nic.transmit(), link, frame) + frame_bytes(nic.receive(), link, frame);
             frame_rate(link, bytes).0
         };
         (format!("{} card", nic.name()), FRAMES.iter().map(rate).collect::<Vec<f64>>())
@@ -266,21 +304,34 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
     };
     let mut rates: Vec<Curve> =
         models.into_iter().map(|(name, values)| Curve { name, role: Role::Line, values }).collect();
-    rates.push(Curve { name: "slot".to_owned(), role: Role::Ceiling(None), values: FRAMES.iter().map(slot).collect() });
+    rates.push(Curve {
+        name: "slot".to_owned(),
+        role: Role::Ceiling(None),
+        values: FRAMES.iter().map(slot).collect(),
+    });
     if let Some(ports) = ports {
-        let values = FRAMES.iter().map(|size| ethernet::packet_rate(ports, Bytes(*size)).0).collect();
+        let values =
+            FRAMES.iter().map(|size| ethernet::packet_rate(ports, Bytes(*size)).0).collect();
         rates.push(Curve { name: format!("ports of {ports}"), role: Role::Ceiling(None), values });
     }
     let as_bits = |curve: &Curve| Curve {
         name: curve.name.clone(),
         role: curve.role,
-        values: curve.values.iter().zip(FRAMES).map(|(rate, size)| rate * Bytes(size).bits()).collect(),
+        values: curve
+            .values
+            .iter()
+            .zip(FRAMES)
+            .map(|(rate, size)| rate * Bytes(size).bits())
+            .collect(),
     };
     let bits: Vec<Curve> = rates.iter().map(as_bits).collect();
-    let most = |curves: &[Curve]| curves.iter().flat_map(|c| &c.values).copied().fold(0.0, f64::max);
+    let most =
+        |curves: &[Curve]| curves.iter().flat_map(|c| &c.values).copied().fold(0.0, f64::max);
     let lowest = |place: usize| {
         let bounds = rates.iter().filter(|curve| matches!(curve.role, Role::Ceiling(_)));
-        bounds.min_by(|a, b| a.values[place].total_cmp(&b.values[place])).map_or("slot", |curve| curve.name.as_str())
+        bounds
+            .min_by(|a, b| a.values[place].total_cmp(&b.values[place]))
+            .map_or("slot", |curve| curve.name.as_str())
     };
     let summary = format!(
         "Of the ceilings, {} is the lower at 64 B and {} at {} B.",
@@ -288,21 +339,24 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         lowest(FRAMES.len() - 1),
         FRAMES[FRAMES.len() - 1]
     );
-    const NOTE: &str = "As Cisco's figures 9 and 10, with the slot counted in packets. Cards are models (pcie-bench) and expectations: \
-                        doorbells, descriptors and interrupts cross beside the frames. Sent and received at once, each way.";
-    let frame = |id, title: &str, y_name, y_scale, unit, metric: &str, curves: &[Curve], layer| Frame {
-        id,
-        title: title.to_owned(),
-        summary: summary.clone(),
-        axis: "frame",
-        sizes: &FRAMES,
-        scale: Scale::fit(metric, unit, [most(curves)]),
-        y_name,
-        y_scale,
-        layer,
-        direction: None,
-        note: NOTE,
-    };
+    const NOTE: &str = "As Cisco's figures 9 and 10, with the slot counted in packets. Cards are \
+        models (pcie-bench) and expectations: \
+                        doorbells, descriptors and interrupts cross beside the frames. Sent and \
+                        received at once, each way.";
+    let frame =
+        |id, title: &str, y_name, y_scale, unit, metric: &str, curves: &[Curve], layer| Frame {
+            id,
+            title: title.to_owned(),
+            summary: summary.clone(),
+            axis: "frame",
+            sizes: &FRAMES,
+            scale: Scale::fit(metric, unit, [most(curves)]),
+            y_name,
+            y_scale,
+            layer,
+            direction: None,
+            note: NOTE,
+        };
     let packets = frame(
         "card-packet-rate",
         "Frames a second, each way",
@@ -339,17 +393,26 @@ mod tests {
     fn cell(document: &Document, table: &str, row: &str, column: &str) -> f64 {
         let table = document.tables().find(|t| t.id == table).expect(table);
         let at = table.columns.iter().position(|c| c.head == column).expect(column);
-        let row = table.rows.iter().find(|r| matches!(&r.cells[0], Cell::Coordinate { label, .. } if label == row));
+        let row = table
+            .rows
+            .iter()
+            .find(|r| matches!(&r.cells[0], Cell::Coordinate { label, .. } if label == row));
         row.expect("a row").cells[at].value().expect("a number")
     }
 
     #[test]
     fn idts_figures_show_its_printed_values() {
         let document = idt();
-        let near = |value: f64, expected: f64, tolerance: f64| assert!((value - expected).abs() < tolerance, "{value}");
+        let near = |value: f64, expected: f64, tolerance: f64| {
+            assert!((value - expected).abs() < tolerance, "{value}")
+        };
         near(cell(&document, "pcie-bandwidth", "64 B", "x8") / 1e9, 48.76, 0.005);
         near(cell(&document, "pcie-bandwidth", "64 B", "x1") / 1e9, 6.095, 0.001);
-        near(cell(&document, "pcie-link-layer", "64 B", "2 for 4 packets (IDT)") / 1e9, 46.55, 0.005);
+        near(
+            cell(&document, "pcie-link-layer", "64 B", "2 for 4 packets (IDT)") / 1e9,
+            46.55,
+            0.005,
+        );
         near(cell(&document, "pcie-efficiency", "64 B", "32-bit addresses"), 0.762, 0.0005);
         near(cell(&document, "pcie-efficiency", "64 B", "32-bit, IDT's link layer"), 0.727, 0.0005);
         near(cell(&document, "pcie-efficiency", "4096 B", "32-bit addresses"), 0.9951, 0.0001);

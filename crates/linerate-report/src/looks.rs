@@ -1,4 +1,5 @@
-//! Points that were repeated until their figures are known well enough: at which look each ended, and why.
+//! Points that were repeated until their figures are known well enough: at which look each ended,
+//! and why.
 //!
 //! Nothing where a plan has a fixed number of runs.
 
@@ -14,23 +15,30 @@ const MOST_TOLD: usize = 4;
 type Looked<'a> = (&'a Grid<'a>, &'a linerate_analysis::PointStudy, &'a Looks);
 
 fn all<'a>(grids: &'a [Grid<'a>]) -> Vec<Looked<'a>> {
-    let of =
-        |grid: &'a Grid<'a>| grid.points.iter().filter_map(move |point| Some((grid, *point, point.looks.as_ref()?)));
+    let of = |grid: &'a Grid<'a>| {
+        grid.points.iter().filter_map(move |point| Some((grid, *point, point.looks.as_ref()?)))
+    };
     grids.iter().flat_map(of).collect()
 }
 
-/// What a reader of the answer must know: which points are as well known as asked, and which are not.
+/// What a reader of the answer must know: which points are as well known as asked, and which are
+/// not.
 pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
     let all = all(grids);
     let (narrow, wide): (Vec<&Looked<'_>>, Vec<&Looked<'_>>) =
         all.iter().partition(|(_, _, looks)| looks.ended == LooksEnded::Narrow);
-    let one = |(grid, point, looks): &&Looked<'_>| format!("{}: {}.", grid.full_place_of(point), looks.told());
+    let one = |(grid, point, looks): &&Looked<'_>| {
+        format!("{}: {}.", grid.full_place_of(point), looks.told())
+    };
     if all.len() <= MOST_TOLD {
         return wide.iter().chain(&narrow).map(one).collect();
     }
     let mut lines: Vec<String> = wide.iter().take(MOST_TOLD).map(one).collect();
     if wide.len() > MOST_TOLD {
-        lines.push(format!("{} more points are not known as well as asked.", wide.len() - MOST_TOLD));
+        lines.push(format!(
+            "{} more points are not known as well as asked.",
+            wide.len() - MOST_TOLD
+        ));
     }
     if !narrow.is_empty() {
         lines.push(format!("{} of {} points are known as well as asked.", narrow.len(), all.len()));
@@ -43,31 +51,47 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let all = all(grids);
     let looks_planned = all.iter().map(|(_, _, looks)| looks.until.looks.len()).max()?;
     let runs_at = |look: usize| all.iter().find_map(|(_, _, looks)| looks.until.looks.get(look));
-    let mut columns = vec![Column::text("point"), Column::text("figure"), Column::number("asked, ±", Scale::PERCENT)];
+    let mut columns = vec![
+        Column::text("point"),
+        Column::text("figure"),
+        Column::number("asked, ±", Scale::PERCENT),
+    ];
     columns.extend((0..looks_planned).map(|look| {
-        Column::number(runs_at(look).map_or_else(String::new, |runs| format!("± after {runs}")), Scale::PERCENT)
+        Column::number(
+            runs_at(look).map_or_else(String::new, |runs| format!("± after {runs}")),
+            Scale::PERCENT,
+        )
     }));
     columns.extend([Column::number("runs", Scale::COUNT), Column::text("ended")]);
-    let mut table = Table::new("looks", "Looks at points that are repeated until they are known", columns);
+    let mut table =
+        Table::new("looks", "Looks at points that are repeated until they are known", columns);
     for (grid, point, looks) in &all {
         let seen = |look: usize| match looks.taken.get(look) {
             None => Cell::Missing("–".into()),
-            Some(look) => look.half_width.map_or_else(|| Cell::Missing("no interval".into()), Cell::Number),
+            Some(look) => {
+                look.half_width.map_or_else(|| Cell::Missing("no interval".into()), Cell::Number)
+            }
         };
         let ended = match looks.ended {
             LooksEnded::Narrow => "narrow enough".to_owned(),
             LooksEnded::Most => "at the most: noise".to_owned(),
-            LooksEnded::Noisy => format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE)),
+            LooksEnded::Noisy => {
+                format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE))
+            }
             LooksEnded::Short => "cut short".to_owned(),
         };
-        let head =
-            [Cell::Text(grid.full_place_of(point)), Cell::text(&looks.metric), Cell::Number(looks.until.within.0)];
+        let head = [
+            Cell::Text(grid.full_place_of(point)),
+            Cell::text(&looks.metric),
+            Cell::Number(looks.until.within.0),
+        ];
         let cells = head.into_iter().chain((0..looks_planned).map(seen));
         let tail = [Cell::Number(f64::from(looks.runs)), Cell::Text(ended)];
         table.rows.push(Row::judged(cells.chain(tail).collect(), point.validity));
     }
     table.note = Some(
-        "± is half the interval of the median, of the direction known least. Its error of 5 % is spent over all looks planned, so that it \
+        "± is half the interval of the median, of the direction known least. Its error of 5 % is \
+            spent over all looks planned, so that it \
          holds wherever they end: it is wider than one looked at once."
             .into(),
     );

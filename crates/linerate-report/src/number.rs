@@ -1,8 +1,9 @@
-//! Numbers as people read them: the unit a column is shown in, and as many digits as the interval supports.
+//! Numbers as people read them: the unit a column is shown in, and as many digits as the interval
+//! supports.
 //!
-//! Rates are scaled by k, M, G (decimal), sizes by Ki, Mi (binary, IEC 80000-13). Rounding is decimal, half up, on the
-//! shortest decimal text of the value, so that 0.125 to two places is 0.13 as on paper. The number itself is never
-//! rounded: only its display form is.
+//! Rates are scaled by k, M, G (decimal), sizes by Ki, Mi (binary, IEC 80000-13). Rounding is
+//! decimal, half up, on the shortest decimal text of the value, so that 0.125 to two places is 0.13
+//! as on paper. The number itself is never rounded: only its display form is.
 
 use linerate_model::{Estimate, Unit, metric};
 use serde::Serialize;
@@ -21,7 +22,8 @@ pub struct Scale {
 const BIT_RATES: &[(&str, f64)] =
     &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)];
 const BYTE_RATES: &[(&str, f64)] = &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)];
-const BINARY_BYTE_RATES: &[(&str, f64)] = &[("B/s", 1.0), ("KiB/s", 1024.0), ("MiB/s", 1024.0 * 1024.0)];
+const BINARY_BYTE_RATES: &[(&str, f64)] =
+    &[("B/s", 1.0), ("KiB/s", 1024.0), ("MiB/s", 1024.0 * 1024.0)];
 const PACKET_RATES: &[(&str, f64)] = &[("packet/s", 1.0), ("kpacket/s", 1e3), ("Mpacket/s", 1e6)];
 const RATES: &[(&str, f64)] = &[("1/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)];
 const SECONDS: &[(&str, f64)] = &[("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
@@ -48,15 +50,19 @@ impl Scale {
     /// Seconds, shown as seconds.
     pub const SECONDS: Self = Self { base: "s", symbol: "s", factor: 1.0 };
 
-    /// The unit in which numbers of metric `name` with `values` read best: one unit for all of them.
+    /// The unit in which numbers of metric `name` with `values` read best: one unit for all of
+    /// them.
     #[must_use]
     pub fn fit(name: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
-        let sizes = values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
-        let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        let sizes =
+            values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
+        let (low, high) =
+            sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let pick = |units: &'static [(&'static str, f64)], size: f64| {
             let place = units.iter().rposition(|(_, factor)| size >= *factor).unwrap_or(0);
             // 938 and 1685 read better together than 0.938 and 1.685.
-            let mixed = place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
+            let mixed =
+                place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
             let (symbol, factor) = units[place - usize::from(mixed)];
             Self { base: unit.symbol(), symbol, factor }
         };
@@ -101,11 +107,12 @@ impl Scale {
         format!("{} {}", self.plain(value), self.symbol).trim_end().to_owned()
     }
 
-    /// Digits behind the point for a column of `values` without intervals: four for the largest, at least two for the
-    /// smallest, and none that are zero throughout.
+    /// Digits behind the point for a column of `values` without intervals: four for the largest, at
+    /// least two for the smallest, and none that are zero throughout.
     #[must_use]
     pub(crate) fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
-        let sizes: Vec<f64> = values.map(|value| (value / self.factor).abs()).filter(|v| v.is_finite()).collect();
+        let sizes: Vec<f64> =
+            values.map(|value| (value / self.factor).abs()).filter(|v| v.is_finite()).collect();
         let positive = || sizes.iter().copied().filter(|size| *size > 0.0);
         let most = positive().fold(0.0, f64::max);
         let least = positive().fold(f64::INFINITY, f64::min);
@@ -117,8 +124,9 @@ impl Scale {
         sizes.into_iter().map(needed).max().unwrap_or(0)
     }
 
-    /// The display form of `estimate`: its value, and its interval if it has one, to the same digit. An interval so wide
-    /// that its ends differ in size is told end by end, so that 0.05 to 37 reads neither `0` nor `37.00`.
+    /// The display form of `estimate`: its value, and its interval if it has one, to the same
+    /// digit. An interval so wide that its ends differ in size is told end by end, so that 0.05 to
+    /// 37 reads neither `0` nor `37.00`.
     #[must_use]
     pub fn estimate(&self, estimate: &Estimate) -> (String, Option<(String, String)>) {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
@@ -140,8 +148,8 @@ impl Scale {
         (round_half_up(estimate.value / self.factor, places), Some((end(low), end(high))))
     }
 
-    /// Digits behind the point that the interval of `estimate` supports: the half width keeps two digits if it begins
-    /// with 1 or 2, else one; the value itself never fewer than two.
+    /// Digits behind the point that the interval of `estimate` supports: the half width keeps two
+    /// digits if it begins with 1 or 2, else one; the value itself never fewer than two.
     #[must_use]
     pub(crate) fn decimals_of(&self, estimate: &Estimate) -> usize {
         let value = (estimate.value / self.factor).abs();
@@ -167,7 +175,8 @@ fn decimals(value: f64, digits: i32) -> usize {
     (digits - 1 - value.log10().floor() as i32).clamp(0, MOST_DECIMALS) as usize
 }
 
-/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest decimal text; `∞` if it is infinite.
+/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest
+/// decimal text; `∞` if it is infinite.
 #[must_use]
 pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     if value.is_infinite() {
@@ -175,8 +184,10 @@ pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     }
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let mut digits: Vec<u8> =
-        whole.bytes().chain(fraction.bytes().chain(std::iter::repeat(b'0')).take(decimals)).collect();
+    let mut digits: Vec<u8> = whole
+        .bytes()
+        .chain(fraction.bytes().chain(std::iter::repeat(b'0')).take(decimals))
+        .collect();
     if fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5') {
         let kept = digits.iter().rposition(|digit| *digit != b'9');
         let carried = kept.map_or(0, |at| at + 1);
@@ -242,14 +253,18 @@ mod tests {
             shown(estimate(936.123, 935.771, 936.402)),
             ("936.1".into(), Some(("935.8".into(), "936.4".into())))
         );
-        assert_eq!(shown(estimate(936.123, 900.0, 950.0)), ("936".into(), Some(("900".into(), "950".into()))));
+        assert_eq!(
+            shown(estimate(936.123, 900.0, 950.0)),
+            ("936".into(), Some(("900".into(), "950".into())))
+        );
         assert_eq!(shown(estimate(936.123, 936.111, 936.135)).0, "936.123");
     }
 
     #[test]
     fn a_wide_interval_leaves_its_value_readable() {
         let estimate = |value: f64, low: f64, high: f64| {
-            let estimate = Estimate { value, low: Some(low), high: Some(high), confidence: Some(0.75), n: 3 };
+            let estimate =
+                Estimate { value, low: Some(low), high: Some(high), confidence: Some(0.75), n: 3 };
             let (value, ends) = Scale::COUNT.estimate(&estimate);
             let (low, high) = ends.expect("an interval");
             format!("{value} [{low}, {high}]")

@@ -1,10 +1,12 @@
-//! A referee of what is printed: reads a report as it was written, in any format, and lists every number that cannot be.
+//! A referee of what is printed: reads a report as it was written, in any format, and lists every
+//! number that cannot be.
 //!
-//! It knows nothing of the gate in `linerate-analysis` that should have stopped them. Checked in the JSON of a study: no number
-//! beyond its ceiling or its metric's range, intervals that contain their value, no share above one, no count of runs larger than there are,
-//! frames no smaller than what they carry, no one-way time the clocks cannot tell, percentiles that rise, series as long as their
-//! time. Checked in every text: no negative zero, nothing that is not a number, no subset larger than its set (`2 of 1 trials`).
-//! Not seen: a number within all of that which is wrong.
+//! It knows nothing of the gate in `linerate-analysis` that should have stopped them. Checked in
+//! the JSON of a study: no number beyond its ceiling or its metric's range, intervals that contain
+//! their value, no share above one, no count of runs larger than there are, frames no smaller than
+//! what they carry, no one-way time the clocks cannot tell, percentiles that rise, series as long
+//! as their time. Checked in every text: no negative zero, nothing that is not a number, no subset
+//! larger than its set (`2 of 1 trials`). Not seen: a number within all of that which is wrong.
 
 use linerate_model::metric;
 use serde_json::{Map, Value, json};
@@ -59,7 +61,9 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 /// Rules that hold for every number and every sentence.
 fn everywhere(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
-        Value::Number(number) if number.as_f64().is_some_and(|n| n == 0.0 && n.is_sign_negative()) => {
+        Value::Number(number)
+            if number.as_f64().is_some_and(|n| n == 0.0 && n.is_sign_negative()) =>
+        {
             found.push(format!("{place}: a negative zero"));
         }
         Value::String(text) => words_violations(text, found),
@@ -83,8 +87,10 @@ fn words_violations(text: &str, found: &mut Vec<String>) {
             found.push(format!("`{word}` in: {text}"));
         }
     }
-    let words: Vec<&str> =
-        text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+        .collect();
     for window in words.windows(4) {
         let [part, of, whole, what] = window else { continue };
         let (Ok(part), Ok(whole)) = (part.parse::<u64>(), whole.parse::<u64>()) else { continue };
@@ -123,9 +129,18 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         let name = name_of(key, study);
         let mut wrong = |what: String| found.push(format!("{key}: {what}"));
         let mean = &study["mean"];
-        let ends = [&study["estimate"], &study["low"], &study["high"], &mean["value"], &mean["low"], &mean["high"]];
-        let numbers: Vec<f64> = ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
-        let of_goodput = || of(metrics, metric::GOODPUT, study["direction"].as_str().unwrap_or_default());
+        let ends = [
+            &study["estimate"],
+            &study["low"],
+            &study["high"],
+            &mean["value"],
+            &mean["low"],
+            &mean["high"],
+        ];
+        let numbers: Vec<f64> =
+            ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
+        let of_goodput =
+            || of(metrics, metric::GOODPUT, study["direction"].as_str().unwrap_or_default());
         let is_part = [metric::GOODPUT_PEAK, metric::GOODPUT_SERVED].contains(&name);
         let bound = if is_part { of_goodput() } else { Some(study) };
         let most = bound.and_then(|bound| ceiling(point, bound));
@@ -134,16 +149,21 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
             if let Some(most) = most.filter(|most| *number > most * (1.0 + ROUNDING)) {
                 wrong(format!("{number} is above its ceiling of {most}"));
             }
-            if let Some(most) = range.and_then(|range| range.most).filter(|most| *number > most + ROUNDING) {
+            if let Some(most) =
+                range.and_then(|range| range.most).filter(|most| *number > most + ROUNDING)
+            {
                 wrong(format!("{number} is above {most}, the most it can be"));
             }
-            if let Some(least) = range.and_then(|range| range.least).filter(|least| *number < least - ROUNDING) {
+            if let Some(least) =
+                range.and_then(|range| range.least).filter(|least| *number < least - ROUNDING)
+            {
                 wrong(format!("{number} is below {least}, the least it can be"));
             }
         }
-        for (value, low, high) in
-            [(&study["estimate"], &study["low"], &study["high"]), (&mean["value"], &mean["low"], &mean["high"])]
-        {
+        for (value, low, high) in [
+            (&study["estimate"], &study["low"], &study["high"]),
+            (&mean["value"], &mean["low"], &mean["high"]),
+        ] {
             let holds = |value: f64, end: f64| end <= value + value.abs() * ROUNDING;
             let (value, low, high) = (value.as_f64(), low.as_f64(), high.as_f64());
             if value.zip(low).is_some_and(|(value, low)| !holds(value, low))
@@ -172,10 +192,16 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
             let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
             Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
         };
-        let (Some(frames), Some(payload)) = (value(metric::THROUGHPUT_L2), value(metric::GOODPUT)) else { continue };
-        let pairs = frames.into_iter().zip(payload).filter_map(|(frames, payload)| frames.zip(payload));
+        let (Some(frames), Some(payload)) = (value(metric::THROUGHPUT_L2), value(metric::GOODPUT))
+        else {
+            continue;
+        };
+        let pairs =
+            frames.into_iter().zip(payload).filter_map(|(frames, payload)| frames.zip(payload));
         for (frames, payload) in pairs.filter(|(frames, payload)| frames < payload) {
-            found.push(format!("throughput_l2 {direction} of {frames} is below its payload of {payload}"));
+            found.push(format!(
+                "throughput_l2 {direction} of {frames} is below its payload of {payload}"
+            ));
         }
     }
     time_violations(job, metrics, found);
@@ -184,20 +210,26 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
 /// Times between two clocks that these cannot tell, and percentiles that fall.
 fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<String>) {
     let doubts: Vec<Option<f64>> =
-        items(&metrics.get(metric::CLOCK_UNCERTAINTY).unwrap_or(&Value::Null)["values"]).map(Value::as_f64).collect();
+        items(&metrics.get(metric::CLOCK_UNCERTAINTY).unwrap_or(&Value::Null)["values"])
+            .map(Value::as_f64)
+            .collect();
     for (distribution, stem) in TIMES.iter().filter(|_| !doubts.is_empty()) {
         for (key, study) in metrics.iter().filter(|(key, _)| key.starts_with(stem)) {
             let values = items(&study["values"]).map(Value::as_f64);
             let known = values.zip(&doubts).filter_map(|(value, doubt)| value.zip(*doubt));
             for (value, doubt) in known.filter(|(value, doubt)| value <= doubt) {
-                found.push(format!("{key} of {value} s is no longer than the clocks are known, {doubt} s"));
+                found.push(format!(
+                    "{key} of {value} s is no longer than the clocks are known, {doubt} s"
+                ));
             }
         }
         let median = items(&job["percentiles"][distribution]).find(|one| one["quantile"] == 0.5);
         let median = median.and_then(|one| one["value_ns"].as_f64());
         let least = doubts.iter().flatten().copied().reduce(f64::min).map(|seconds| seconds * 1e9);
         if median.zip(least).is_some_and(|(median, least)| median <= least) {
-            found.push(format!("percentiles of {distribution}: their median is no longer than the clocks are known"));
+            found.push(format!(
+                "percentiles of {distribution}: their median is no longer than the clocks are known"
+            ));
         }
     }
     for (name, percentiles) in job["percentiles"].as_object().into_iter().flatten() {
@@ -208,9 +240,13 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
             found.push(format!("percentiles of {name} fall"));
         }
         for one in all.iter().filter(|one| !one["confidence"].is_null()) {
-            let (low, value, high) = (time(one, "low_ns"), time(one, "value_ns"), time(one, "high_ns"));
+            let (low, value, high) =
+                (time(one, "low_ns"), time(one, "value_ns"), time(one, "high_ns"));
             if low > value || value > high {
-                found.push(format!("percentile {} of {name}: {value} ns outside of {low} to {high}", one["quantile"]));
+                found.push(format!(
+                    "percentile {} of {name}: {value} ns outside of {low} to {high}",
+                    one["quantile"]
+                ));
             }
         }
     }
@@ -221,17 +257,23 @@ fn search_violations(search: &Value, found: &mut Vec<String>) {
     let most = search["line"].as_f64().unwrap_or(f64::INFINITY);
     let mut check = |place: &str, bounds: &Value| {
         for key in ["lower", "conditional_throughput"] {
-            if let Some(load) = bounds[key].as_f64().filter(|load| *load > most * (1.0 + ROUNDING)) {
+            if let Some(load) = bounds[key].as_f64().filter(|load| *load > most * (1.0 + ROUNDING))
+            {
                 found.push(format!("{place}: {key} {load} is above the line of {most}"));
             }
         }
         let (lower, upper) = (bounds["lower"].as_f64(), bounds["upper"].as_f64());
-        if let Some((lower, upper)) = lower.zip(upper).filter(|(lower, upper)| *lower > upper * (1.0 + ROUNDING)) {
+        if let Some((lower, upper)) =
+            lower.zip(upper).filter(|(lower, upper)| *lower > upper * (1.0 + ROUNDING))
+        {
             found.push(format!("{place}: the lower bound {lower} is above the upper {upper}"));
         }
     };
     for goal in items(&search["goals"]) {
-        check("goal", &json!({ "lower": goal["lower"], "conditional_throughput": goal["conditional_throughput"] }));
+        check(
+            "goal",
+            &json!({ "lower": goal["lower"], "conditional_throughput": goal["conditional_throughput"] }),
+        );
         check("goal", &json!({ "lower": goal["range"][1] }));
     }
     for one in items(&search["runs"]).flat_map(|run| items(&run["found"])) {
@@ -247,7 +289,11 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
         .map(|(series, direction)| {
             // Series add up all measured jobs, of which the last stands for all.
             let metrics = measured().last().and_then(|job| job["metrics"].as_object());
-            (*series, metrics.and_then(|metrics| ceiling(point, of(metrics, metric::GOODPUT, direction)?)))
+            (
+                *series,
+                metrics
+                    .and_then(|metrics| ceiling(point, of(metrics, metric::GOODPUT, direction)?)),
+            )
         })
         .collect();
     for trial in items(&point["trials"]) {
@@ -263,7 +309,10 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
             }
             for value in items(values).filter_map(Value::as_f64) {
                 if value < 0.0 || most.is_some_and(|most| value > most * (1.0 + ROUNDING)) {
-                    found.push(format!("trial {}: {value} in {name}, of at most {most:?}", trial["id"]));
+                    found.push(format!(
+                        "trial {}: {value} in {name}, of at most {most:?}",
+                        trial["id"]
+                    ));
                 }
             }
         }
@@ -290,7 +339,10 @@ mod tests {
 
     #[test]
     fn a_number_or_the_end_of_its_interval_above_the_ceiling_is_found() {
-        assert_eq!(study_violations(&study("goodput", goodput(95.64e6, 95.64e6))), Vec::<String>::new());
+        assert_eq!(
+            study_violations(&study("goodput", goodput(95.64e6, 95.64e6))),
+            Vec::<String>::new()
+        );
         assert!(!study_violations(&study("goodput", goodput(95.65e6, 95.65e6))).is_empty());
         assert!(!study_violations(&study("goodput", goodput(95.0e6, 95.7e6))).is_empty());
         let mut mean = goodput(95e6, 95e6);
@@ -319,16 +371,28 @@ mod tests {
     #[test]
     fn shares_counts_and_intervals_that_cannot_be_are_found() {
         let one = |name: &str, value: Value| {
-            study_violations(&study(name, json!({ "direction": "tx", "n": 1, "estimate": value, "values": [value] })))
-                .len()
+            study_violations(&study(
+                name,
+                json!({ "direction": "tx", "n": 1, "estimate": value, "values": [value] }),
+            ))
+            .len()
         };
-        assert_eq!((one("sender_busy", json!(1.0)), one("goodput", json!(5.0)), one("lost", json!(60.0))), (0, 0, 0));
+        assert_eq!(
+            (one("sender_busy", json!(1.0)), one("goodput", json!(5.0)), one("lost", json!(60.0))),
+            (0, 0, 0)
+        );
         assert!(
-            one("sender_busy", json!(1.0008)) > 0 && one("goodput", json!(-5.0)) > 0 && one("lost", json!(60.37)) > 0
+            one("sender_busy", json!(1.0008)) > 0
+                && one("goodput", json!(-5.0)) > 0
+                && one("lost", json!(60.37)) > 0
         );
         assert!(one("goodput", json!(-0.0)) > 0, "a negative zero");
         let outside = json!({ "direction": "tx", "n": 3, "estimate": 5.0, "low": 6.0, "high": 7.0, "values": [5.0] });
-        assert_eq!(study_violations(&study("rtt", outside)).len(), 2, "outside of its interval, and three runs of one");
+        assert_eq!(
+            study_violations(&study("rtt", outside)).len(),
+            2,
+            "outside of its interval, and three runs of one"
+        );
     }
 
     #[test]
@@ -341,22 +405,36 @@ mod tests {
             study_violations(&study).len()
         };
         let clocks = json!({ "clock_uncertainty": metric(0.012, "sum") });
-        let percentiles = json!({ "service": [{ "quantile": 0.5, "value_ns": 11_895_000, "confidence": null }] });
+        let percentiles =
+            json!({ "service": [{ "quantile": 0.5, "value_ns": 11_895_000, "confidence": null }] });
         assert_eq!((of(clocks.clone(), json!({})), of(clocks, percentiles)), (0, 1));
         let tail = json!({ "clock_uncertainty": metric(0.012, "sum"), "service_time_p99": metric(0.011, "sum") });
         assert_eq!(of(tail, json!({})), 1);
-        assert_eq!(of(json!({ "goodput": metric(100e6, "tx"), "throughput_l2": metric(99e6, "tx") }), json!({})), 1);
+        assert_eq!(
+            of(
+                json!({ "goodput": metric(100e6, "tx"), "throughput_l2": metric(99e6, "tx") }),
+                json!({})
+            ),
+            1
+        );
     }
 
     #[test]
     fn texts_hold_no_negative_zero_and_no_subset_larger_than_its_set() {
         let n = |text| text_violations(text).len();
         assert_eq!(
-            n("1e-05, 2026-11-0, -0.5 to [-0.01, 0.0], series-1-0.csv, 25 of 25 points, 101.1 of 95.6 Mbit/s"),
+            n("1e-05, 2026-11-0, -0.5 to [-0.01, 0.0], series-1-0.csv, 25 of 25 points, 101.1 of \
+                    95.6 Mbit/s"),
             0
         );
         assert_eq!(n("pacing_rate = \"-0 bit/s\""), 1);
-        assert_eq!((n("[-0, 3]"), n("NaN"), n("2 of 1 trials"), n("at 25 of 5 points: x")), (1, 1, 1, 1));
-        assert_eq!(n("<style>a{margin:-0}</style>1\u{202f}234 of 5\u{202f}678 trials<script>-0</script>"), 0);
+        assert_eq!(
+            (n("[-0, 3]"), n("NaN"), n("2 of 1 trials"), n("at 25 of 5 points: x")),
+            (1, 1, 1, 1)
+        );
+        assert_eq!(
+            n("<style>a{margin:-0}</style>1\u{202f}234 of 5\u{202f}678 trials<script>-0</script>"),
+            0
+        );
     }
 }

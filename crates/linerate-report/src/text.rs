@@ -14,24 +14,34 @@ const SENTENCE: usize = 50;
 /// Space between two columns.
 const GAP: &str = "  ";
 
-/// `table` with aligned columns: words left, numbers right, units below the headings. Lines are as long as they must be;
-/// a terminal that is too narrow wraps them.
+/// `table` with aligned columns: words left, numbers right, units below the headings. Lines are as
+/// long as they must be; a terminal that is too narrow wraps them.
 #[must_use]
 pub fn table(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|column| one_line(&column.head)).collect();
-    let units: Vec<String> = table.columns.iter().map(super::document::Column::qualifiers).collect();
-    let shown = table.shown().into_iter().map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
+    let units: Vec<String> =
+        table.columns.iter().map(super::document::Column::qualifiers).collect();
+    let shown =
+        table.shown().into_iter().map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
     let body: Vec<(Vec<String>, Tone)> = shown.zip(table.rows.iter().map(|row| row.tone)).collect();
     let width = |index: usize| {
         let body = body.iter().map(|(cells, _)| &cells[index]);
-        body.chain([&heads[index], &units[index]]).map(|text| text.chars().count()).max().unwrap_or(0)
+        body.chain([&heads[index], &units[index]])
+            .map(|text| text.chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: &[String]| {
-        let aligned = cells.iter().zip(&widths).zip(&table.columns).map(|((text, width), column)| {
-            let pad = " ".repeat(width - text.chars().count());
-            if column.kind == ColumnKind::Text { format!("{text}{pad}") } else { format!("{pad}{text}") }
-        });
+        let aligned =
+            cells.iter().zip(&widths).zip(&table.columns).map(|((text, width), column)| {
+                let pad = " ".repeat(width - text.chars().count());
+                if column.kind == ColumnKind::Text {
+                    format!("{text}{pad}")
+                } else {
+                    format!("{pad}{text}")
+                }
+            });
         aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     };
     let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
@@ -53,7 +63,8 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// All of `document`: its title, and every block of every section. A document of one section has no headings.
+/// All of `document`: its title, and every block of every section. A document of one section has no
+/// headings.
 #[must_use]
 pub fn whole(document: &Document) -> String {
     let mut out = title(document);
@@ -66,19 +77,27 @@ pub fn whole(document: &Document) -> String {
     out
 }
 
-/// The answer of `document` in a few lines: what was measured, the key figures, whether they may be believed, and the
-/// findings.
+/// The answer of `document` in a few lines: what was measured, the key figures, whether they may be
+/// believed, and the findings.
 #[must_use]
 pub fn summary(document: &Document) -> String {
     let mut out = title(document);
     let blocks_of = |id: &'static str| {
-        document.sections.iter().filter(move |section| section.id == id).flat_map(|section| &section.blocks)
+        document
+            .sections
+            .iter()
+            .filter(move |section| section.id == id)
+            .flat_map(|section| &section.blocks)
     };
     for block in blocks_of("answer") {
         match block {
             // Each stands by itself: these are the sentences one reads.
-            Block::List(items) => items.iter().for_each(|item| out += &format!("\n  {}\n", one_line(item))),
-            Block::Lead(_) | Block::Paragraph(_) | Block::KeyFigures(_) => out += &format!("\n{}", block_text(block)),
+            Block::List(items) => {
+                items.iter().for_each(|item| out += &format!("\n  {}\n", one_line(item)))
+            }
+            Block::Lead(_) | Block::Paragraph(_) | Block::KeyFigures(_) => {
+                out += &format!("\n{}", block_text(block))
+            }
             _ => {}
         }
     }
@@ -89,10 +108,13 @@ pub fn summary(document: &Document) -> String {
             out += &format!("\n{}", table(answer));
         }
     }
-    let claims = document.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Claim(claim) => Some(format!("  {}\n", claim_line(claim))),
-        _ => None,
-    });
+    let claims =
+        document.sections.iter().flat_map(|section| &section.blocks).filter_map(
+            |block| match block {
+                Block::Claim(claim) => Some(format!("  {}\n", claim_line(claim))),
+                _ => None,
+            },
+        );
     let claims: String = claims.collect();
     if !claims.is_empty() {
         out += &format!("\nFindings\n{claims}");
@@ -119,17 +141,22 @@ fn block_text(block: &Block) -> String {
         Block::Path(picture) => noted(&picture.table),
         Block::Chart(chart) => noted(&chart.table),
         Block::Claim(claim) => {
-            let parts = claim.parts.iter().map(|(label, items)| format!("  {label}\n{}", lines(items, "    - ")));
+            let parts = claim
+                .parts
+                .iter()
+                .map(|(label, items)| format!("  {label}\n{}", lines(items, "    - ")));
             format!("{}\n{}", claim_line(claim), parts.collect::<String>())
         }
         Block::Listing { caption, text } => {
-            let text: String = text.lines().map(|line| format!("    {}\n", one_line(line))).collect();
+            let text: String =
+                text.lines().map(|line| format!("    {}\n", one_line(line))).collect();
             format!("{}:\n\n{text}", one_line(caption))
         }
     }
 }
 
-/// A table and its note. Sentences in lines of more than [`WIDEST`] stand below each other instead, a row after the other.
+/// A table and its note. Sentences in lines of more than [`WIDEST`] stand below each other instead,
+/// a row after the other.
 fn noted(of: &Table) -> String {
     let note = of.note.as_ref().map_or(String::new(), |note| format!("\n{}\n", one_line(note)));
     let of_words = of.columns.iter().all(|column| column.kind == ColumnKind::Text);
@@ -147,7 +174,9 @@ fn records(of: &Table) -> String {
     let width = heads.iter().skip(1).map(|head| head.chars().count()).max().unwrap_or(0);
     let mut out = format!("{}{mark}\n", one_line(&of.caption));
     for cells in of.shown() {
-        for (index, (cell, head)) in cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty()) {
+        for (index, (cell, head)) in
+            cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty())
+        {
             let pad = " ".repeat(width.saturating_sub(head.chars().count()));
             match index {
                 0 => out += &format!("\n  {head} {}\n", one_line(cell)),
@@ -181,10 +210,15 @@ fn figure_line(figure: &KeyFigure) -> String {
     let (value, interval) = figure.scale.estimate(&figure.estimate);
     let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
     let layer = figure.layer.map_or(String::new(), |layer| format!(" {layer}"));
-    let share =
-        figure.ceiling.as_ref().map_or(String::new(), |(share, _)| format!(", {} % of ceiling", percent(*share)));
-    let standing =
-        if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
+    let share = figure
+        .ceiling
+        .as_ref()
+        .map_or(String::new(), |(share, _)| format!(", {} % of ceiling", percent(*share)));
+    let standing = if figure.validity == Validity::Valid {
+        String::new()
+    } else {
+        format!(", {}", figure.validity.word())
+    };
     let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {told}"));
     format!(
         "{value}{interval} {}{layer} {}{beside}, n {}{share}{standing} ({})",
@@ -202,16 +236,22 @@ mod tests {
     #[test]
     fn words_that_are_too_wide_for_a_line_stand_below_each_other() {
         let claim = "x".repeat(WIDEST);
-        let wide =
-            Table::of_words("t", "Claims", &["id", "claim", "why"], &[vec!["a".into(), claim.clone(), "y".into()]]);
+        let wide = Table::of_words(
+            "t",
+            "Claims",
+            &["id", "claim", "why"],
+            &[vec!["a".into(), claim.clone(), "y".into()]],
+        );
         assert_eq!(noted(&wide), format!("Claims\n\n  id a\n    claim  {claim}\n    why    y\n"));
-        let narrow = Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), "b".into()]]);
+        let narrow =
+            Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), "b".into()]]);
         assert_eq!(noted(&narrow), table(&narrow));
     }
 
     #[test]
     fn every_block_of_a_document_is_in_its_text() {
-        let mut ports = Table::new("ports", "Ports", vec![Column::text("port"), Column::text("state")]);
+        let mut ports =
+            Table::new("ports", "Ports", vec![Column::text("port"), Column::text("state")]);
         ports.rows.push(Row::plain(vec![Cell::text("1"), Cell::text("up")]));
         ports.note = Some("one port".into());
         let claim = Claim {
@@ -229,9 +269,17 @@ mod tests {
             Block::Listing { caption: "plan".into(), text: "x = 1\ny = 2".into() },
         ];
         let one = Section { id: "one", title: "One", blocks };
-        let document = Document::answer("title", "subtitle", Origin::Read, vec![one.clone()], serde_json::json!({}));
-        let expected = "title\n\nfirst\\u001b[2J\n\n  - a\n  - b\n\nPorts\n\nport  state\n-----------\n1     up\n\none port\n\n\
-                        Suspected: it drops (port 1)\n  evidence\n    - 3 drops\n\nplan:\n\n    x = 1\n    y = 2\n";
+        let document = Document::answer(
+            "title",
+            "subtitle",
+            Origin::Read,
+            vec![one.clone()],
+            serde_json::json!({}),
+        );
+        let expected = "title\n\nfirst\\u001b[2J\n\n  - a\n  - b\n\nPorts\n\nport  \
+            state\n-----------\n1     up\n\none port\n\n\
+                        Suspected: it drops (port 1)\n  evidence\n    - 3 drops\n\nplan:\n\n    x \
+                        = 1\n    y = 2\n";
         assert_eq!(whole(&document), expected);
         let two = Document::answer(
             "title",

@@ -27,8 +27,10 @@ pub(crate) fn rfc3339(at: Nanos) -> String {
 }
 
 fn stamp(at: Nanos, form: &str) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(at.0))
-        .map_or_else(|_| format!("{} ns after 1970", at.0), |stamp| stamp.strftime(form).to_string())
+    jiff::Timestamp::from_nanosecond(i128::from(at.0)).map_or_else(
+        |_| format!("{} ns after 1970", at.0),
+        |stamp| stamp.strftime(form).to_string(),
+    )
 }
 
 /// What kind of path, for running text.
@@ -53,19 +55,25 @@ pub(crate) const fn origin_label(origin: Origin) -> &'static str {
     }
 }
 
-/// An option or mode as a reader sees it: where ends or flows differ all values are listed with their end. A value that differs from the
-/// one asked for, or that changed until the end, says so.
+/// An option or mode as a reader sees it: where ends or flows differ all values are listed with
+/// their end. A value that differs from the one asked for, or that changed until the end, says so.
 #[must_use]
 pub fn obtained_text(obtained: &Obtained) -> String {
-    let [from, to] = [&obtained.from, &obtained.to].map(|end| end.iter().map(given_text).collect::<BTreeSet<_>>());
+    let [from, to] = [&obtained.from, &obtained.to]
+        .map(|end| end.iter().map(given_text).collect::<BTreeSet<_>>());
     let mut all = from.union(&to);
     match (all.next(), all.next()) {
         (None, _) => String::new(),
         (Some(only), None) => only.clone(),
         _ => {
-            let list = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
-            let ends = [("from", &from), ("to", &to)].into_iter().filter(|(_, values)| !values.is_empty());
-            ends.map(|(end, values)| format!("{end}: {}", list(values))).collect::<Vec<_>>().join("; ")
+            let list = |values: &BTreeSet<String>| {
+                values.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+            };
+            let ends =
+                [("from", &from), ("to", &to)].into_iter().filter(|(_, values)| !values.is_empty());
+            ends.map(|(end, values)| format!("{end}: {}", list(values)))
+                .collect::<Vec<_>>()
+                .join("; ")
         }
     }
 }
@@ -103,7 +111,10 @@ mod tests {
         let buffer = || vec![option(16_384, Some(8_192), Some(87_040))];
         assert_eq!(told(buffer(), buffer()), "16384 (asked for 8192), 87040 at the end");
         assert_eq!(
-            told(vec![option(1, None, None), option(2, Some(2), Some(2))], vec![option(3, None, None)]),
+            told(
+                vec![option(1, None, None), option(2, Some(2), Some(2))],
+                vec![option(3, None, None)]
+            ),
             "from: 1 | 2; to: 3"
         );
         assert_eq!(told(Vec::new(), vec![Given::Mode("spin".into())]), "spin");

@@ -1,7 +1,9 @@
-//! Flips one bit after the other of a ledger, each in a copy of its own, and counts what reading makes of it: refused, reported, unchanged
-//! without a word, or (what must never be) changed without a word.
+//! Flips one bit after the other of a ledger, each in a copy of its own, and counts what reading
+//! makes of it: refused, reported, unchanged without a word, or (what must never be) changed
+//! without a word.
 //!
-//! `flip_bits LEDGER N SEED [unsealed]` prints the counts as JSON. With `unsealed` the copies are as of a recorder that was killed.
+//! `flip_bits LEDGER N SEED [unsealed]` prints the counts as JSON. With `unsealed` the copies are
+//! as of a recorder that was killed.
 
 use std::path::Path;
 

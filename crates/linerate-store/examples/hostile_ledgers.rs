@@ -1,7 +1,8 @@
-//! Writes ledgers that no linerate would write, each of at most 1 MB and made to cost its reader time or memory, into a folder.
+//! Writes ledgers that no linerate would write, each of at most 1 MB and made to cost its reader
+//! time or memory, into a folder.
 //!
-//! `hostile_ledgers LEDGER FOLDER`: each is LEDGER with something done to it. Digests are made anew where records are changed, so that
-//! only the content is hostile.
+//! `hostile_ledgers LEDGER FOLDER`: each is LEDGER with something done to it. Digests are made anew
+//! where records are changed, so that only the content is hostile.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,9 @@ mod forge;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [base, folder] = arguments.as_slice() else { return Err("usage: hostile_ledgers LEDGER FOLDER".into()) };
+    let [base, folder] = arguments.as_slice() else {
+        return Err("usage: hostile_ledgers LEDGER FOLDER".into());
+    };
     let (base, folder) = (Path::new(base), Path::new(folder));
     with_sql(base, folder)?;
     with_records(base, folder)?;
@@ -31,21 +34,33 @@ fn copy(base: &Path, folder: &Path, name: &str) -> Outcome<(PathBuf, Connection)
 fn with_sql(base: &Path, folder: &Path) -> Outcome<()> {
     const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)";
     let as_view = |table: &str| {
-        format!("ALTER TABLE {table} RENAME TO other; CREATE VIEW {table} AS {ENDLESS} SELECT other.* FROM other, n")
+        format!(
+            "ALTER TABLE {table} RENAME TO other; CREATE VIEW {table} AS {ENDLESS} SELECT other.* \
+                FROM other, n"
+        )
     };
     for (name, sql) in [
         ("endless-view-record", as_view("record")),
         ("endless-view-head", as_view("head")),
         ("view", "CREATE VIEW v AS SELECT 1".to_owned()),
-        ("trigger", "CREATE TRIGGER t AFTER INSERT ON record BEGIN DELETE FROM record; END".to_owned()),
-        ("generated-column", "ALTER TABLE record ADD COLUMN g BLOB AS (zeroblob(1000000000))".to_owned()),
+        (
+            "trigger",
+            "CREATE TRIGGER t AFTER INSERT ON record BEGIN DELETE FROM record; END".to_owned(),
+        ),
+        (
+            "generated-column",
+            "ALTER TABLE record ADD COLUMN g BLOB AS (zeroblob(1000000000))".to_owned(),
+        ),
         ("index-expression", "CREATE INDEX i ON record (hex(body))".to_owned()),
         ("full-text", "CREATE VIRTUAL TABLE f USING fts5(x)".to_owned()),
         ("many-tables", (0..150).map(|n| format!("CREATE TABLE t{n} (x);")).collect()),
         ("future", "PRAGMA user_version = 99".to_owned()),
         ("negative-version", "PRAGMA user_version = -1".to_owned()),
         ("head-beyond", "UPDATE head SET sequence = 9223372036854775807".to_owned()),
-        ("last-place", "UPDATE record SET sequence = 9223372036854775807 WHERE sequence = 2".to_owned()),
+        (
+            "last-place",
+            "UPDATE record SET sequence = 9223372036854775807 WHERE sequence = 2".to_owned(),
+        ),
         ("negative-place", "UPDATE record SET sequence = -5 WHERE sequence = 2".to_owned()),
         ("no-records", "DELETE FROM record".to_owned()),
         ("no-head", "DELETE FROM head".to_owned()),
@@ -82,7 +97,12 @@ fn with_records(base: &Path, folder: &Path) -> Outcome<()> {
         ("some-intervals", "intervals", end(intervals(5_000)), 4),
         ("flow-states", "intervals", end(flow_states(8 << 20)), 1),
         ("present-bits", "samples", host(deflated(&present_bits(1 << 27))), 1),
-        ("many-flows", "flows_ended", end(deflated(&[b"[", "{},".repeat(1 << 20).as_bytes(), b"{}]"].concat())), 1),
+        (
+            "many-flows",
+            "flows_ended",
+            end(deflated(&[b"[", "{},".repeat(1 << 20).as_bytes(), b"{}]"].concat())),
+            1,
+        ),
         ("lying-host", "samples", vec![0xff; 300], 1),
         ("nothing", "samples", Vec::new(), 50),
     ] {
@@ -136,12 +156,24 @@ fn with_json(base: &Path, folder: &Path) -> Outcome<()> {
                 "[],".repeat(4 << 20)
             ),
         ),
-        ("long-name", "campaign_started", with(&header, "\"name\":\"", &format!("\"name\":\"{}", "x".repeat(900_000)))),
+        (
+            "long-name",
+            "campaign_started",
+            with(&header, "\"name\":\"", &format!("\"name\":\"{}", "x".repeat(900_000))),
+        ),
         ("number", "planned", with(&plan, "\"repeat\":0", &format!("\"repeat\":{large}"))),
         ("negative-count", "planned", with(&plan, "\"repeat\":0", "\"repeat\":-1")),
-        ("eternal-trial", "planned", with(&plan, "\"measure\":", "\"measure\":18446744073709551615,\"was\":")),
+        (
+            "eternal-trial",
+            "planned",
+            with(&plan, "\"measure\":", "\"measure\":18446744073709551615,\"was\":"),
+        ),
         ("no-interval", "planned", with(&plan, "\"interval\":", "\"interval\":0,\"was\":")),
-        ("control-characters", "campaign_started", with(&header, "\"name\":\"", "\"name\":\"\\u0000\\u001b[31m../../")),
+        (
+            "control-characters",
+            "campaign_started",
+            with(&header, "\"name\":\"", "\"name\":\"\\u0000\\u001b[31m../../"),
+        ),
         ("no-jobs", "planned", r#"{"event":"planned","trials":[]}"#.to_owned()),
         ("not-json", "planned", "{".to_owned()),
     ] {
@@ -154,17 +186,26 @@ fn with_json(base: &Path, folder: &Path) -> Outcome<()> {
     let connection = in_one_go(connection)?;
     for number in 2..1_500 {
         let other = with(&header, "\"id\":\"", &format!("\"id\":\"{number}"));
-        append(&connection, number, None, "campaign_started", &[&[1][..], &deflated(other.as_bytes())].concat())?;
+        append(
+            &connection,
+            number,
+            None,
+            "campaign_started",
+            &[&[1][..], &deflated(other.as_bytes())].concat(),
+        )?;
     }
     connection.execute_batch("COMMIT")?;
     // Times that make a series of unbounded length.
     let end = |blob: Vec<u8>| [&[0, 0, 0, 0, 0][..], &blob].concat();
-    for (name, from, to) in [("eternal-interval", 0, u64::MAX / 2), ("backward-interval", u64::MAX / 2, 1)] {
+    for (name, from, to) in
+        [("eternal-interval", 0, u64::MAX / 2), ("backward-interval", u64::MAX / 2, 1)]
+    {
         let (_, connection) = copy(base, folder, name)?;
         let (campaign, trial) = some_trial(&connection)?;
         let connection = in_one_go(connection)?;
         let column = |value: u64| varint(value << 1);
-        let body = [varint(1), vec![0], column(from), column(to), varint(0), vec![0; 3], vec![0]].concat();
+        let body =
+            [varint(1), vec![0], column(from), column(to), varint(0), vec![0; 3], vec![0]].concat();
         append(&connection, campaign, Some(trial), "intervals", &end(deflated(&body)))?;
         connection.execute_batch("COMMIT")?;
     }

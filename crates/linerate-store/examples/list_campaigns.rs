@@ -7,7 +7,10 @@ use linerate_store::Ledger;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: list_campaigns LEDGER")?;
     for campaign in Ledger::open_read_only(Path::new(&path))?.campaigns()? {
-        println!("{} {} {}/{}", campaign.id, campaign.name, campaign.n_completed, campaign.n_trials);
+        println!(
+            "{} {} {}/{}",
+            campaign.id, campaign.name, campaign.n_completed, campaign.n_trials
+        );
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Writes ledgers whose contents are hostile and whose digests are right, and some with raw damage, each of at most 1 MB, into a folder.
+//! Writes ledgers whose contents are hostile and whose digests are right, and some with raw damage,
+//! each of at most 1 MB, into a folder.
 //!
-//! `mutated_ledgers LEDGER FOLDER FROM TO`: files `FROM.ledger` up to TO. Each is LEDGER with records changed, repeated, left out or in another order; the
-//! changes are those of the fuzzing driver, behind the compression. A file follows from its number alone.
+//! `mutated_ledgers LEDGER FOLDER FROM TO`: files `FROM.ledger` up to TO. Each is LEDGER with
+//! records changed, repeated, left out or in another order; the changes are those of the fuzzing
+//! driver, behind the compression. A file follows from its number alone.
 
 use std::path::Path;
 
@@ -45,9 +47,11 @@ fn main() -> Outcome<()> {
     let (base, folder) = (Path::new(base), Path::new(folder));
     let whole = std::fs::read(base)?;
     let records = records(base)?;
-    let bodies: Vec<Vec<u8>> = records.iter().map(|record| record.open()).collect::<Outcome<_>>()?;
+    let bodies: Vec<Vec<u8>> =
+        records.iter().map(|record| record.open()).collect::<Outcome<_>>()?;
     for number in from.parse::<u64>()?..to.parse()? {
-        let mut search = Search::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), bodies.clone(), &WORDS);
+        let mut search =
+            Search::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), bodies.clone(), &WORDS);
         let path = folder.join(format!("{number}.ledger"));
         if number % 4 == 0 {
             std::fs::write(&path, damaged(&whole, &mut search))?;
@@ -87,7 +91,8 @@ impl Record {
 
     /// What is in it, without compression.
     fn open(&self) -> Outcome<Vec<u8>> {
-        self.front().map_or_else(|| inflated(&self.body), |front| inflated_blob(&self.body[front..]))
+        self.front()
+            .map_or_else(|| inflated(&self.body), |front| inflated_blob(&self.body[front..]))
     }
 
     /// Has `content` in it instead.
@@ -99,9 +104,15 @@ impl Record {
 
 fn records(base: &Path) -> Outcome<Vec<Record>> {
     let connection = Connection::open(base)?;
-    let mut statement = connection.prepare("SELECT campaign, trial, kind, body FROM record ORDER BY sequence")?;
+    let mut statement =
+        connection.prepare("SELECT campaign, trial, kind, body FROM record ORDER BY sequence")?;
     let rows = statement.query_map([], |row| {
-        Ok(Record { campaign: row.get(0)?, trial: row.get(1)?, kind: row.get(2)?, body: row.get(3)? })
+        Ok(Record {
+            campaign: row.get(0)?,
+            trial: row.get(1)?,
+            kind: row.get(2)?,
+            body: row.get(3)?,
+        })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -141,7 +152,8 @@ fn forged(path: &Path, records: &[Record], search: &mut Search<'_>) -> Outcome<(
             }
             3 => {
                 let other = search.below(records.len());
-                (records[at].trial, records[at].campaign) = (records[other].trial, 1 + search.below(3) as i64);
+                (records[at].trial, records[at].campaign) =
+                    (records[other].trial, 1 + search.below(3) as i64);
             }
             _ => {
                 let mut content = records[at].open().unwrap_or_default();
@@ -157,7 +169,10 @@ fn forged(path: &Path, records: &[Record], search: &mut Search<'_>) -> Outcome<(
     }
     let connection = in_one_go(Connection::open(path)?)?;
     connection.execute("DELETE FROM record", [])?;
-    connection.execute("UPDATE head SET sequence = 0, digest = CAST('linerate ledger' || char(0) AS BLOB)", [])?;
+    connection.execute(
+        "UPDATE head SET sequence = 0, digest = CAST('linerate ledger' || char(0) AS BLOB)",
+        [],
+    )?;
     for record in &records {
         append(&connection, record.campaign, record.trial, &record.kind, &record.body)?;
     }

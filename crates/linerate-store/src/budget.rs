@@ -1,5 +1,5 @@
-//! How much memory and work a ledger may ask for: in proportion to its size, so that a small file can neither fill the machine nor keep it
-//! busy.
+//! How much memory and work a ledger may ask for: in proportion to its size, so that a small file
+//! can neither fill the machine nor keep it busy.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ const BYTES_A_BYTE: u64 = 96;
 
 /// Steps of SQLite's virtual machine between two looks at the budget.
 const STEPS_A_LOOK: i32 = 1_000;
-/// Looks that any file is worth, and bytes of the file for each further one. Reading a record takes some 30 steps.
+/// Looks that any file is worth, and bytes of the file for each further one. Reading a record takes
+/// some 30 steps.
 const BASE_LOOKS: u64 = 2_000;
 const BYTES_A_LOOK: u64 = 256;
 
@@ -37,7 +38,11 @@ impl Budget {
     }
 
     fn of(bytes: u64) -> Self {
-        Self { total: Cell::new(bytes), left: Cell::new(bytes), looks: Arc::new(AtomicU64::new(BASE_LOOKS)) }
+        Self {
+            total: Cell::new(bytes),
+            left: Cell::new(bytes),
+            looks: Arc::new(AtomicU64::new(BASE_LOOKS)),
+        }
     }
 
     /// Fills it again, for a file that has this length now: what was read is given back.
@@ -50,7 +55,9 @@ impl Budget {
     /// Stops SQLite on this connection when the budget's work is done.
     pub(crate) fn bound_work(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let looks = Arc::clone(&self.looks);
-        let is_spent = move || looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err();
+        let is_spent = move || {
+            looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err()
+        };
         connection.progress_handler(STEPS_A_LOOK, Some(is_spent))
     }
 
@@ -62,7 +69,11 @@ impl Budget {
     /// Takes room for `count` things of `size` bytes each, before memory is asked for.
     pub(crate) fn take(&self, count: usize, size: usize) -> Result<(), BlobError> {
         let bytes = (count as u64).saturating_mul(size as u64);
-        let left = self.left.get().checked_sub(bytes).ok_or(BlobError::TooMuch { budget: self.total.get() })?;
+        let left = self
+            .left
+            .get()
+            .checked_sub(bytes)
+            .ok_or(BlobError::TooMuch { budget: self.total.get() })?;
         self.left.set(left);
         Ok(())
     }

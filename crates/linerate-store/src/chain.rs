@@ -1,5 +1,6 @@
-//! The chain of records: each is proven by a digest over itself and the digest before it, so that what is changed, missing or out of
-//! order is found, and its label (place, campaign, trial, kind) by a check of its own, so that damage to the rest can be ascribed.
+//! The chain of records: each is proven by a digest over itself and the digest before it, so that
+//! what is changed, missing or out of order is found, and its label (place, campaign, trial, kind)
+//! by a check of its own, so that damage to the rest can be ascribed.
 
 use linerate_model::TrialId;
 use rusqlite::types::ValueRef;
@@ -67,8 +68,11 @@ impl Head {
     /// Reads where the chain ends; none if the file does not say.
     pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Option<Self>> {
         let sql = "SELECT sequence, digest FROM head WHERE key = 1";
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get_ref(1)?.as_blob().ok().and_then(|b| b.try_into().ok())));
-        let found: Option<(i64, Option<Digest>)> = connection.query_row(sql, [], read).optional()?;
+        let read = |row: &Row<'_>| {
+            Ok((row.get(0)?, row.get_ref(1)?.as_blob().ok().and_then(|b| b.try_into().ok())))
+        };
+        let found: Option<(i64, Option<Digest>)> =
+            connection.query_row(sql, [], read).optional()?;
         Ok(found.and_then(|(sequence, digest)| Some(Self { sequence, digest: digest? })))
     }
 
@@ -84,8 +88,17 @@ impl Head {
         let label = Label { sequence: self.sequence + 1, campaign, trial, kind: kind.to_owned() };
         let check = label.check();
         let digest = digest(&self.digest, &check, body);
-        let sql = "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let row = params![label.sequence, campaign, trial.map(|trial| trial.0), kind, body, check, digest];
+        let sql = "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let row = params![
+            label.sequence,
+            campaign,
+            trial.map(|trial| trial.0),
+            kind,
+            body,
+            check,
+            digest
+        ];
         transaction.prepare_cached(sql)?.execute(row)?;
         *self = Self { sequence: label.sequence, digest };
         Ok(())
@@ -135,7 +148,8 @@ pub(crate) fn walk<E>(
     };
     match pace {
         Pace::Straight => {
-            let mut statement = connection.prepare_cached(&format!("{COLUMNS} ORDER BY sequence"))?;
+            let mut statement =
+                connection.prepare_cached(&format!("{COLUMNS} ORDER BY sequence"))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if let Err(error) = walker.step(row, &mut visit) {
@@ -144,11 +158,12 @@ pub(crate) fn walk<E>(
             }
         }
         Pace::Stumbling => {
-            let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE sequence = ?1"))?;
+            let mut statement =
+                connection.prepare_cached(&format!("{COLUMNS} WHERE sequence = ?1"))?;
             for sequence in 1..=last_place(connection, head)? {
-                let visited = statement
-                    .query([sequence])
-                    .and_then(|mut rows| Ok(rows.next()?.map_or(Ok(()), |row| walker.step(row, &mut visit))));
+                let visited = statement.query([sequence]).and_then(|mut rows| {
+                    Ok(rows.next()?.map_or(Ok(()), |row| walker.step(row, &mut visit)))
+                });
                 // A record that cannot be reached is found missing by the next one.
                 if let Ok(Err(error)) = visited {
                     return Ok(Err(error));
@@ -165,7 +180,8 @@ fn last_place(connection: &Connection, head: Option<Head>) -> rusqlite::Result<i
     const SMALLEST_RECORD: i64 = 24;
     let pages = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let room = pages("page_count")?.saturating_mul(pages("page_size")?) / SMALLEST_RECORD;
-    let found = connection.query_row("SELECT max(sequence) FROM record", [], |row| row.get::<_, Option<i64>>(0));
+    let found = connection
+        .query_row("SELECT max(sequence) FROM record", [], |row| row.get::<_, Option<i64>>(0));
     let found = found.ok().flatten().unwrap_or(0).max(head.map_or(0, |head| head.sequence));
     Ok(if found == 0 { room } else { found.min(room) })
 }
@@ -173,15 +189,22 @@ fn last_place(connection: &Connection, head: Option<Head>) -> rusqlite::Result<i
 struct Walker {
     /// The place that comes next.
     expected: i64,
-    /// What the next record may follow: the digest of the one before as written and, if that differs, as computed.
+    /// What the next record may follow: the digest of the one before as written and, if that
+    /// differs, as computed.
     before: Vec<Digest>,
     /// The end as found.
     ended: Option<Head>,
 }
 
 impl Walker {
-    fn step<E>(&mut self, row: &Row<'_>, visit: &mut impl FnMut(Link<'_>) -> Result<(), E>) -> Result<(), E> {
-        let Ok(sequence) = row.get::<_, i64>(0) else { return visit(Link::Damaged(self.expected, None)) };
+    fn step<E>(
+        &mut self,
+        row: &Row<'_>,
+        visit: &mut impl FnMut(Link<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Ok(sequence) = row.get::<_, i64>(0) else {
+            return visit(Link::Damaged(self.expected, None));
+        };
         if sequence > self.expected {
             visit(Link::Missing(self.expected, sequence - 1))?;
             self.before.clear();
@@ -192,7 +215,8 @@ impl Walker {
             self.ended = None;
             return visit(Link::Damaged(sequence, None));
         };
-        let computed: Vec<Digest> = self.before.iter().map(|before| digest(before, &label.check(), body)).collect();
+        let computed: Vec<Digest> =
+            self.before.iter().map(|before| digest(before, &label.check(), body)).collect();
         let (sound, proven) = (label.check() == check, computed.contains(&written));
         self.ended = Some(Head { sequence, digest: written });
         self.before = vec![written];
@@ -203,9 +227,15 @@ impl Walker {
         visit(Link::Damaged(sequence, (sound || proven).then_some(label)))
     }
 
-    fn end<E>(self, head: Option<Head>, visit: &mut impl FnMut(Link<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn end<E>(
+        self,
+        head: Option<Head>,
+        visit: &mut impl FnMut(Link<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match head {
-            Some(head) if head.sequence >= self.expected => visit(Link::Missing(self.expected, head.sequence)),
+            Some(head) if head.sequence >= self.expected => {
+                visit(Link::Missing(self.expected, head.sequence))
+            }
             Some(head) if head == self.ended.unwrap_or(Head::EMPTY) => Ok(()),
             _ => visit(Link::WrongEnd),
         }

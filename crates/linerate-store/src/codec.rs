@@ -34,7 +34,9 @@ pub(crate) fn encode(event: &Event) -> Vec<u8> {
         Event::Intervals { job, side, intervals, .. } => {
             encode_intervals(*job, *side, &intervals.iter().collect::<Vec<_>>())
         }
-        Event::FlowsEnded { job, side, flows, .. } => of_end(*job, *side, &blob::encode_flows(flows)),
+        Event::FlowsEnded { job, side, flows, .. } => {
+            of_end(*job, *side, &blob::encode_flows(flows))
+        }
         Event::Samples { host, block, .. } => {
             let n_bytes = u32::try_from(host.len()).unwrap_or(u32::MAX).to_le_bytes();
             [&n_bytes[..], host.as_bytes(), &blob::encode_samples(block)].concat()
@@ -56,7 +58,12 @@ pub(crate) fn encode_intervals(job: u32, side: Side, intervals: &[&Interval]) ->
 }
 
 /// The event that the body of a record of this kind and trial is.
-pub(crate) fn decode(kind: &str, trial: Option<TrialId>, body: &[u8], budget: &Budget) -> Result<Event, BlobError> {
+pub(crate) fn decode(
+    kind: &str,
+    trial: Option<TrialId>,
+    body: &[u8],
+    budget: &Budget,
+) -> Result<Event, BlobError> {
     let of_trial = || trial.ok_or_else(|| BlobError::Content("an event of no trial".to_owned()));
     match kind {
         INTERVALS => {
@@ -66,16 +73,27 @@ pub(crate) fn decode(kind: &str, trial: Option<TrialId>, body: &[u8], budget: &B
         }
         FLOWS => {
             let (job, side, blob) = end_of(body)?;
-            Ok(Event::FlowsEnded { trial: of_trial()?, job, side, flows: blob::decode_flows(blob, budget)? })
+            Ok(Event::FlowsEnded {
+                trial: of_trial()?,
+                job,
+                side,
+                flows: blob::decode_flows(blob, budget)?,
+            })
         }
         SAMPLES => {
             let (n_bytes, rest) = body.split_first_chunk().ok_or(BlobError::Truncated)?;
-            let (host, blob) =
-                rest.split_at_checked(u32::from_le_bytes(*n_bytes) as usize).ok_or(BlobError::Truncated)?;
+            let (host, blob) = rest
+                .split_at_checked(u32::from_le_bytes(*n_bytes) as usize)
+                .ok_or(BlobError::Truncated)?;
             let host = String::from_utf8(host.to_vec());
-            let host = host.map_err(|_| BlobError::Content("a host's name that is not UTF-8".to_owned()))?;
+            let host =
+                host.map_err(|_| BlobError::Content("a host's name that is not UTF-8".to_owned()))?;
             let host = printable(&host, Lines::One).into_owned();
-            Ok(Event::Samples { trial: of_trial()?, host, block: blob::decode_samples(blob, budget)? })
+            Ok(Event::Samples {
+                trial: of_trial()?,
+                host,
+                block: blob::decode_samples(blob, budget)?,
+            })
         }
         _ => {
             let event: Event = match body.split_first().ok_or(BlobError::Truncated)? {
@@ -106,7 +124,8 @@ fn parse(text: &[u8], budget: &Budget) -> Result<Event, BlobError> {
 fn parse_lines(text: &[u8], lines: Lines, budget: &Budget) -> Result<Event, BlobError> {
     let text = &*printable_json(text, lines);
     budget.take(text.len(), TREE_BYTES_A_BYTE)?;
-    let event = serde_json::from_slice(text).map_err(|error| BlobError::Content(format!("no event: {error}")));
+    let event = serde_json::from_slice(text)
+        .map_err(|error| BlobError::Content(format!("no event: {error}")));
     budget.give(text.len(), TREE_BYTES_A_BYTE - 1);
     event
 }

@@ -1,4 +1,5 @@
-//! Any bytes as the body of a record whose digest is right: it is decoded and taken into a campaign without a panic, within its budget.
+//! Any bytes as the body of a record whose digest is right: it is decoded and taken into a campaign
+//! without a panic, within its budget.
 
 use linerate_model::{Campaign, Event, TrialId};
 
@@ -30,13 +31,20 @@ const KINDS: [&str; 13] = [
 fn recorded() -> (Vec<Vec<u8>>, Vec<Event>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/v3.ledger");
     let connection =
-        rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it opens");
-    let mut records = connection.prepare("SELECT kind, trial, body FROM record ORDER BY sequence").expect("its schema");
-    let rows = records.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("its rows");
+        rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .expect("it opens");
+    let mut records = connection
+        .prepare("SELECT kind, trial, body FROM record ORDER BY sequence")
+        .expect("its schema");
+    let rows =
+        records.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("its rows");
     let (mut inputs, mut events) = (Vec::new(), Vec::new());
     for row in rows {
         let (kind, trial, body): (String, Option<u32>, Vec<u8>) = row.expect("a record");
-        events.push(codec::decode(&kind, trial.map(TrialId), &body, &Budget::plenty()).expect("it is sound"));
+        events.push(
+            codec::decode(&kind, trial.map(TrialId), &body, &Budget::plenty())
+                .expect("it is sound"),
+        );
         let number = KINDS.iter().position(|known| *known == kind).expect("a known kind") as u8;
         let head = match kind.as_str() {
             codec::INTERVALS | codec::FLOWS => END_BYTES,
@@ -76,7 +84,9 @@ fn record(input: &[u8]) -> Option<(&'static str, Vec<u8>)> {
 #[test]
 fn fuzz_records() {
     let (corpus, events) = recorded();
-    let Some(Event::CampaignStarted(header)) = events.first() else { panic!("a campaign begins with its header") };
+    let Some(Event::CampaignStarted(header)) = events.first() else {
+        panic!("a campaign begins with its header")
+    };
     let mut campaign = Campaign::new((**header).clone());
     events.iter().for_each(|event| campaign.apply(event));
     let words = [

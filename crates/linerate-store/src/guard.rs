@@ -1,5 +1,5 @@
-//! What a file must be before anything of it is believed: a regular file, with the tables that we make and nothing else, whole in its
-//! structure, and read within limits of work and memory.
+//! What a file must be before anything of it is believed: a regular file, with the tables that we
+//! make and nothing else, whole in its structure, and read within limits of work and memory.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,11 +16,18 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest value that is read from a file of any size.
 const LONGEST_VALUE: u64 = 512 << 20;
 
-/// Opens `path` as a plain file: no folder, device or pipe, for it and for what SQLite has beside it.
-pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> Result<File, StoreError> {
+/// Opens `path` as a plain file: no folder, device or pipe, for it and for what SQLite has beside
+/// it.
+pub(crate) fn open_plain(
+    operation: &'static str,
+    path: &Path,
+    write: bool,
+) -> Result<File, StoreError> {
     let io = |source| StoreError::Io { operation, path: path.to_owned(), source };
     let found = std::fs::metadata(path).map_err(io)?;
-    let refuse = |cause: &str| Err(StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() });
+    let refuse = |cause: &str| {
+        Err(StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() })
+    };
     if !found.is_file() {
         return refuse("it is not a regular file");
     }
@@ -34,14 +41,18 @@ pub(crate) fn open_plain(operation: &'static str, path: &Path, write: bool) -> R
     }
     let mut file = match linerate_sys::whole_file::open_regular(path, write) {
         // It was one when it was looked at.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => return refuse("it is not a regular file"),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            return refuse("it is not a regular file");
+        }
         other => other.map_err(io)?,
     };
     let mut magic = [0; MAGIC.len()];
     match file.read_exact(&mut magic) {
         Ok(()) if magic == *MAGIC => Ok(file),
         Ok(()) => refuse("it is not an SQLite database"),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => refuse("it is not an SQLite database"),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            refuse("it is not an SQLite database")
+        }
         Err(error) => Err(io(error)),
     }
 }
@@ -53,9 +64,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Takes from SQLite what a ledger does not need: nothing in the file can run, and values and statements are limited.
+/// Takes from SQLite what a ledger does not need: nothing in the file can run, and values and
+/// statements are limited.
 pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Result<()> {
-    let longest = i32::try_from(LONGEST_VALUE.min(file_bytes.saturating_add(1 << 20))).unwrap_or(i32::MAX);
+    let longest =
+        i32::try_from(LONGEST_VALUE.min(file_bytes.saturating_add(1 << 20))).unwrap_or(i32::MAX);
     for (limit, most) in [
         (Limit::SQLITE_LIMIT_LENGTH, longest.max(64 << 20)),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 10_000),
@@ -87,16 +100,23 @@ pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Resu
 }
 
 /// Refuses a file whose tables are not exactly those of its schema version.
-pub(crate) fn check_schema(connection: &Connection, path: &Path, version: i64) -> Result<(), StoreError> {
+pub(crate) fn check_schema(
+    connection: &Connection,
+    path: &Path,
+    version: i64,
+) -> Result<(), StoreError> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
-    let expected = schema::objects(&schema::in_memory(version).map_err(fail)?, usize::MAX).map_err(fail)?;
+    let expected =
+        schema::objects(&schema::in_memory(version).map_err(fail)?, usize::MAX).map_err(fail)?;
     let found = schema::objects(connection, expected.len() + 1).map_err(fail)?;
     if found == expected {
         return Ok(());
     }
     let stranger = found.iter().find(|object| !expected.contains(object));
     let cause = match stranger {
-        Some((kind, name, _)) => format!("the {} `{}` in it is not one that linerate makes", kind, name.escape_debug()),
+        Some((kind, name, _)) => {
+            format!("the {} `{}` in it is not one that linerate makes", kind, name.escape_debug())
+        }
         None => "a table is missing in it".to_owned(),
     };
     Err(StoreError::NotALedger { path: path.to_owned(), cause })
@@ -105,6 +125,11 @@ pub(crate) fn check_schema(connection: &Connection, path: &Path, version: i64) -
 /// Looks through the structure of the file.
 pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let fail = |error| StoreError::sqlite("check ledger", path, error);
-    let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
-    if first == "ok" { Ok(()) } else { Err(StoreError::Structure { path: path.to_owned(), cause: first }) }
+    let first: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+    if first == "ok" {
+        Ok(())
+    } else {
+        Err(StoreError::Structure { path: path.to_owned(), cause: first })
+    }
 }

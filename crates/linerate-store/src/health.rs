@@ -16,7 +16,8 @@ pub struct Health {
     pub version: i64,
     /// Records that are as they were written.
     pub n_records: u64,
-    /// Whether the whole file is as it was when it was last closed; absent if it was not closed, or is of an earlier schema.
+    /// Whether the whole file is as it was when it was last closed; absent if it was not closed, or
+    /// is of an earlier schema.
     pub sealed: Option<bool>,
     /// Who records into it, or was killed doing so.
     pub held_by: Option<String>,
@@ -33,8 +34,14 @@ pub struct Health {
 pub fn examine(path: &Path) -> Result<Health, StoreError> {
     let ledger = Ledger::open_read_only(path)?;
     let campaigns = ledger.campaigns()?;
-    let mut health =
-        Health { version: ledger.version, n_records: 0, sealed: None, held_by: None, campaigns, damage: Vec::new() };
+    let mut health = Health {
+        version: ledger.version,
+        n_records: 0,
+        sealed: None,
+        held_by: None,
+        campaigns,
+        damage: Vec::new(),
+    };
     if ledger.version < schema::VERSION {
         return Ok(health);
     }
@@ -46,7 +53,11 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
         let loaded = ledger.load_with_damage(crate::Which::Id(&campaign.id))?;
         let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
         campaign.n_completed = loaded.campaign.trials.iter().filter(is_complete).count() as u64;
-        let new = loaded.damage.into_iter().filter(|damage| !health.damage.contains(damage)).collect::<Vec<_>>();
+        let new = loaded
+            .damage
+            .into_iter()
+            .filter(|damage| !health.damage.contains(damage))
+            .collect::<Vec<_>>();
         health.damage.extend(new);
     }
     health.sealed = match ledger.seal {
@@ -54,7 +65,8 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
         Seal::Intact => Some(true),
         Seal::Broken => Some(false),
     };
-    let holder = lease::read(&ledger.connection).map_err(|error| StoreError::sqlite("read ledger", path, error))?;
+    let holder = lease::read(&ledger.connection)
+        .map_err(|error| StoreError::sqlite("read ledger", path, error))?;
     health.held_by = holder.map(|(holder, _)| holder.described());
     Ok(health)
 }
@@ -70,8 +82,9 @@ pub struct Salvaged {
     pub damage: Vec<String>,
 }
 
-/// Copies every record of the ledger `from` that is as it was written into the new ledger `to`. A trial that has lost a record is there
-/// without its data, as a failed one: `--resume` runs it again.
+/// Copies every record of the ledger `from` that is as it was written into the new ledger `to`. A
+/// trial that has lost a record is there without its data, as a failed one: `--resume` runs it
+/// again.
 ///
 /// # Errors
 /// If nothing can be read, or `to` exists or cannot be written.
@@ -80,7 +93,11 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
     ledger.pace = Pace::Stumbling;
     let numbers: Vec<i64> = ledger.outlines()?.into_keys().collect();
     if numbers.is_empty() {
-        return Err(StoreError::damaged(from, "any campaign", "no campaign's beginning can be read"));
+        return Err(StoreError::damaged(
+            from,
+            "any campaign",
+            "no campaign's beginning can be read",
+        ));
     }
     let mut saved = Salvaged { n_campaigns: 0, n_trials: 0, damage: Vec::new() };
     let mut target = Ledger::create(to)?;
@@ -92,11 +109,14 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
             let Some(loaded) = ledger.fold(Depth::Whole(number))?.charged(number) else { continue };
             loaded
         };
-        let is_complete = |event: &&Event| matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. });
+        let is_complete = |event: &&Event| {
+            matches!(event, Event::TrialEnded { outcome: TrialOutcome::Completed, .. })
+        };
         let events = loaded.campaign.into_events();
         saved.n_trials += events.iter().filter(is_complete).count();
         saved.n_campaigns += 1;
-        let new: Vec<String> = loaded.damage.into_iter().filter(|damage| !saved.damage.contains(damage)).collect();
+        let new: Vec<String> =
+            loaded.damage.into_iter().filter(|damage| !saved.damage.contains(damage)).collect();
         saved.damage.extend(new);
         for event in &events {
             target.take(event)?;

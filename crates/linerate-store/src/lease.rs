@@ -1,8 +1,10 @@
-//! One writer: who records into a ledger stands in it, and the operating system's lock on the file says whether he is still there.
+//! One writer: who records into a ledger stands in it, and the operating system's lock on the file
+//! says whether he is still there.
 //!
-//! The lock ends with its process, whatever its number or namespace. Where the file system's locks do not reach (another machine, some
-//! network file systems), the process itself is looked for, and where that cannot be seen, the lease ends when it has not been renewed for
-//! [`STALE`]. Every transaction renews it, and fails if somebody else has it: two writers never both succeed.
+//! The lock ends with its process, whatever its number or namespace. Where the file system's locks
+//! do not reach (another machine, some network file systems), the process itself is looked for, and
+//! where that cannot be seen, the lease ends when it has not been renewed for [`STALE`]. Every
+//! transaction renews it, and fails if somebody else has it: two writers never both succeed.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -14,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
-/// After how long without renewal the lease of a process that cannot be seen has ended. Flushes come every second.
+/// After how long without renewal the lease of a process that cannot be seen has ended. Flushes
+/// come every second.
 const STALE: Duration = Duration::from_secs(120);
 
 /// Who records.
@@ -47,7 +50,12 @@ impl Holder {
 
     /// `process 42 on lab7, since 35 s`.
     pub(crate) fn described(&self) -> String {
-        format!("process {} on {}, since {} s", self.pid, self.host, now_s().saturating_sub(self.since_s))
+        format!(
+            "process {} on {}, since {} s",
+            self.pid,
+            self.host,
+            now_s().saturating_sub(self.since_s)
+        )
     }
 }
 
@@ -74,7 +82,8 @@ pub(crate) fn lock(file: &File) -> OsLock {
     }
 }
 
-/// Whether the file is on a network file system: there a lock of the whole file collides with SQLite's own.
+/// Whether the file is on a network file system: there a lock of the whole file collides with
+/// SQLite's own.
 fn is_remote(file: &File) -> bool {
     linerate_sys::whole_file::is_remote(file)
 }
@@ -82,9 +91,13 @@ fn is_remote(file: &File) -> bool {
 /// Reads who records, and when he last wrote.
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Option<(Holder, u64)>> {
     let sql = "SELECT holder, renewed FROM lease WHERE key = 1";
-    let row = connection.query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))).optional()?;
+    let row = connection
+        .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
     // What does not read back is nobody: the lock decides.
-    Ok(row.and_then(|(holder, renewed)| Some((serde_json::from_str(&holder).ok()?, renewed.unsigned_abs()))))
+    Ok(row.and_then(|(holder, renewed)| {
+        Some((serde_json::from_str(&holder).ok()?, renewed.unsigned_abs()))
+    }))
 }
 
 /// Whether the ledger may be taken over from `holder`, who renewed his lease at `renewed_s`.
@@ -95,16 +108,25 @@ fn has_ended(holder: &Holder, life: Life, renewed_s: u64, now_s: u64, lock: OsLo
         (_, Life::Dead) => true,
         // Lock and process are this kernel's; a holder of this process has dropped its ledger.
         (OsLock::Held, Life::Alive) => true,
-        (OsLock::Held, Life::Unknown) => is_stale || ProcessIdentity::own().is_ok_and(|own| own.boot == holder.boot),
+        (OsLock::Held, Life::Unknown) => {
+            is_stale || ProcessIdentity::own().is_ok_and(|own| own.boot == holder.boot)
+        }
         (OsLock::None, Life::Alive) => false,
         (OsLock::None, Life::Unknown) => is_stale,
     }
 }
 
 /// Takes the lease for `own`, or says who has it.
-pub(crate) fn take(connection: &mut Connection, path: &Path, own: &Holder, lock: OsLock) -> Result<(), StoreError> {
+pub(crate) fn take(
+    connection: &mut Connection,
+    path: &Path,
+    own: &Holder,
+    lock: OsLock,
+) -> Result<(), StoreError> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(fail)?;
+    let transaction = connection
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(fail)?;
     if let Some((holder, renewed_s)) = read(&transaction).map_err(fail)?
         && !has_ended(&holder, holder.life(), renewed_s, now_s(), lock)
     {
@@ -125,7 +147,10 @@ pub(crate) fn write(transaction: &Transaction<'_>, own: &Holder) -> rusqlite::Re
 pub(crate) fn renew(transaction: &Transaction<'_>, own: &Holder) -> rusqlite::Result<bool> {
     let holder = serde_json::to_string(own).expect("numbers and texts");
     let sql = "UPDATE lease SET renewed = ?2 WHERE key = 1 AND holder = ?1";
-    transaction.prepare_cached(sql)?.execute(params![holder, now_s() as i64]).map(|n_rows| n_rows == 1)
+    transaction
+        .prepare_cached(sql)?
+        .execute(params![holder, now_s() as i64])
+        .map(|n_rows| n_rows == 1)
 }
 
 /// Gives the lease back.
@@ -159,7 +184,11 @@ mod tests {
             (&elsewhere, OsLock::Held, Life::Unknown, 0, false),
             (&elsewhere, OsLock::Held, Life::Unknown, 121, true),
         ] {
-            assert_eq!(has_ended(holder, life, 5_000, 5_000 + age_s, lock), ended, "{lock:?} {life:?} {age_s}");
+            assert_eq!(
+                has_ended(holder, life, 5_000, 5_000 + age_s, lock),
+                ended,
+                "{lock:?} {life:?} {age_s}"
+            );
         }
     }
 }

@@ -16,7 +16,8 @@ use crate::{StoreError, codec, guard, legacy, schema};
 
 /// How long a transaction waits for another process's one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before a seal that looks broken is looked at again: its writer may be taking it off just now.
+/// How long to wait before a seal that looks broken is looked at again: its writer may be taking it
+/// off just now.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
 const OPEN: &str = "open ledger";
 const CREATE: &str = "create ledger";
@@ -32,9 +33,10 @@ pub enum Which<'a> {
 
 /// An open ledger.
 ///
-/// There may be many readers and one writer: whoever opens it to write has a lease, and the next one is told who that is. Reading sees what
-/// was flushed. Dropping it flushes; an error then is lost, so flush before. While it is written to there is a log beside the file; the last
-/// one to leave it takes the log in, so that a ledger at rest is one file, and sealed.
+/// There may be many readers and one writer: whoever opens it to write has a lease, and the next
+/// one is told who that is. Reading sees what was flushed. Dropping it flushes; an error then is
+/// lost, so flush before. While it is written to there is a log beside the file; the last one to
+/// leave it takes the log in, so that a ledger at rest is one file, and sealed.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) connection: Connection,
@@ -55,7 +57,8 @@ pub struct Ledger {
     pub(crate) seal: Seal,
     /// Our lease, if the ledger was opened to be written to.
     pub(crate) holder: Option<Holder>,
-    /// The file itself, with the lock. It is closed after the connection: closing it would end the connection's own locks.
+    /// The file itself, with the lock. It is closed after the connection: closing it would end the
+    /// connection's own locks.
     file: Option<File>,
 }
 
@@ -68,7 +71,8 @@ impl Ledger {
         Self::create_with(path, &[])
     }
 
-    /// Makes a new ledger in which `events` are recorded. At no moment is there a file at `path` that is not whole and has not all of them.
+    /// Makes a new ledger in which `events` are recorded. At no moment is there a file at `path`
+    /// that is not whole and has not all of them.
     ///
     /// # Errors
     /// If the file exists or cannot be made, or an event does not fit.
@@ -78,7 +82,9 @@ impl Ledger {
         let holder = Holder::own().map_err(io)?;
         let mut connection = schema::in_memory(schema::VERSION).map_err(fail)?;
         let transaction = connection.transaction().map_err(fail)?;
-        lease::write(&transaction, &holder).and_then(|()| Head::EMPTY.save(&transaction)).map_err(fail)?;
+        lease::write(&transaction, &holder)
+            .and_then(|()| Head::EMPTY.save(&transaction))
+            .map_err(fail)?;
         transaction.commit().map_err(fail)?;
         let mut ledger = Self::around(connection, path, schema::VERSION);
         ledger.holder = Some(holder);
@@ -92,7 +98,10 @@ impl Ledger {
             OsLock::Busy => Err(std::io::ErrorKind::WouldBlock.into()),
         };
         let file =
-            linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error.cause.kind() {
+            linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error
+                .cause
+                .kind()
+            {
                 std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
                 _ => io(error.cause),
             })?;
@@ -106,8 +115,8 @@ impl Ledger {
     /// Opens a ledger to read and append; one of an earlier schema is brought up to date.
     ///
     /// # Errors
-    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure, cannot be written, or another process
-    /// records into it.
+    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure,
+    /// cannot be written, or another process records into it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
@@ -117,9 +126,13 @@ impl Ledger {
         let mut ledger = Self::checked(connect(path).map_err(fail)?, path, true)?;
         let holder = Holder::own().map_err(io)?;
         if lock == OsLock::Busy {
-            let known =
-                if ledger.version == schema::VERSION { lease::read(&ledger.connection).ok().flatten() } else { None };
-            let holder = known.map_or_else(|| "another process".to_owned(), |(holder, _)| holder.described());
+            let known = if ledger.version == schema::VERSION {
+                lease::read(&ledger.connection).ok().flatten()
+            } else {
+                None
+            };
+            let holder = known
+                .map_or_else(|| "another process".to_owned(), |(holder, _)| holder.described());
             return Err(StoreError::Held { path: path.to_owned(), holder });
         }
         ledger.seal = seal;
@@ -137,11 +150,13 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens a ledger to read only; works while another process records into it, and on a read-only medium. What is in
-    /// it stays as it is, but a log that a killed process left is taken into the file, if it may be written.
+    /// Opens a ledger to read only; works while another process records into it, and on a read-only
+    /// medium. What is in it stays as it is, but a log that a killed process left is taken into the
+    /// file, if it may be written.
     ///
     /// # Errors
-    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure, or its write-ahead log cannot be replayed.
+    /// If the file is not there, is no ledger, is of a later schema, is damaged in its structure,
+    /// or its write-ahead log cannot be replayed.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         Self::open_to_read(path, true)
     }
@@ -156,16 +171,22 @@ impl Ledger {
             std::thread::sleep(SECOND_LOOK);
             seal = seal::check(&file).map_err(io)?;
         }
-        // One that can only read cannot take the log away when it leaves; where the file is write-protected, SQLite
-        // opens it to read by itself.
+        // One that can only read cannot take the log away when it leaves; where the file is
+        // write-protected, SQLite opens it to read by itself.
         let connection = connect(path).map_err(fail)?;
         connection.pragma_update(None, "query_only", true).map_err(fail)?;
         let protected = connection.is_readonly("main").map_err(fail)?;
         let has_log = guard::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
         let connection = match schema::identity(&connection) {
             _ if protected && !has_log => connect_immutable(path).map_err(fail)?,
-            // The log is replayed through a shared-memory file beside it, which a read-only medium refuses.
-            Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) => {
+            // The log is replayed through a shared-memory file beside it, which a read-only medium
+            // refuses.
+            Err(error)
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+                ) =>
+            {
                 return Err(StoreError::UnreplayedLog { path: path.to_owned() });
             }
             _ => connection,
@@ -199,7 +220,8 @@ impl Ledger {
         }
     }
 
-    /// A ledger over `connection`, if what is in the file is one, with nothing in it that could run.
+    /// A ledger over `connection`, if what is in the file is one, with nothing in it that could
+    /// run.
     fn checked(connection: Connection, path: &Path, intact: bool) -> Result<Self, StoreError> {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let mut ledger = Self::around(connection, path, schema::VERSION);
@@ -209,7 +231,11 @@ impl Ledger {
         let (application, version) = schema::identity(&ledger.connection).map_err(fail)?;
         match (application, version) {
             (schema::APPLICATION_ID, found) if found > schema::VERSION => {
-                return Err(StoreError::TooNew { path: path.to_owned(), found, known: schema::VERSION });
+                return Err(StoreError::TooNew {
+                    path: path.to_owned(),
+                    found,
+                    known: schema::VERSION,
+                });
             }
             (schema::APPLICATION_ID, 1..) => {}
             (0, 0) if schema::objects(&ledger.connection, 1).map_err(fail)?.is_empty() => {
@@ -231,7 +257,8 @@ impl Ledger {
     /// Makes the connection ready for writing.
     fn prepare_to_write(&mut self, operation: &'static str) -> Result<(), StoreError> {
         let fail = |error| StoreError::sqlite(operation, &self.path, error);
-        // Readers never wait for the writer; a commit is one sequential write. FULL: a commit survives a power cut.
+        // Readers never wait for the writer; a commit is one sequential write. FULL: a commit
+        // survives a power cut.
         self.connection.pragma_update(None, "journal_mode", "wal").map_err(fail)?;
         self.connection.pragma_update(None, "synchronous", "full").map_err(fail)
     }
@@ -242,7 +269,9 @@ impl Ledger {
         let sql = "SELECT ifnull(max(sequence), 0) FROM record";
         let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).map_err(fail)?;
         // No record could follow the last number there is.
-        let head = Head::read(&self.connection).map_err(fail)?.filter(|head| head.sequence == last && last < i64::MAX);
+        let head = Head::read(&self.connection)
+            .map_err(fail)?
+            .filter(|head| head.sequence == last && last < i64::MAX);
         head.ok_or_else(|| StoreError::Structure {
             path: self.path.clone(),
             cause: "the end of its records is not where it should be".to_owned(),
@@ -254,8 +283,8 @@ impl Ledger {
         self.budget.refill(bytes_of(&self.path));
     }
 
-    /// Takes the log into the file and does without it from now on, unless somebody else has the file open: then the last
-    /// to leave takes the log in. Returns whether it was taken in.
+    /// Takes the log into the file and does without it from now on, unless somebody else has the
+    /// file open: then the last to leave takes the log in. Returns whether it was taken in.
     fn come_to_rest(&mut self) -> rusqlite::Result<bool> {
         if let Some(holder) = &self.holder {
             lease::give_back(&self.connection, holder)?;
@@ -289,7 +318,8 @@ pub(crate) fn write_as<T>(
     write: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
 ) -> Result<T, StoreError> {
     let fail = |error| StoreError::sqlite("record to ledger", path, error);
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
     if !lease::renew(&transaction, holder).map_err(fail)? {
         return Err(StoreError::TakenOver { path: path.to_owned() });
     }
@@ -324,7 +354,9 @@ fn connect_immutable(path: &Path) -> rusqlite::Result<Connection> {
             other => other.to_string(),
         })
         .collect();
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
 }
 
@@ -335,5 +367,11 @@ pub(crate) fn append(
     campaign: i64,
     event: &Event,
 ) -> rusqlite::Result<()> {
-    head.append(transaction, campaign, codec::trial_of(event), codec::kind_of(event), &codec::encode(event))
+    head.append(
+        transaction,
+        campaign,
+        codec::trial_of(event),
+        codec::kind_of(event),
+        &codec::encode(event),
+    )
 }

@@ -1,8 +1,11 @@
-//! Schemas 1 and 2: a table for each kind of thing, rows without digests. They are read for ever, and written no more.
+//! Schemas 1 and 2: a table for each kind of thing, rows without digests. They are read for ever,
+//! and written no more.
 
 use std::collections::{BTreeMap, HashMap};
 
-use linerate_model::{Campaign, JobRecord, Lines, Nanos, TrialRecord, TrialSpec, printable, printable_json};
+use linerate_model::{
+    Campaign, JobRecord, Lines, Nanos, TrialRecord, TrialSpec, printable, printable_json,
+};
 use rusqlite::{Row, params};
 use serde::de::DeserializeOwned;
 
@@ -17,7 +20,8 @@ const TREE_BYTES_A_BYTE: usize = 16;
 
 /// Every campaign by its number, without intervals, flows and readings.
 pub(crate) fn outlines(ledger: &Ledger) -> Result<BTreeMap<i64, Campaign>, StoreError> {
-    let keys = ledger.rows("SELECT key FROM campaign ORDER BY key", params![], |row| row.get::<_, i64>(0))?;
+    let keys = ledger
+        .rows("SELECT key FROM campaign ORDER BY key", params![], |row| row.get::<_, i64>(0))?;
     keys.into_iter().map(|key| ledger.outline(key).map(|(campaign, _)| (key, campaign))).collect()
 }
 
@@ -59,10 +63,12 @@ pub(crate) fn migrate(ledger: &mut Ledger, holder: &Holder) -> Result<(), StoreE
 }
 
 impl Ledger {
-    /// The campaign `key` without intervals, flows and readings, and where each trial's row stands in it.
+    /// The campaign `key` without intervals, flows and readings, and where each trial's row stands
+    /// in it.
     fn outline(&self, key: i64) -> Result<(Campaign, HashMap<i64, usize>), StoreError> {
         let sql = "SELECT id, header, ended FROM campaign WHERE key = ?1";
-        let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?));
+        let read =
+            |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?));
         let found: Vec<(String, String, Option<i64>)> = self.rows(sql, params![key], read)?;
         let missing = || StoreError::damaged(&self.path, "a campaign", "its row is missing");
         let (id, header, ended) = found.into_iter().next().ok_or_else(missing)?;
@@ -72,21 +78,28 @@ impl Ledger {
         campaign.header.keep_lines_of(self.parse_lines(&header, Lines::Several, of)?);
         campaign.ended = ended.map(nanos);
         let sql = "SELECT name, record FROM host WHERE campaign = ?1 ORDER BY position";
-        for (name, record) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?
-        {
+        for (name, record) in self.rows(sql, params![key], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })? {
             campaign.hosts.push(self.parse(&record, || format!("host {name} of campaign {id}"))?);
         }
-        let sql = "SELECT incident FROM incident WHERE campaign = ?1 AND trial IS NULL ORDER BY key";
+        let sql =
+            "SELECT incident FROM incident WHERE campaign = ?1 AND trial IS NULL ORDER BY key";
         for incident in self.rows(sql, params![key], |row| row.get::<_, String>(0))? {
-            campaign.incidents.push(self.parse(&incident, || format!("an incident of campaign {id}"))?);
+            campaign
+                .incidents
+                .push(self.parse(&incident, || format!("an incident of campaign {id}"))?);
         }
         let index_of = self.load_trials(key, &mut campaign)?;
         Ok((campaign, index_of))
     }
 
     /// Reads the trials and their incidents; returns where each trial's row stands in the campaign.
-    fn load_trials(&self, key: i64, campaign: &mut Campaign) -> Result<HashMap<i64, usize>, StoreError> {
+    fn load_trials(
+        &self,
+        key: i64,
+        campaign: &mut Campaign,
+    ) -> Result<HashMap<i64, usize>, StoreError> {
         let sql = "SELECT key, number, spec, started, skew_ns, uncertainty_ns, outcome
             FROM trial WHERE campaign = ?1 ORDER BY position";
         let rows = self.rows(sql, params![key], |row| {
@@ -103,18 +116,22 @@ impl Ledger {
         })?;
         let mut index_of = HashMap::with_capacity(rows.len());
         for (trial, number, spec, started, skew, outcome) in rows {
-            let spec: TrialSpec = self.parse(&spec, || format!("specification of trial {number}"))?;
+            let spec: TrialSpec =
+                self.parse(&spec, || format!("specification of trial {number}"))?;
             let mut record = TrialRecord::new(spec);
             record.started = started.map(nanos);
-            record.skew = skew.0.zip(skew.1).map(|(skew, uncertainty)| (skew as u64, uncertainty as u64));
-            record.outcome =
-                outcome.map(|text| self.parse(&text, || format!("outcome of trial {number}"))).transpose()?;
+            record.skew =
+                skew.0.zip(skew.1).map(|(skew, uncertainty)| (skew as u64, uncertainty as u64));
+            record.outcome = outcome
+                .map(|text| self.parse(&text, || format!("outcome of trial {number}")))
+                .transpose()?;
             index_of.insert(trial, campaign.trials.len());
             campaign.trials.push(record);
         }
-        let sql = "SELECT trial, incident FROM incident WHERE campaign = ?1 AND trial IS NOT NULL ORDER BY key";
-        for (trial, text) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        let sql = "SELECT trial, incident FROM incident WHERE campaign = ?1 AND trial IS NOT NULL \
+            ORDER BY key";
+        for (trial, text) in self
+            .rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
         {
             let incident = self.parse(&text, || "an incident of a trial".to_owned())?;
             if let Some(&index) = index_of.get(&trial) {
@@ -124,12 +141,14 @@ impl Ledger {
         if self.version < VERSION_WITH_CLOCKS {
             return Ok(index_of);
         }
-        let sql = "SELECT clock.trial, clocks FROM clock JOIN trial ON trial.key = clock.trial WHERE campaign = ?1";
-        for (trial, text) in
-            self.rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        let sql = "SELECT clock.trial, clocks FROM clock JOIN trial ON trial.key = clock.trial \
+            WHERE campaign = ?1";
+        for (trial, text) in self
+            .rows(sql, params![key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
         {
             if let Some(&index) = index_of.get(&trial) {
-                campaign.trials[index].clocks = self.parse(&text, || "the clocks of a trial".to_owned())?;
+                campaign.trials[index].clocks =
+                    self.parse(&text, || "the clocks of a trial".to_owned())?;
             }
         }
         Ok(index_of)
@@ -141,7 +160,8 @@ impl Ledger {
         campaign: &mut Campaign,
         index_of: &HashMap<i64, usize>,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT chunk.trial, job, side, intervals FROM chunk JOIN trial ON trial.key = chunk.trial
+        let sql = "SELECT chunk.trial, job, side, intervals FROM chunk JOIN trial ON trial.key = \
+            chunk.trial
             WHERE campaign = ?1 ORDER BY chunk.key";
         self.each_blob(sql, key, "intervals", index_of, campaign, |record, bytes| {
             record.intervals.extend(blob::decode_intervals(bytes, &self.budget)?);
@@ -149,8 +169,14 @@ impl Ledger {
         })
     }
 
-    fn load_flows(&self, key: i64, campaign: &mut Campaign, index_of: &HashMap<i64, usize>) -> Result<(), StoreError> {
-        let sql = "SELECT flow.trial, job, side, reports FROM flow JOIN trial ON trial.key = flow.trial
+    fn load_flows(
+        &self,
+        key: i64,
+        campaign: &mut Campaign,
+        index_of: &HashMap<i64, usize>,
+    ) -> Result<(), StoreError> {
+        let sql =
+            "SELECT flow.trial, job, side, reports FROM flow JOIN trial ON trial.key = flow.trial
             WHERE campaign = ?1 ORDER BY flow.key";
         self.each_blob(sql, key, "flows", index_of, campaign, |record, bytes| {
             record.flows.extend(blob::decode_flows(bytes, &self.budget)?);
@@ -164,12 +190,14 @@ impl Ledger {
         campaign: &mut Campaign,
         index_of: &HashMap<i64, usize>,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT sample.trial, host, block FROM sample JOIN trial ON trial.key = sample.trial
+        let sql =
+            "SELECT sample.trial, host, block FROM sample JOIN trial ON trial.key = sample.trial
             WHERE campaign = ?1 ORDER BY sample.key";
         self.visit(sql, params![key], |row| {
             let (trial, host): (i64, String) = (row.get(0)?, row.get(1)?);
             let host = printable(&host, Lines::One).into_owned();
-            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index]) else {
+            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index])
+            else {
                 return Ok(Ok(()));
             };
             let decoded = blob::decode_samples(row.get_ref(2)?.as_blob()?, &self.budget);
@@ -179,7 +207,8 @@ impl Ledger {
         })
     }
 
-    /// Gives each blob of `sql` (trial, job, side, blob) to `take` together with the job record it belongs to.
+    /// Gives each blob of `sql` (trial, job, side, blob) to `take` together with the job record it
+    /// belongs to.
     fn each_blob(
         &self,
         sql: &str,
@@ -191,18 +220,29 @@ impl Ledger {
     ) -> Result<(), StoreError> {
         self.visit(sql, params![key], |row| {
             let (trial, job, side): (i64, u32, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index]) else {
+            let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index])
+            else {
                 return Ok(Ok(()));
             };
             let number = record.spec.id.0;
             let name = || format!("{what} of trial {number}, job {job}, {side} side");
             let Some((active, passive)) = record.jobs.get_mut(job as usize) else {
-                return Ok(Err(StoreError::damaged(&self.path, name(), "the trial has no such job")));
+                return Ok(Err(StoreError::damaged(
+                    &self.path,
+                    name(),
+                    "the trial has no such job",
+                )));
             };
             let record = match side.as_str() {
                 "active" => active,
                 "passive" => passive,
-                _ => return Ok(Err(StoreError::damaged(&self.path, name(), "there is no such side"))),
+                _ => {
+                    return Ok(Err(StoreError::damaged(
+                        &self.path,
+                        name(),
+                        "there is no such side",
+                    )));
+                }
             };
             let taken = take(record, row.get_ref(3)?.as_blob()?);
             Ok(taken.map_err(|cause| StoreError::blob(&self.path, name(), &cause)))
@@ -223,7 +263,8 @@ impl Ledger {
         Ok(rows)
     }
 
-    /// Gives each row to `visit`, which says both whether the row could be read and whether its content makes sense.
+    /// Gives each row to `visit`, which says both whether the row could be read and whether its
+    /// content makes sense.
     fn visit(
         &self,
         sql: &str,
@@ -239,7 +280,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn parse<T: DeserializeOwned>(&self, text: &str, what: impl Fn() -> String) -> Result<T, StoreError> {
+    fn parse<T: DeserializeOwned>(
+        &self,
+        text: &str,
+        what: impl Fn() -> String,
+    ) -> Result<T, StoreError> {
         self.parse_lines(text, Lines::One, what)
     }
 

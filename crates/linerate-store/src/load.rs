@@ -1,8 +1,11 @@
-//! Reading campaigns back: records are folded as the events they are, and what damage costs is said by name.
+//! Reading campaigns back: records are folded as the events they are, and what damage costs is said
+//! by name.
 
 use std::collections::{BTreeMap, HashSet};
 
-use linerate_model::{Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord};
+use linerate_model::{
+    Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord,
+};
 
 use crate::blob::BlobError;
 use crate::chain::{self, Label, Link};
@@ -31,8 +34,8 @@ pub struct CampaignSummary {
 /// A campaign, and what damage to the file costs of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// The campaign. A trial with a damaged record is failed, without its data, and an incident says which record; damage outside of any
-    /// trial is an incident of the campaign.
+    /// The campaign. A trial with a damaged record is failed, without its data, and an incident
+    /// says which record; damage outside of any trial is an incident of the campaign.
     pub campaign: Campaign,
     /// Each damage, and what it costs.
     pub damage: Vec<String>,
@@ -77,14 +80,16 @@ impl Ledger {
     /// If there is no such campaign or the file cannot be read.
     pub fn completed_trials(&self, id: &str) -> Result<HashSet<TrialId>, StoreError> {
         let campaign = self.load(Which::Id(id))?;
-        let complete = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
+        let complete =
+            campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
         Ok(complete.map(|trial| trial.spec.id).collect())
     }
 
     /// The whole record of one campaign.
     ///
     /// # Errors
-    /// If there is no such campaign, the file cannot be read, or what a campaign cannot do without is damaged.
+    /// If there is no such campaign, the file cannot be read, or what a campaign cannot do without
+    /// is damaged.
     pub fn load(&self, which: Which<'_>) -> Result<Campaign, StoreError> {
         self.load_with_damage(which).map(|loaded| loaded.campaign)
     }
@@ -95,14 +100,20 @@ impl Ledger {
     /// As [`Ledger::load`].
     pub fn load_with_damage(&self, which: Which<'_>) -> Result<Loaded, StoreError> {
         // One transaction, so that a campaign being recorded is seen at one instant.
-        let snapshot =
-            self.connection.unchecked_transaction().map_err(|e| StoreError::sqlite("read ledger", &self.path, e))?;
+        let snapshot = self
+            .connection
+            .unchecked_transaction()
+            .map_err(|e| StoreError::sqlite("read ledger", &self.path, e))?;
         let (outlines, outline_damage) = self.read_outlines()?;
         let found = match which {
-            Which::Latest => outlines.iter().max_by_key(|(number, campaign)| (campaign.header.started, **number)),
+            Which::Latest => {
+                outlines.iter().max_by_key(|(number, campaign)| (campaign.header.started, **number))
+            }
             Which::Id(id) => outlines.iter().find(|(_, campaign)| campaign.header.id == id),
         };
-        let Some((&number, _)) = found else { return Err(self.no_such(which, &outlines, &outline_damage)) };
+        let Some((&number, _)) = found else {
+            return Err(self.no_such(which, &outlines, &outline_damage));
+        };
         drop(outlines);
         self.refill();
         if self.version < schema::VERSION {
@@ -113,7 +124,8 @@ impl Ledger {
         let mut loaded = fold.charged(number).expect("the first reading found it");
         if self.seal == Seal::Broken && loaded.damage.is_empty() {
             let message =
-                "the file was changed after it was closed; every record of this campaign is intact".to_owned();
+                "the file was changed after it was closed; every record of this campaign is intact"
+                    .to_owned();
             loaded.campaign.incidents.push(damaged(&message));
             loaded.damage.push(message);
         }
@@ -141,7 +153,12 @@ impl Ledger {
         Ok(fold)
     }
 
-    fn no_such(&self, which: Which<'_>, known: &BTreeMap<i64, Campaign>, damage: &[String]) -> StoreError {
+    fn no_such(
+        &self,
+        which: Which<'_>,
+        known: &BTreeMap<i64, Campaign>,
+        damage: &[String],
+    ) -> StoreError {
         if let (true, Some(first)) = (known.is_empty(), damage.first()) {
             return StoreError::damaged(&self.path, "the first campaign", first);
         }
@@ -189,17 +206,26 @@ impl<'a> Fold<'a> {
         match link {
             Link::Whole(label, body) => return self.take(&label, body),
             Link::Damaged(_, Some(label)) => self.lose(&label, "is damaged"),
-            Link::Damaged(sequence, None) => self.lose_unlabelled(format!("record {sequence} is damaged")),
-            Link::Missing(first, last) if first == last => self.lose_unlabelled(format!("record {first} is missing")),
-            Link::Missing(first, last) => self.lose_unlabelled(format!("records {first} to {last} are missing")),
-            Link::WrongEnd => self.lose_unlabelled("the mark of the last record is damaged".to_owned()),
+            Link::Damaged(sequence, None) => {
+                self.lose_unlabelled(format!("record {sequence} is damaged"))
+            }
+            Link::Missing(first, last) if first == last => {
+                self.lose_unlabelled(format!("record {first} is missing"))
+            }
+            Link::Missing(first, last) => {
+                self.lose_unlabelled(format!("records {first} to {last} are missing"))
+            }
+            Link::WrongEnd => {
+                self.lose_unlabelled("the mark of the last record is damaged".to_owned())
+            }
         }
         Ok(())
     }
 
     /// A record whose label is known is lost.
     fn lose(&mut self, label: &Label, why: &str) {
-        let mut message = format!("record {} ({}) {why}", label.sequence, label.kind.replace('_', " "));
+        let mut message =
+            format!("record {} ({}) {why}", label.sequence, label.kind.replace('_', " "));
         if let Some(trial) = label.trial {
             message = format!("{message}: trial {} is left out", trial.0);
             self.condemned.entry((label.campaign, trial)).or_default().push(message.clone());
@@ -208,7 +234,8 @@ impl<'a> Fold<'a> {
         self.damage.push((Some(label.campaign), message));
     }
 
-    /// Something is lost, and what it was is not known: the trials before and after it may be without it.
+    /// Something is lost, and what it was is not known: the trials before and after it may be
+    /// without it.
     fn lose_unlabelled(&mut self, message: String) {
         if let Some((campaign, Some(trial))) = self.last {
             self.condemned.entry((campaign, trial)).or_default().push(message.clone());
@@ -222,11 +249,13 @@ impl<'a> Fold<'a> {
         if std::mem::take(&mut self.unsettled)
             && let Some(trial) = label.trial
         {
-            let message = format!("what came before record {} is damaged or missing", label.sequence);
+            let message =
+                format!("what came before record {} is damaged or missing", label.sequence);
             self.condemned.entry((label.campaign, trial)).or_default().push(message);
         }
         self.last = Some((label.campaign, label.trial));
-        let is_bulk = matches!(label.kind.as_str(), codec::INTERVALS | codec::FLOWS | codec::SAMPLES);
+        let is_bulk =
+            matches!(label.kind.as_str(), codec::INTERVALS | codec::FLOWS | codec::SAMPLES);
         let is_wanted = match self.depth {
             Depth::Outline => !is_bulk,
             Depth::Whole(wanted) => label.campaign == wanted,
@@ -259,7 +288,8 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The campaign `number`, taken out, without the trials that damage costs it, and with the damage as incidents.
+    /// The campaign `number`, taken out, without the trials that damage costs it, and with the
+    /// damage as incidents.
     pub(crate) fn charged(&mut self, number: i64) -> Option<Loaded> {
         let mut campaign = self.campaigns.remove(&number)?;
         for trial in &mut campaign.trials {
@@ -267,12 +297,16 @@ impl<'a> Fold<'a> {
             *trial = TrialRecord {
                 started: trial.started,
                 outcome: Some(TrialOutcome::Failed),
-                incidents: vec![damaged(&format!("{} (run it again with --resume)", causes.join("; ")))],
+                incidents: vec![damaged(&format!(
+                    "{} (run it again with --resume)",
+                    causes.join("; ")
+                ))],
                 ..TrialRecord::new(trial.spec.clone())
             };
         }
         let is_ours = |(of, _): &&(Option<i64>, String)| of.is_none_or(|of| of == number);
-        let damage: Vec<String> = self.damage.iter().filter(is_ours).map(|(_, message)| message.clone()).collect();
+        let damage: Vec<String> =
+            self.damage.iter().filter(is_ours).map(|(_, message)| message.clone()).collect();
         if !damage.is_empty() {
             campaign.incidents.push(damaged(&damage.join("; ")));
         }

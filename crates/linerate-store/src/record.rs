@@ -1,7 +1,7 @@
 //! Taking events: queued by `record`, written in one transaction by `flush`.
 //!
-//! If a flush fails (a full disk, a lock) nothing of it is written and everything stays queued: once there is room,
-//! the next flush writes it all.
+//! If a flush fails (a full disk, a lock) nothing of it is written and everything stays queued:
+//! once there is room, the next flush writes it all.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,14 +35,17 @@ impl Ledger {
 
     /// Refuses an event that belongs to no campaign, trial or job: it would be lost silently.
     fn admit(&mut self, event: &Event) -> Result<(), StoreError> {
-        let misplaced = |what: String, cause| StoreError::Misplaced { path: self.path.clone(), what, cause };
+        let misplaced =
+            |what: String, cause| StoreError::Misplaced { path: self.path.clone(), what, cause };
         let (trial, job) = match event {
             Event::CampaignStarted(header) => {
                 // What was recorded so far belongs to the campaign before.
                 self.write_pending()?;
                 return self.begin(header);
             }
-            Event::HostJoined(_) | Event::Incident { trial: None, .. } | Event::CampaignEnded { .. } => (None, None),
+            Event::HostJoined(_)
+            | Event::Incident { trial: None, .. }
+            | Event::CampaignEnded { .. } => (None, None),
             Event::Planned { .. } | Event::TrialChosen { .. } => (None, None),
             Event::TrialStarted { trial, .. }
             | Event::BarrierPassed { trial, .. }
@@ -50,7 +53,9 @@ impl Ledger {
             | Event::Samples { trial, .. }
             | Event::Incident { trial: Some(trial), .. }
             | Event::TrialEnded { trial, .. } => (Some(*trial), None),
-            Event::Intervals { trial, job, .. } | Event::FlowsEnded { trial, job, .. } => (Some(*trial), Some(*job)),
+            Event::Intervals { trial, job, .. } | Event::FlowsEnded { trial, job, .. } => {
+                (Some(*trial), Some(*job))
+            }
         };
         if self.campaign.is_none() {
             return Err(misplaced("an event".to_owned(), "no campaign was started"));
@@ -65,16 +70,25 @@ impl Ledger {
         if let Event::TrialChosen { trial } = event {
             let n_jobs = u32::try_from(trial.jobs.len()).unwrap_or(u32::MAX);
             if self.planned.contains_key(&trial.id) {
-                return Err(misplaced(format!("the chosen trial {}", trial.id.0), "another has its number"));
+                return Err(misplaced(
+                    format!("the chosen trial {}", trial.id.0),
+                    "another has its number",
+                ));
             }
             self.planned.insert(trial.id, n_jobs);
         }
         if let Some(trial) = trial {
             let Some(n_jobs) = self.planned.get(&trial) else {
-                return Err(misplaced(format!("an event of trial {}", trial.0), "no such trial was planned"));
+                return Err(misplaced(
+                    format!("an event of trial {}", trial.0),
+                    "no such trial was planned",
+                ));
             };
             if job.is_some_and(|job| job >= *n_jobs) {
-                return Err(misplaced(format!("an event of trial {}", trial.0), "it has no such job"));
+                return Err(misplaced(
+                    format!("an event of trial {}", trial.0),
+                    "it has no such job",
+                ));
             }
         }
         Ok(())
@@ -85,17 +99,24 @@ impl Ledger {
         let known = self.outlines()?;
         let found = known.iter().find(|(_, campaign)| campaign.header.id == header.id);
         let next = known.keys().max().map_or(1, |last| last + 1);
-        self.planned =
-            found.map_or_else(HashMap::new, |(_, campaign)| jobs_of(campaign.trials.iter().map(|trial| &trial.spec)));
+        self.planned = found.map_or_else(HashMap::new, |(_, campaign)| {
+            jobs_of(campaign.trials.iter().map(|trial| &trial.spec))
+        });
         self.campaign = Some(found.map_or(next, |(number, _)| *number));
         Ok(())
     }
 
     pub(crate) fn write_pending(&mut self) -> Result<(), StoreError> {
-        let (Some(campaign), false) = (self.campaign, self.pending.is_empty()) else { return Ok(()) };
+        let (Some(campaign), false) = (self.campaign, self.pending.is_empty()) else {
+            return Ok(());
+        };
         let Some(holder) = &self.holder else {
             let cause = "the ledger was opened to be read only";
-            return Err(StoreError::Misplaced { path: self.path.clone(), what: "an event".to_owned(), cause });
+            return Err(StoreError::Misplaced {
+                path: self.path.clone(),
+                what: "an event".to_owned(),
+                cause,
+            });
         };
         let (mut head, pending) = (self.head, &self.pending);
         write_as(&mut self.connection, &self.path, holder, |transaction| {
@@ -110,13 +131,21 @@ impl Ledger {
 
 /// Trials and their numbers of jobs.
 fn jobs_of<'a>(trials: impl IntoIterator<Item = &'a TrialSpec>) -> HashMap<TrialId, u32> {
-    trials.into_iter().map(|spec| (spec.id, u32::try_from(spec.jobs.len()).unwrap_or(u32::MAX))).collect()
+    trials
+        .into_iter()
+        .map(|spec| (spec.id, u32::try_from(spec.jobs.len()).unwrap_or(u32::MAX)))
+        .collect()
 }
 
 /// Intervals of one tick, by trial, job and side, in the order received.
 type Chunks<'a> = BTreeMap<(TrialId, u32, Side), Vec<&'a Interval>>;
 
-fn write(head: &mut Head, transaction: &Transaction<'_>, campaign: i64, events: &[Event]) -> rusqlite::Result<()> {
+fn write(
+    head: &mut Head,
+    transaction: &Transaction<'_>,
+    campaign: i64,
+    events: &[Event],
+) -> rusqlite::Result<()> {
     let mut chunks = Chunks::new();
     for event in events {
         match event {
@@ -163,7 +192,8 @@ mod tests {
     fn planned() -> Event {
         let spec = serde_json::json!({
             "id": 0, "sweep": "s", "point": {}, "repeat": 0, "seed": 1,
-            "phases": { "warmup": "auto", "measure": "1 s", "drain": "0 ns", "rest": "0 ns", "interval": "100 ms" },
+            "phases": { "warmup": "auto", "measure": "1 \
+                s", "drain": "0 ns", "rest": "0 ns", "interval": "100 ms" },
             "jobs": [{
                 "workload": "null", "params": {}, "background": null,
                 "from": { "name": "a", "host": "h", "address": null, "device": null },
@@ -178,10 +208,16 @@ mod tests {
         let interval = |n: u64| {
             let mut interval = Interval { start: Nanos(n), ..Interval::default() };
             let mixed = (seed * 1_000 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            interval.counters[Counter::Steps] = (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
+            interval.counters[Counter::Steps] =
+                (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
             interval
         };
-        Event::Intervals { trial: TrialId(0), job: 0, side: Side::Active, intervals: (0..500).map(interval).collect() }
+        Event::Intervals {
+            trial: TrialId(0),
+            job: 0,
+            side: Side::Active,
+            intervals: (0..500).map(interval).collect(),
+        }
     }
 
     fn started(directory: &tempfile::TempDir) -> Ledger {
@@ -202,7 +238,8 @@ mod tests {
         let mut ledger = Ledger::create(&path).expect("it is new");
         let mut header = shared::header("one", "name");
         (header.name, header.plan) = (HOSTILE.into(), format!("a = 1\r\n# {HOSTILE}"));
-        let incident = Incident { host: HOSTILE.into(), kind: IncidentKind::Failed, message: HOSTILE.into() };
+        let incident =
+            Incident { host: HOSTILE.into(), kind: IncidentKind::Failed, message: HOSTILE.into() };
         let flow = FlowReport { local: HOSTILE.into(), ..FlowReport::default() };
         let trial = TrialId(0);
         for event in [
@@ -222,15 +259,24 @@ mod tests {
             "a plan keeps its lines"
         );
         let record = &campaign.trials[0];
-        assert_eq!((record.incidents[0].host.as_str(), record.incidents[0].message.as_str()), (SHOWN, SHOWN));
-        assert_eq!((record.jobs[0].0.flows[0].local.as_str(), record.samples[0].0.as_str()), (SHOWN, SHOWN));
+        assert_eq!(
+            (record.incidents[0].host.as_str(), record.incidents[0].message.as_str()),
+            (SHOWN, SHOWN)
+        );
+        assert_eq!(
+            (record.jobs[0].0.flows[0].local.as_str(), record.samples[0].0.as_str()),
+            (SHOWN, SHOWN)
+        );
     }
 
     #[test]
     fn a_full_disk_is_an_error_with_its_remedy_and_loses_nothing_once_there_is_room() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut ledger = started(&directory);
-        let pages: i64 = ledger.connection.pragma_query_value(None, "page_count", |row| row.get(0)).expect("a count");
+        let pages: i64 = ledger
+            .connection
+            .pragma_query_value(None, "page_count", |row| row.get(0))
+            .expect("a count");
         ledger.connection.pragma_update(None, "max_page_count", pages + 10).expect("it can be set");
         let mut taken = 0;
         let error = loop {
@@ -242,7 +288,9 @@ mod tests {
             assert!(taken < 1_000, "the disk never became full");
         };
         assert!(
-            error.contains("record to ledger") && error.contains("full.ledger") && error.contains("free space"),
+            error.contains("record to ledger")
+                && error.contains("full.ledger")
+                && error.contains("free space"),
             "{error}"
         );
         let on_disk = ledger.load(Which::Latest).expect("what was flushed is readable");
@@ -259,7 +307,10 @@ mod tests {
         let ledger = started(&directory);
         let last = ledger.find_head().expect("it is whole").sequence;
         let set = |table: &str, sequence: i64| {
-            let sql = format!("UPDATE {table} SET sequence = ?1 WHERE sequence = (SELECT max(sequence) FROM {table})");
+            let sql = format!(
+                "UPDATE {table} SET sequence = ?1 WHERE sequence = (SELECT max(sequence) FROM \
+                    {table})"
+            );
             ledger.connection.execute(&sql, [sequence]).expect("it is there");
         };
         set("head", last + 1);
@@ -284,7 +335,10 @@ mod tests {
         assert!(error.contains("another process writes to it"), "{error}");
         other.execute_batch("ROLLBACK").expect("it ends");
         ledger.flush().expect("now it is free");
-        assert_eq!(ledger.load(Which::Latest).expect("it is readable").trials[0].jobs[0].0.intervals.len(), 500);
+        assert_eq!(
+            ledger.load(Which::Latest).expect("it is readable").trials[0].jobs[0].0.intervals.len(),
+            500
+        );
     }
 
     #[test]
@@ -297,7 +351,9 @@ mod tests {
             message: "hostile bytes".into(),
         };
         for _ in 0..MAX_PENDING + 10 {
-            ledger.record(&Event::Incident { trial: None, incident: incident.clone() }).expect("there is room");
+            ledger
+                .record(&Event::Incident { trial: None, incident: incident.clone() })
+                .expect("there is room");
         }
         assert_eq!(ledger.pending.len(), 10);
     }

@@ -1,8 +1,9 @@
 //! The schemas of the ledger.
 //!
-//! `application_id` says that a file is a ledger, `user_version` which schema it has. Version 3, written today, is a chain of records that
-//! are only ever appended (see `chain`). Versions 1 and 2 had a table for each kind of thing (see `legacy`); they are read for ever, and
-//! brought to version 3 when they are written to. A schema is never changed once released.
+//! `application_id` says that a file is a ledger, `user_version` which schema it has. Version 3,
+//! written today, is a chain of records that are only ever appended (see `chain`). Versions 1 and 2
+//! had a table for each kind of thing (see `legacy`); they are read for ever, and brought to
+//! version 3 when they are written to. A schema is never changed once released.
 
 use rusqlite::{Connection, Transaction};
 
@@ -104,7 +105,8 @@ CREATE TABLE clock (
 ];
 
 /// Tables of the schemas before.
-const LEGACY_TABLES: [&str; 8] = ["clock", "incident", "sample", "flow", "chunk", "trial", "host", "campaign"];
+const LEGACY_TABLES: [&str; 8] =
+    ["clock", "incident", "sample", "flow", "chunk", "trial", "host", "campaign"];
 
 /// Makes today's tables.
 pub(crate) fn make(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -114,7 +116,9 @@ pub(crate) fn make(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 /// Removes the tables of an earlier schema.
 pub(crate) fn drop_legacy(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    LEGACY_TABLES.iter().try_for_each(|table| transaction.execute_batch(&format!("DROP TABLE IF EXISTS {table}")))
+    LEGACY_TABLES
+        .iter()
+        .try_for_each(|table| transaction.execute_batch(&format!("DROP TABLE IF EXISTS {table}")))
 }
 
 fn mark(connection: &Connection, version: i64) -> rusqlite::Result<()> {
@@ -142,8 +146,14 @@ pub(crate) fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> 
 }
 
 /// Kind, name and SQL of what is in the file, at most `most` of it, in order of their names.
-pub(crate) fn objects(connection: &Connection, most: usize) -> rusqlite::Result<Vec<(String, String, Option<String>)>> {
+pub(crate) fn objects(
+    connection: &Connection,
+    most: usize,
+) -> rusqlite::Result<Vec<(String, String, Option<String>)>> {
     let sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY name LIMIT ?1";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    connection.prepare(sql)?.query_map([most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+    connection
+        .prepare(sql)?
+        .query_map([most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect()
 }

@@ -1,5 +1,6 @@
-//! The seal of a ledger at rest: a digest of the whole file behind its last page, where SQLite does not look. It finds a changed bit even
-//! where no record is. Whoever writes takes it off first; a ledger that is being recorded, or whose recorder was killed, has none.
+//! The seal of a ledger at rest: a digest of the whole file behind its last page, where SQLite does
+//! not look. It finds a changed bit even where no record is. Whoever writes takes it off first; a
+//! ledger that is being recorded, or whose recorder was killed, has none.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -100,6 +101,9 @@ mod tests {
             file.write_all_at(&byte, bit / 8).expect("inside");
         }
         remove(&file).expect("room");
-        assert_eq!((check(&file).expect("readable"), file.metadata().expect("a file").len()), (Seal::Absent, 1024));
+        assert_eq!(
+            (check(&file).expect("readable"), file.metadata().expect("a file").len()),
+            (Seal::Absent, 1024)
+        );
     }
 }

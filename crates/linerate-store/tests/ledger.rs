@@ -36,9 +36,14 @@ fn directory() -> tempfile::TempDir {
 
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test is a file");
-    let target = test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
+    let target =
+        test.parent().and_then(Path::parent).expect("tests are built into target/PROFILE/deps");
     let path = target.join("examples").join(name);
-    assert!(path.exists(), "build the examples first, as `cargo test -p linerate-store` does: {}", path.display());
+    assert!(
+        path.exists(),
+        "build the examples first, as `cargo test -p linerate-store` does: {}",
+        path.display()
+    );
     path
 }
 
@@ -65,7 +70,10 @@ fn a_campaign_is_loaded_as_it_was_recorded() {
         n_completed: 1,
     };
     assert_eq!(ledger.campaigns().expect("it is whole"), [summary]);
-    assert_eq!(ledger.completed_trials(&expected.header.id).expect("it is whole"), [TrialId(1)].into());
+    assert_eq!(
+        ledger.completed_trials(&expected.header.id).expect("it is whole"),
+        [TrialId(1)].into()
+    );
 }
 
 #[test]
@@ -74,11 +82,15 @@ fn several_campaigns_live_in_one_file() {
     let path = recorded(&directory);
     let mut later = header("later");
     later.started = Nanos(later.started.0 + 1);
-    let events = [Event::CampaignStarted(Box::new(later)), Event::Planned { trials: vec![spec(0, 1, 1.0)] }];
+    let events =
+        [Event::CampaignStarted(Box::new(later)), Event::Planned { trials: vec![spec(0, 1, 1.0)] }];
     record(&mut Ledger::open(&path).expect("it is a ledger"), &events);
     let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
     assert_eq!(ledger.load(Which::Latest).expect("it is whole"), fold(&events));
-    assert_eq!(ledger.load(Which::Id("20261121T000500Z-7f3a")).expect("it is whole"), fold(&golden_events()));
+    assert_eq!(
+        ledger.load(Which::Id("20261121T000500Z-7f3a")).expect("it is whole"),
+        fold(&golden_events())
+    );
     let error = ledger.load(Which::Id("lator")).expect_err("there is no such campaign").to_string();
     assert!(error.contains("no such campaign (it has 20261121T000500Z-7f3a, later)"), "{error}");
 }
@@ -88,18 +100,23 @@ fn a_resumed_campaign_keeps_completed_trials_and_replaces_the_broken_one() {
     let directory = directory();
     let path = recorded(&directory);
     let events = golden_events();
-    let again: Vec<Event> = [&events[..3], &[Event::TrialStarted { trial: TrialId(0), at: Nanos(7) }]].concat();
+    let again: Vec<Event> =
+        [&events[..3], &[Event::TrialStarted { trial: TrialId(0), at: Nanos(7) }]].concat();
     record(&mut Ledger::open(&path).expect("it is a ledger"), &again);
     let broken: Vec<Event> = [&events[..], &again].concat();
-    let campaign = Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign =
+        Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
     assert_eq!(campaign, fold(&broken));
     assert_eq!((campaign.ended, campaign.trials[0].jobs[0].1.intervals.len()), (None, 1));
     assert_eq!((campaign.trials[1].started, campaign.trials[1].outcome), (Some(Nanos(7)), None));
     let rerun = [&again[..], &[Event::TrialStarted { trial: TrialId(1), at: Nanos(8) }]].concat();
     record(&mut Ledger::open(&path).expect("it is a ledger"), &rerun);
-    let campaign = Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign =
+        Ledger::open(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
     assert_eq!(campaign, fold(&[&broken[..], &rerun].concat()));
-    assert!(campaign.trials[0].jobs[0].1.intervals.is_empty() && campaign.trials[0].samples.is_empty());
+    assert!(
+        campaign.trials[0].jobs[0].1.intervals.is_empty() && campaign.trials[0].samples.is_empty()
+    );
 }
 
 #[test]
@@ -112,7 +129,10 @@ fn events_that_belong_nowhere_are_refused_by_name() {
     assert!(error.contains("new.ledger") && error.contains("no campaign was started"), "{error}");
     record(&mut ledger, &golden_events()[..3]);
     let error = ledger.record(&started).expect_err("no such trial").to_string();
-    assert!(error.contains("an event of trial 5") && error.contains("no such trial was planned"), "{error}");
+    assert!(
+        error.contains("an event of trial 5") && error.contains("no such trial was planned"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -126,19 +146,30 @@ fn a_process_killed_at_any_moment_leaves_everything_it_flushed() {
             .spawn()
             .expect("the example can be run");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let said = output.lines().nth(n_flushed - 1).expect("it goes on for ever").expect("it speaks UTF-8");
+        let said = output
+            .lines()
+            .nth(n_flushed - 1)
+            .expect("it goes on for ever")
+            .expect("it speaks UTF-8");
         assert_eq!(said, n_flushed.to_string());
         child.kill().expect("it runs");
         child.wait().expect("it was started here");
-        let read = Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it can be read");
+        let read = Ledger::open_read_only(&path)
+            .and_then(|ledger| ledger.load(Which::Latest))
+            .expect("it can be read");
         assert!(read.trials[0].jobs[0].0.intervals.len() >= n_flushed);
         assert!(!path.with_extension("ledger-wal").exists(), "and then it is one file");
         let ledger = Ledger::open(&path).expect("a killed writer leaves a ledger");
         let campaign = ledger.load(Which::Latest).expect("it is whole");
         let intervals = &campaign.trials[0].jobs[0].0.intervals;
         assert!(intervals.len() >= n_flushed, "{} of {n_flushed}", intervals.len());
-        let steps: Vec<u64> = intervals.iter().map(|interval| interval.counters[Counter::Steps]).collect();
-        assert_eq!(steps, (0..intervals.len() as u64).collect::<Vec<_>>(), "no gap and no half record");
+        let steps: Vec<u64> =
+            intervals.iter().map(|interval| interval.counters[Counter::Steps]).collect();
+        assert_eq!(
+            steps,
+            (0..intervals.len() as u64).collect::<Vec<_>>(),
+            "no gap and no half record"
+        );
         assert_eq!((campaign.trials[0].outcome, campaign.ended), (None, None));
     }
 }
@@ -160,8 +191,9 @@ fn a_reader_sees_a_campaign_while_it_is_recorded() {
 /// What lies in `directory`, by name.
 fn files_in(directory: &tempfile::TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).expect("it is a directory");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8")).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"))
+        .collect();
     names.sort();
     names
 }
@@ -172,7 +204,11 @@ fn a_ledger_at_rest_is_one_file_and_stays_so_when_it_is_read() {
     let path = recorded(&directory);
     assert_eq!(files_in(&directory), ["golden.ledger"]);
     let before = std::fs::read(&path).expect("it is a file");
-    let read = || Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let read = || {
+        Ledger::open_read_only(&path)
+            .and_then(|ledger| ledger.load(Which::Latest))
+            .expect("it is whole")
+    };
     assert_eq!(read(), fold(&golden_events()));
     assert_eq!(files_in(&directory), ["golden.ledger"]);
     assert!(before == std::fs::read(&path).expect("it is a file"), "reading changes nothing");
@@ -202,10 +238,18 @@ fn a_damaged_record_is_named_and_costs_its_trial() {
             Some(1),
             "(intervals) is damaged: trial 1",
         ),
-        ("UPDATE record SET digest = zeroblob(16) WHERE kind = 'flows_ended'", Some(1), "(flows ended) is damaged"),
+        (
+            "UPDATE record SET digest = zeroblob(16) WHERE kind = 'flows_ended'",
+            Some(1),
+            "(flows ended) is damaged",
+        ),
         ("UPDATE record SET trial = 0 WHERE kind = 'samples'", Some(1), "is damaged"),
         ("DELETE FROM record WHERE kind = 'trial_ended'", Some(1), "is missing"),
-        ("UPDATE record SET body = x'00' WHERE kind = 'host_joined'", None, "(host joined) is damaged"),
+        (
+            "UPDATE record SET body = x'00' WHERE kind = 'host_joined'",
+            None,
+            "(host joined) is damaged",
+        ),
         ("UPDATE head SET digest = zeroblob(16)", None, "the mark of the last record is damaged"),
         ("DELETE FROM record WHERE kind = 'campaign_ended'", None, "is missing"),
     ] {
@@ -214,16 +258,29 @@ fn a_damaged_record_is_named_and_costs_its_trial() {
         damage(&path, sql);
         let ledger = Ledger::open_read_only(&path).expect("the structure is well");
         let loaded = ledger.load_with_damage(Which::Latest).expect("the rest can be read");
-        assert!(loaded.damage.iter().any(|damage| damage.contains(part)), "{sql}: {:?}", loaded.damage);
-        assert!(loaded.campaign.incidents.iter().any(|incident| incident.message.contains(part)), "{sql}");
-        let failed = loaded.campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
+        assert!(
+            loaded.damage.iter().any(|damage| damage.contains(part)),
+            "{sql}: {:?}",
+            loaded.damage
+        );
+        assert!(
+            loaded.campaign.incidents.iter().any(|incident| incident.message.contains(part)),
+            "{sql}"
+        );
+        let failed = loaded
+            .campaign
+            .trials
+            .iter()
+            .filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
         let failed: Vec<u32> = failed.map(|trial| trial.spec.id.0).collect();
         assert_eq!(failed, trial.into_iter().collect::<Vec<_>>(), "{sql}");
     }
     let directory = directory();
     let path = recorded(&directory);
     damage(&path, "UPDATE record SET body = x'00' WHERE kind = 'campaign_started'");
-    let error = Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect_err("no header");
+    let error = Ledger::open_read_only(&path)
+        .and_then(|ledger| ledger.load(Which::Latest))
+        .expect_err("no header");
     assert!(error.to_string().contains("record 1 (campaign started) is damaged"), "{error}");
 }
 
@@ -254,7 +311,10 @@ fn flipped(whole: &[u8], bit: usize) -> Vec<u8> {
 }
 
 /// What is read of the file `bytes`, and whether the damage was seen.
-fn read_bytes(directory: &tempfile::TempDir, bytes: &[u8]) -> Result<linerate_store::Loaded, StoreError> {
+fn read_bytes(
+    directory: &tempfile::TempDir,
+    bytes: &[u8],
+) -> Result<linerate_store::Loaded, StoreError> {
     let path = directory.path().join("flipped.ledger");
     std::fs::write(&path, bytes).expect("room");
     Ledger::open_read_only(&path).and_then(|ledger| ledger.load_with_damage(Which::Latest))
@@ -276,7 +336,10 @@ fn no_flipped_bit_changes_a_campaign_silently() {
     let unsealed = &whole[..whole.len() - SEAL];
     for bit in (0..unsealed.len() * 8).step_by(2_473) {
         if let Ok(loaded) = read_bytes(&directory, &flipped(unsealed, bit)) {
-            assert!(!loaded.damage.is_empty() || loaded.campaign == expected, "bit {bit} of a killed ledger");
+            assert!(
+                !loaded.damage.is_empty() || loaded.campaign == expected,
+                "bit {bit} of a killed ledger"
+            );
         }
     }
 }
@@ -291,11 +354,16 @@ fn what_can_be_read_of_a_damaged_ledger_is_saved() {
     assert_eq!((health.sealed, health.damage.len(), health.campaigns.len()), (Some(false), 1, 1));
     let salvaged = salvage(&path, &saved).expect("there is room");
     assert_eq!((salvaged.n_campaigns, salvaged.n_trials, salvaged.damage.len()), (1, 1, 1));
-    let campaign = Ledger::open_read_only(&saved).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign = Ledger::open_read_only(&saved)
+        .and_then(|ledger| ledger.load(Which::Latest))
+        .expect("it is whole");
     let expected = fold(&golden_events());
     assert_eq!((campaign.trials, campaign.hosts.len()), (expected.trials, 0));
     let health = examine(&saved).expect("it is a ledger");
-    assert_eq!((health.version, health.sealed, health.held_by, health.damage.len()), (3, Some(true), None, 0));
+    assert_eq!(
+        (health.version, health.sealed, health.held_by, health.damage.len()),
+        (3, Some(true), None, 0)
+    );
     assert!(matches!(salvage(&path, &saved), Err(StoreError::Exists { .. })));
     // A page of records that SQLite refuses: structure is damaged, and the rest is saved.
     let mut bytes = std::fs::read(&path).expect("it is a file");
@@ -305,9 +373,12 @@ fn what_can_be_read_of_a_damaged_ledger_is_saved() {
     std::fs::write(&broken, bytes).expect("room");
     match examine(&broken) {
         Err(error) => assert!(error.to_string().contains("linerate ledger salvage"), "{error}"),
-        Ok(health) => assert!(!health.damage.is_empty() || health.sealed == Some(false), "{health:?}"),
+        Ok(health) => {
+            assert!(!health.damage.is_empty() || health.sealed == Some(false), "{health:?}")
+        }
     }
-    let saved = salvage(&broken, &directory.path().join("rest.ledger")).expect("what can be read is saved");
+    let saved =
+        salvage(&broken, &directory.path().join("rest.ledger")).expect("what can be read is saved");
     assert!(!saved.damage.is_empty());
 }
 
@@ -322,8 +393,7 @@ fn there_is_one_writer_and_the_second_is_told_who_it_is() {
     drop(first);
     drop(Ledger::open(&path).expect("it is free"));
     // Left behind by a process that was killed.
-    let dead =
-        "{\"host\":\"h\",\"boot\":\"b\",\"namespace\":1,\"pid\":1,\"started_ticks\":1,\"since_s\":1,\"opened\":0}";
+    let dead = "{\"host\":\"h\",\"boot\":\"b\",\"namespace\":1,\"pid\":1,\"started_ticks\":1,\"since_s\":1,\"opened\":0}";
     damage(&path, &format!("INSERT INTO lease VALUES (1, '{dead}', 1)"));
     drop(Ledger::open(&path).expect("a stale lease is taken over"));
 }
@@ -368,8 +438,10 @@ fn only_our_own_tables_are_believed() {
         ("CREATE VIRTUAL TABLE f USING fts5(x)", "not one that linerate makes"),
         ("DROP TABLE lease", "a table is missing"),
         (
-            "ALTER TABLE record RENAME TO r; CREATE VIEW record AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) \
-             SELECT x AS sequence, 1 AS campaign, NULL AS trial, '' AS kind, x'' AS body, x'' AS label, x'' AS digest FROM n",
+            "ALTER TABLE record RENAME TO r; CREATE VIEW record AS WITH RECURSIVE n(x) AS (SELECT \
+                1 UNION ALL SELECT x+1 FROM n) \
+             SELECT x AS sequence, 1 AS campaign, NULL AS trial, '' AS kind, x'' AS body, x'' AS \
+             label, x'' AS digest FROM n",
             "not one that linerate makes",
         ),
     ] {
@@ -378,7 +450,9 @@ fn only_our_own_tables_are_believed() {
         let connection = rusqlite::Connection::open(&path).expect("it is a database");
         connection.execute_batch(sql).expect("it is valid SQL");
         drop(connection);
-        for error in [Ledger::open(&path).expect_err(sql), Ledger::open_read_only(&path).expect_err(sql)] {
+        for error in
+            [Ledger::open(&path).expect_err(sql), Ledger::open_read_only(&path).expect_err(sql)]
+        {
             assert!(error.to_string().contains(part), "{sql}: {error}");
         }
     }
@@ -390,12 +464,16 @@ fn passwords_of_addresses_are_not_recorded() {
     let path = directory.path().join("ftp.ledger");
     let mut with_password = header("ftp");
     with_password.plan = "params = { server = \"ftp://me:s3cret@host/file\" }\n".into();
-    with_password.argv = vec!["linerate".into(), "--set".into(), "params.server=ftp://me:s3cret@host/file".into()];
+    with_password.argv =
+        vec!["linerate".into(), "--set".into(), "params.server=ftp://me:s3cret@host/file".into()];
     let mut trial = spec(0, 1, 1.0);
     trial.jobs[0].params.set("server", "ftp://me:s3cret@host/file");
-    let events = [Event::CampaignStarted(Box::new(with_password)), Event::Planned { trials: vec![trial] }];
+    let events =
+        [Event::CampaignStarted(Box::new(with_password)), Event::Planned { trials: vec![trial] }];
     record(&mut Ledger::create(&path).expect("it is new"), &events);
-    let campaign = Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)).expect("it is whole");
+    let campaign = Ledger::open_read_only(&path)
+        .and_then(|ledger| ledger.load(Which::Latest))
+        .expect("it is whole");
     let text = serde_json::to_string(&campaign).expect("a tree");
     assert!(!text.contains("s3cret") && text.matches("ftp://me:***@host").count() == 3, "{text}");
 }
@@ -405,21 +483,34 @@ fn what_is_no_ledger_is_refused_with_its_cause() {
     let directory = directory();
     let refuse = |name: &str, part: &str| {
         let path = directory.path().join(name);
-        for error in [Ledger::open(&path).expect_err(name), Ledger::open_read_only(&path).expect_err(name)] {
-            assert!(error.to_string().contains(part) && error.to_string().contains(name), "{name}: {error}");
+        for error in
+            [Ledger::open(&path).expect_err(name), Ledger::open_read_only(&path).expect_err(name)]
+        {
+            assert!(
+                error.to_string().contains(part) && error.to_string().contains(name),
+                "{name}: {error}"
+            );
         }
     };
     refuse("missing.ledger", "No such file or directory");
-    std::fs::write(directory.path().join("text.ledger"), "hello, this is not a database, ".repeat(40)).expect("room");
+    std::fs::write(
+        directory.path().join("text.ledger"),
+        "hello, this is not a database, ".repeat(40),
+    )
+    .expect("room");
     refuse("text.ledger", "it is not an SQLite database");
     std::fs::write(directory.path().join("empty.ledger"), "").expect("room");
     refuse("empty.ledger", "it is empty: linerate or the disk stopped");
     std::fs::create_dir(directory.path().join("folder.ledger")).expect("room");
     refuse("folder.ledger", "not a regular file");
-    let pipe = Command::new("mkfifo").arg(directory.path().join("pipe.ledger")).status().expect("mkfifo runs");
+    let pipe = Command::new("mkfifo")
+        .arg(directory.path().join("pipe.ledger"))
+        .status()
+        .expect("mkfifo runs");
     assert!(pipe.success());
     refuse("pipe.ledger", "not a regular file");
-    let foreign = rusqlite::Connection::open(directory.path().join("foreign.ledger")).expect("it is new");
+    let foreign =
+        rusqlite::Connection::open(directory.path().join("foreign.ledger")).expect("it is new");
     foreign.execute_batch("CREATE TABLE t (x)").expect("it is valid SQL");
     refuse("foreign.ledger", "another application");
     let path = recorded(&directory);
@@ -428,7 +519,8 @@ fn what_is_no_ledger_is_refused_with_its_cause() {
         .expect("it is a database");
     refuse("golden.ledger", "its schema is version 99, this linerate knows up to 3");
     assert!(matches!(Ledger::create(&path), Err(StoreError::Exists { .. })));
-    let error = Ledger::create(&directory.path().join("no/such/directory")).expect_err("it has no directory");
+    let error = Ledger::create(&directory.path().join("no/such/directory"))
+        .expect_err("it has no directory");
     assert!(error.to_string().contains("create ledger"), "{error}");
 }
 
@@ -443,7 +535,9 @@ fn a_ledger_cut_short_is_an_error_and_no_panic() {
         let path = directory.path().join("cut.ledger");
         std::fs::write(&path, &whole[..length]).expect("room");
         match Ledger::open_read_only(&path).and_then(|ledger| ledger.load(Which::Latest)) {
-            Ok(campaign) => assert!(!campaign.incidents.is_empty(), "{length} bytes were taken for whole"),
+            Ok(campaign) => {
+                assert!(!campaign.incidents.is_empty(), "{length} bytes were taken for whole")
+            }
             Err(error) => {
                 assert!(error.to_string().contains("cut.ledger"), "{error}");
                 n_refused += 1;
@@ -460,10 +554,15 @@ fn a_ledger_is_read_from_a_read_only_medium() {
     let script = "mkdir \"$1/ro\" && mount -t tmpfs tmpfs \"$1/ro\" || { echo skip; exit 0; }
         cp \"$2\" \"$1/ro/l\" && mount -o remount,ro \"$1/ro\" && exec \"$3\" \"$1/ro/l\"";
     let shell = ["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"];
-    let command =
-        Command::new("unshare").args(shell).args([directory.path(), &path, &example("list_campaigns")]).output();
-    let Ok(output) = command else { return println!("skipped: there is no `unshare` to make a read-only medium with") };
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let command = Command::new("unshare")
+        .args(shell)
+        .args([directory.path(), &path, &example("list_campaigns")])
+        .output();
+    let Ok(output) = command else {
+        return println!("skipped: there is no `unshare` to make a read-only medium with");
+    };
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if said.trim() == "skip" || complained.contains("unshare") {
         return println!("skipped: no read-only medium can be made here: {complained}");
     }
@@ -481,7 +580,11 @@ fn a_ledger_of_each_schema_opens_for_ever() {
     for version in [1, 3] {
         let ledger = Ledger::open_read_only(&fixture(version)).expect("old ledgers open for ever");
         let loaded = ledger.load_with_damage(Which::Latest).expect("it is whole");
-        assert_eq!((loaded.campaign, loaded.damage.len()), (expected.clone(), 0), "version {version}");
+        assert_eq!(
+            (loaded.campaign, loaded.damage.len()),
+            (expected.clone(), 0),
+            "version {version}"
+        );
         assert_eq!(ledger.campaigns().expect("it is whole").len(), 1);
         let directory = directory();
         let path = directory.path().join("old.ledger");
@@ -492,15 +595,24 @@ fn a_ledger_of_each_schema_opens_for_ever() {
         drop(ledger);
         record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
         let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
-        assert_eq!(ledger.completed_trials(&golden_id()).expect("it is whole"), [TrialId(1)].into());
-        assert_eq!(examine(&path).map(|health| (health.version, health.sealed)).expect("a ledger"), (3, Some(true)));
+        assert_eq!(
+            ledger.completed_trials(&golden_id()).expect("it is whole"),
+            [TrialId(1)].into()
+        );
+        assert_eq!(
+            examine(&path).map(|health| (health.version, health.sealed)).expect("a ledger"),
+            (3, Some(true))
+        );
     }
 }
 
 #[test]
 fn a_record_of_schema_1_that_does_not_read_back_is_named() {
     for (sql, part) in [
-        ("UPDATE chunk SET intervals = substr(intervals, 1, 9)", "intervals of trial 1, job 0, passive side"),
+        (
+            "UPDATE chunk SET intervals = substr(intervals, 1, 9)",
+            "intervals of trial 1, job 0, passive side",
+        ),
         ("UPDATE chunk SET intervals = x''", "it is cut off"),
         ("UPDATE chunk SET job = 7", "the trial has no such job"),
         ("UPDATE flow SET reports = x'01ffff'", "flows of trial 1, job 0, passive side"),

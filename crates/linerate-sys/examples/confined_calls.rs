@@ -1,9 +1,11 @@
-//! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in one process, before and after it confines itself.
+//! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in one
+//! process, before and after it confines itself.
 //!
-//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work the ratio of CPU times and the difference for each
-//! system call, with 95 % intervals over fresh processes, beside those of as many processes that do not confine themselves (the placebo). It is one
-//! process before and after, because two differ by where their memory lies, however often they repeat their work; and CPU time, because other programs
-//! on the machine take turns.
+//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work
+//! the ratio of CPU times and the difference for each system call, with 95 % intervals over fresh
+//! processes, beside those of as many processes that do not confine themselves (the placebo). It is
+//! one process before and after, because two differ by where their memory lies, however often they
+//! repeat their work; and CPU time, because other programs on the machine take turns.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,7 +18,8 @@ use std::time::Duration;
 use linerate_sys::sandbox::{Account, Confinement, confine, fork};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Kinds of work: name, bytes of a call, repetitions of a batch (some milliseconds of work), system calls of a repetition.
+/// Kinds of work: name, bytes of a call, repetitions of a batch (some milliseconds of work), system
+/// calls of a repetition.
 const KINDS: [(&str, usize, u32, u32); 6] = [
     ("TCP, 128 KiB sent and received", 128 << 10, 100, 2),
     ("TCP, 32 KiB sent and received", 32 << 10, 250, 2),
@@ -45,11 +48,13 @@ fn main() {
     std::fs::write(path, vec![7; FILE_BYTES]).expect("room in memory");
     for (kind, (name, ..)) in KINDS.into_iter().enumerate() {
         // They take turns: whatever slows the machine down meets both.
-        let measured: Vec<[(f64, f64); 2]> =
-            (0..n_processes).map(|_| [CONFINE, DO_NOTHING].map(|what| change(path, kind, what))).collect();
+        let measured: Vec<[(f64, f64); 2]> = (0..n_processes)
+            .map(|_| [CONFINE, DO_NOTHING].map(|what| change(path, kind, what)))
+            .collect();
         let shown = [0, 1].map(|arm| {
             let (ratio, half) = mean(&measured.iter().map(|arms| arms[arm].0).collect::<Vec<_>>());
-            let (call_ns, call_half) = mean(&measured.iter().map(|arms| arms[arm].1).collect::<Vec<_>>());
+            let (call_ns, call_half) =
+                mean(&measured.iter().map(|arms| arms[arm].1).collect::<Vec<_>>());
             format!(
                 "{:.4} [{:.4}, {:.4}], {call_ns:.0} [{:.0}, {:.0}] ns a call",
                 ratio.exp(),
@@ -59,12 +64,16 @@ fn main() {
                 call_ns + call_half
             )
         });
-        println!("{name}: CPU time after / before {}; placebo {}; n {n_processes} processes each", shown[0], shown[1]);
+        println!(
+            "{name}: CPU time after / before {}; placebo {}; n {n_processes} processes each",
+            shown[0], shown[1]
+        );
     }
     std::fs::remove_file(path).expect("it is ours");
 }
 
-/// By how much the CPU time of a kind of work changes when a fresh process does `what`: the logarithm of the ratio, and ns a system call.
+/// By how much the CPU time of a kind of work changes when a fresh process does `what`: the
+/// logarithm of the ratio, and ns a system call.
 fn change(path: &str, kind: usize, what: u8) -> (f64, f64) {
     let (_, _, repetitions, calls) = KINDS[kind];
     let mut worker = worker(path);
@@ -82,7 +91,8 @@ fn change(path: &str, kind: usize, what: u8) -> (f64, f64) {
 fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    let spread =
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
     (mean, Z * spread / n.sqrt())
 }
 
@@ -141,7 +151,9 @@ fn worker(path: &str) -> UnixStream {
                         // A busy host may lose one, even here.
                         let _lost = receiver.recv(buffer);
                     }
-                    _ => file.read_exact_at(buffer, (idx * bytes % FILE_BYTES) as u64).expect("it is long enough"),
+                    _ => file
+                        .read_exact_at(buffer, (idx * bytes % FILE_BYTES) as u64)
+                        .expect("it is long enough"),
                 }
             }
             channel.write_all(&(cpu_ns() - before).to_be_bytes()).expect("it is awaited");

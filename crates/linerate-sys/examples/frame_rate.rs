@@ -1,8 +1,10 @@
-//! How fast frames leave and arrive by AF_XDP and by live frames, and nothing else: no pacing, no accounting, no workload.
+//! How fast frames leave and arrive by AF_XDP and by live frames, and nothing else: no pacing, no
+//! accounting, no workload.
 //!
-//! `frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH]`, `frame_rate receive native|generic DEVICE SECONDS [spin]`, each in
-//! the network namespace it is started in. Prints one line of JSON-like fields. Frames are UDP over IPv4 to port 9; the receiver
-//! takes what is marked as this example's.
+//! `frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH]`, `frame_rate receive
+//! native|generic DEVICE SECONDS [spin]`, each in the network namespace it is started in. Prints
+//! one line of JSON-like fields. Frames are UDP over IPv4 to port 9; the receiver takes what is
+//! marked as this example's.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -10,7 +12,8 @@ use std::time::{Duration, Instant};
 use linerate_sys::live::{LiveFrames, Row, Shape};
 use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket};
 
-const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
+const SHAPE: Shape =
+    Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 /// Where the mark is, and what.
 const MARK_AT: usize = 42;
 const MARK: [u8; 4] = *b"lrfr";
@@ -19,13 +22,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["send", "xdp", device, bytes, seconds] => send(device, bytes.parse()?, seconds.parse()?, 64),
-        ["send", "xdp", device, bytes, seconds, batch] => send(device, bytes.parse()?, seconds.parse()?, batch.parse()?),
-        ["send", "live", device, bytes, seconds] => live(device, bytes.parse()?, seconds.parse()?, 64),
-        ["send", "live", device, bytes, seconds, batch] => live(device, bytes.parse()?, seconds.parse()?, batch.parse()?),
-        ["receive", placement, device, seconds] => receive(placement, device, seconds.parse()?, false),
-        ["receive", placement, device, seconds, "spin"] => receive(placement, device, seconds.parse()?, true),
-        _ => Err("frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH] | receive native|generic DEVICE SECONDS [spin]".into()),
+        ["send", "xdp", device, bytes, seconds] => {
+            send(device, bytes.parse()?, seconds.parse()?, 64)
+        }
+        ["send", "xdp", device, bytes, seconds, batch] => {
+            send(device, bytes.parse()?, seconds.parse()?, batch.parse()?)
+        }
+        ["send", "live", device, bytes, seconds] => {
+            live(device, bytes.parse()?, seconds.parse()?, 64)
+        }
+        ["send", "live", device, bytes, seconds, batch] => {
+            live(device, bytes.parse()?, seconds.parse()?, batch.parse()?)
+        }
+        ["receive", placement, device, seconds] => {
+            receive(placement, device, seconds.parse()?, false)
+        }
+        ["receive", placement, device, seconds, "spin"] => {
+            receive(placement, device, seconds.parse()?, true)
+        }
+        _ => Err("frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH] | receive \
+            native|generic DEVICE SECONDS [spin]"
+            .into()),
     }
 }
 
@@ -61,8 +78,13 @@ fn frame(bytes: usize) -> Vec<u8> {
 }
 
 fn send(device: &str, bytes: usize, seconds: f64, batch: u32) -> Result<(), Box<dyn Error>> {
-    let options =
-        Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: bytes as u32, n_transmit: 1024, n_receive: 0 };
+    let options = Options {
+        queue: 0,
+        copying: Copying::IfNeeded,
+        frame_bytes: bytes as u32,
+        n_transmit: 1024,
+        n_receive: 0,
+    };
     let mut socket = XdpSocket::open(device, options)?;
     let frame = frame(bytes);
     socket.prepare(|_, slot| slot[..frame.len()].copy_from_slice(&frame));
@@ -97,8 +119,19 @@ fn live(device: &str, bytes: usize, seconds: f64, batch: u32) -> Result<(), Box<
 
 fn receive(placement: &str, device: &str, seconds: f64, spin: bool) -> Result<(), Box<dyn Error>> {
     let placement = if placement == "generic" { Placement::Generic } else { Placement::Native };
-    let filter = Filter::attach(device, &[&[Match::exactly(MARK_AT as u16, &MARK)]], Some(placement), false)?;
-    let options = Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 0, n_receive: 4096 };
+    let filter = Filter::attach(
+        device,
+        &[&[Match::exactly(MARK_AT as u16, &MARK)]],
+        Some(placement),
+        false,
+    )?;
+    let options = Options {
+        queue: 0,
+        copying: Copying::IfNeeded,
+        frame_bytes: 1514,
+        n_transmit: 0,
+        n_receive: 4096,
+    };
     let mut socket = XdpSocket::open(device, options)?;
     filter.direct(&socket)?;
     println!("ready");

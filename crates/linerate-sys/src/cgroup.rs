@@ -1,8 +1,8 @@
-//! The CPU quota of the control group that this process is in: version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`); admin-guide/cgroup-v2
-//! and scheduler/sched-bwc of the kernel documentation.
+//! The CPU quota of the control group that this process is in: version 2 (`cpu.max`) and version 1
+//! (`cpu.cfs_quota_us`); admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel documentation.
 //!
-//! A quota is the CPU time, in microseconds, that the group may use in each period, as text, or `max` for as much as there is. Not seen:
-//! quotas of the groups above, which bind too.
+//! A quota is the CPU time, in microseconds, that the group may use in each period, as text, or
+//! `max` for as much as there is. Not seen: quotas of the groups above, which bind too.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::process::parent_id;
@@ -13,14 +13,15 @@ use crate::SysError;
 const MOUNT: &str = "/sys/fs/cgroup";
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 /// The file of a quota, and that of its period: one and the same in version 2.
-const VERSIONS: [(&str, &str); 2] = [("cpu.max", "cpu.max"), ("cpu.cfs_quota_us", "cpu.cfs_period_us")];
+const VERSIONS: [(&str, &str); 2] =
+    [("cpu.max", "cpu.max"), ("cpu.cfs_quota_us", "cpu.cfs_period_us")];
 /// No quota.
 pub const UNLIMITED: &str = "max";
 /// How version 1 writes it.
 const UNLIMITED_BEFORE: &str = "-1";
 
-/// Folders below the mount where the CPU controller of a process of this membership (`/proc/self/cgroup`) may be, version 2 first; each
-/// ends in a slash but the root.
+/// Folders below the mount where the CPU controller of a process of this membership
+/// (`/proc/self/cgroup`) may be, version 2 first; each ends in a slash but the root.
 #[must_use]
 pub fn folders(membership: &str) -> Vec<String> {
     let of = |line: &str| {
@@ -43,22 +44,28 @@ pub fn folders(membership: &str) -> Vec<String> {
 pub fn candidates(file: &str) -> Vec<String> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
     let folders = folders(&membership);
-    mounts().iter().flat_map(|mount| folders.iter().map(move |folder| format!("{mount}/{folder}{file}"))).collect()
+    mounts()
+        .iter()
+        .flat_map(|mount| folders.iter().map(move |folder| format!("{mount}/{folder}{file}")))
+        .collect()
 }
 
-/// Our own, and that of whoever started us: `ip netns exec` gives a process a `/sys` of its own, without control groups.
+/// Our own, and that of whoever started us: `ip netns exec` gives a process a `/sys` of its own,
+/// without control groups.
 fn mounts() -> [String; 2] {
     [MOUNT.to_owned(), format!("/proc/{}/root{MOUNT}", parent_id())]
 }
 
-/// The place of this process's quota: what [`read`] and [`write`] take, in this process and in one that comes after it.
+/// The place of this process's quota: what [`read`] and [`write`] take, in this process and in one
+/// that comes after it.
 ///
 /// # Errors
 /// If its group has none: there is no CPU controller, or it is the root.
 pub fn place() -> Result<String, SysError> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
-    let places =
-        folders(&membership).into_iter().flat_map(|folder| VERSIONS.map(|(file, _)| format!("{folder}{file}")));
+    let places = folders(&membership)
+        .into_iter()
+        .flat_map(|folder| VERSIONS.map(|(file, _)| format!("{folder}{file}")));
     let found = places.into_iter().find(|place| read(place).is_ok());
     found.ok_or_else(|| {
         let cause = Error::new(ErrorKind::NotFound, "it has no CPU controller, or is the root");
@@ -85,14 +92,16 @@ pub fn period_us(place: &str) -> Result<u64, SysError> {
         Some((quota, period)) if quota != period => field(&format!("{folder}/{period}"), 0)?,
         _ => field(place, 1)?,
     };
-    told.parse().map_err(|_| SysError::new("read period of", place, Error::from(ErrorKind::InvalidData)))
+    told.parse()
+        .map_err(|_| SysError::new("read period of", place, Error::from(ErrorKind::InvalidData)))
 }
 
 /// Sets the quota at `place`.
 ///
 /// # Errors
-/// If it may not be written (needs root, and a mount that is not read-only), or the kernel takes another value than was asked for: it grants no less
-/// than a millisecond, and version 1 no larger share than the group above has.
+/// If it may not be written (needs root, and a mount that is not read-only), or the kernel takes
+/// another value than was asked for: it grants no less than a millisecond, and version 1 no larger
+/// share than the group above has.
 pub fn write(place: &str, quota: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set CPU quota", format!("{place} to {quota}"), cause);
     let before = quota == UNLIMITED && !place.ends_with(VERSIONS[0].0);
@@ -113,11 +122,16 @@ fn field(place: &str, number: usize) -> Result<String, SysError> {
     field.ok_or_else(|| wrap(Error::from(ErrorKind::InvalidData)))
 }
 
-/// The file at `place`, where any mount has it: only those of quotas and periods, and below the mount.
+/// The file at `place`, where any mount has it: only those of quotas and periods, and below the
+/// mount.
 fn path(place: &str) -> std::io::Result<PathBuf> {
-    let is_known = |file: &str| VERSIONS.iter().any(|(quota, period)| [quota, period].contains(&&file));
+    let is_known =
+        |file: &str| VERSIONS.iter().any(|(quota, period)| [quota, period].contains(&&file));
     let parts: Vec<&str> = place.split('/').collect();
-    if parts.contains(&"..") || place.starts_with('/') || !parts.last().is_some_and(|file| is_known(file)) {
+    if parts.contains(&"..")
+        || place.starts_with('/')
+        || !parts.last().is_some_and(|file| is_known(file))
+    {
         return Err(Error::new(ErrorKind::InvalidInput, "this is no place of a quota"));
     }
     let paths = mounts().map(|mount| PathBuf::from(format!("{mount}/{place}")));
@@ -140,7 +154,10 @@ mod tests {
     #[test]
     fn no_place_leads_elsewhere() {
         for place in ["cpu.stat", "../cpu.max", "/cpu.max", "cpu/../../x/cpu.max", ""] {
-            assert!(read(place).is_err() && write(place, "1000").is_err() && period_us(place).is_err(), "{place}");
+            assert!(
+                read(place).is_err() && write(place, "1000").is_err() && period_us(place).is_err(),
+                "{place}"
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The monotonic clock, the wall clock and a thread's CPU time, as nanoseconds; waiting until an instant.
+//! The monotonic clock, the wall clock and a thread's CPU time, as nanoseconds; waiting until an
+//! instant.
 //!
-//! The first two are read through the vDSO, without a system call. The monotonic clock's epoch is this host's boot and means
-//! nothing elsewhere. What it does not see: steps of the wall clock, and time the machine was suspended.
+//! The first two are read through the vDSO, without a system call. The monotonic clock's epoch is
+//! this host's boot and means nothing elsewhere. What it does not see: steps of the wall clock, and
+//! time the machine was suspended.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -21,15 +23,15 @@ pub fn realtime() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// CPU time the calling thread has used, ns, to the nanosecond (a system call). [`crate::cpu::ThreadUsage`] splits it, and is
-/// told in steps of a scheduler's tick.
+/// CPU time the calling thread has used, ns, to the nanosecond (a system call).
+/// [`crate::cpu::ThreadUsage`] splits it, and is told in steps of a scheduler's tick.
 #[must_use]
 pub fn thread_cpu() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// What tells this monotonic clock from every other: the kernel's boot and the time namespace, in 24 bytes. `None` if `/proc` does
-/// not tell.
+/// What tells this monotonic clock from every other: the kernel's boot and the time namespace, in
+/// 24 bytes. `None` if `/proc` does not tell.
 #[must_use]
 pub fn identity() -> Option<[u8; 24]> {
     use std::os::unix::fs::MetadataExt;
@@ -57,13 +59,15 @@ pub fn identity_text() -> Option<String> {
     }))
 }
 
-/// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns` are spent spinning:
-/// a sleeping thread wakes some tens of microseconds late (timer slack, scheduler), a spinning one within a clock read.
+/// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns`
+/// are spent spinning: a sleeping thread wakes some tens of microseconds late (timer slack,
+/// scheduler), a spinning one within a clock read.
 pub fn sleep_until(deadline_ns: u64, spin_ns: u64) {
     let asleep_until = deadline_ns.saturating_sub(spin_ns);
     while monotonic() < asleep_until {
         // A signal interrupts the sleep; the deadline is absolute, so sleeping again is exact.
-        let _: Result<(), _> = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(asleep_until));
+        let _: Result<(), _> =
+            clock_nanosleep_absolute(ClockId::Monotonic, &timespec(asleep_until));
     }
     while monotonic() < deadline_ns {
         std::hint::spin_loop();
@@ -125,7 +129,10 @@ mod tests {
 
     #[test]
     fn the_wall_clock_agrees_with_the_standard_library() {
-        let std = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
+        let std = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+            .as_nanos();
         assert!(u128::from(realtime()).abs_diff(std) < 1_000_000_000);
     }
 }

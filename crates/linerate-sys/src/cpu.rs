@@ -1,8 +1,10 @@
-//! Thread placement, CPU time of a thread, its waits for a CPU, the CPUs this process may use, and CPUs kept awake.
+//! Thread placement, CPU time of a thread, its waits for a CPU, the CPUs this process may use, and
+//! CPUs kept awake.
 //!
-//! Times come from `getrusage(RUSAGE_THREAD)`: their sum is exact, the split into user and system time is the kernel's
-//! estimate by timer ticks unless it was built with full accounting. They do not contain softirq work done for this
-//! thread's packets on other threads' behalf, or on other CPUs.
+//! Times come from `getrusage(RUSAGE_THREAD)`: their sum is exact, the split into user and system
+//! time is the kernel's estimate by timer ticks unless it was built with full accounting. They do
+//! not contain softirq work done for this thread's packets on other threads' behalf, or on other
+//! CPUs.
 
 use std::fs::File;
 use std::io;
@@ -40,22 +42,25 @@ impl ThreadUsage {
         raw::thread_usage()
     }
 
-    /// The change since `earlier`. Each part is monotone except the user/system split, which the kernel may adjust by a
-    /// little; a part that went back counts as unchanged.
+    /// The change since `earlier`. Each part is monotone except the user/system split, which the
+    /// kernel may adjust by a little; a part that went back counts as unchanged.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
             voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
-            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(earlier.involuntary_switches),
         }
     }
 }
 
-/// How long one thread has waited for a CPU: ready to run, while something else ran (`/proc/TID/schedstat`, second field;
-/// Linux `Documentation/scheduler/sched-stats.rst`). A wait still under way is not in it. Not seen: time the hypervisor took, or
-/// interrupts on top of the running thread.
+/// How long one thread has waited for a CPU: ready to run, while something else ran
+/// (`/proc/TID/schedstat`, second field; Linux `Documentation/scheduler/sched-stats.rst`). A wait
+/// still under way is not in it. Not seen: time the hypervisor took, or interrupts on top of the
+/// running thread.
 #[derive(Debug)]
 pub struct RunQueueWait {
     schedstat: File,
@@ -85,7 +90,8 @@ impl RunQueueWait {
         let length = self.schedstat.read_at(&mut text, 0).ok()?;
         let mut fields = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace();
         let (waited, runs) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse::<u64>().ok()?);
-        // A thread that asks has been given a CPU at least once: a kernel that counted none does not count.
+        // A thread that asks has been given a CPU at least once: a kernel that counted none does
+        // not count.
         (runs > 0).then_some(waited)
     }
 }
@@ -95,7 +101,8 @@ impl RunQueueWait {
 /// # Errors
 /// If the kernel refuses to tell.
 pub fn allowed() -> Result<Vec<usize>, SysError> {
-    let set = sched_getaffinity(None).map_err(|cause| SysError::new("read affinity of", "this thread", cause))?;
+    let set = sched_getaffinity(None)
+        .map_err(|cause| SysError::new("read affinity of", "this thread", cause))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
@@ -106,15 +113,21 @@ pub fn allowed() -> Result<Vec<usize>, SysError> {
 pub fn pin(cpu: usize) -> Result<(), SysError> {
     let object = || format!("cpu {cpu}");
     if cpu >= CpuSet::MAX_CPU {
-        return Err(SysError::new("pin this thread to", object(), std::io::ErrorKind::InvalidInput));
+        return Err(SysError::new(
+            "pin this thread to",
+            object(),
+            std::io::ErrorKind::InvalidInput,
+        ));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|cause| SysError::new("pin this thread to", object(), cause))
+    sched_setaffinity(None, &set)
+        .map_err(|cause| SysError::new("pin this thread to", object(), cause))
 }
 
-/// Has the calling thread run before every thread of the ordinary classes (`SCHED_FIFO`, the lowest of its priorities: sched(7)), at once
-/// when it wakes. The kernel leaves the others a twentieth of each CPU, however long it runs (`sched_rt_runtime_us`, or fair servers).
+/// Has the calling thread run before every thread of the ordinary classes (`SCHED_FIFO`, the lowest
+/// of its priorities: sched(7)), at once when it wakes. The kernel leaves the others a twentieth of
+/// each CPU, however long it runs (`sched_rt_runtime_us`, or fair servers).
 ///
 /// # Errors
 /// If the kernel refuses (needs `CAP_SYS_NICE`).
@@ -206,13 +219,16 @@ mod tests {
             rival.join().expect("the rival");
             shared
         };
-        // Two threads of equal weight have half of a CPU each, and one that sleeps waits when it wakes up at the most; what else runs on a busy
-        // machine blurs that, but not each time.
+        // Two threads of equal weight have half of a CPU each, and one that sleeps waits when it
+        // wakes up at the most; what else runs on a busy machine blurs that, but not each time.
         let asleep = || waited(|| std::thread::sleep(std::time::Duration::from_nanos(MEASURED)));
         let mut seen = Vec::new();
         for _ in 0..30 {
             seen.push((shared(), asleep()));
-            if seen.last().is_some_and(|(shared, asleep)| *shared > MEASURED / 4 && *asleep < shared / 2) {
+            if seen
+                .last()
+                .is_some_and(|(shared, asleep)| *shared > MEASURED / 4 && *asleep < shared / 2)
+            {
                 return;
             }
         }

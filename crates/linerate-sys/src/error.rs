@@ -18,14 +18,19 @@ pub struct SysError {
 impl SysError {
     /// `operation` on `object` failed with `cause`.
     #[must_use]
-    pub fn new(operation: &'static str, object: impl Into<String>, cause: impl Into<io::Error>) -> Self {
+    pub fn new(
+        operation: &'static str,
+        object: impl Into<String>,
+        cause: impl Into<io::Error>,
+    ) -> Self {
         Self { operation, object: object.into(), cause: cause.into() }
     }
 
     /// The kernel's error number, if it gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
-        let refusal = || self.cause.get_ref()?.downcast_ref::<Refusal>().map(|refusal| refusal.code);
+        let refusal =
+            || self.cause.get_ref()?.downcast_ref::<Refusal>().map(|refusal| refusal.code);
         self.cause.raw_os_error().or_else(refusal)
     }
 
@@ -44,7 +49,8 @@ impl SysError {
 
 /// A refusal as netlink tells it: the error number, and the kernel's words where it gave any.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}", io::Error::from_raw_os_error(*code), words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
+#[error("{}{}", io::Error::from_raw_os_error(*code), words.as_ref().map(|words| format!(": \
+    {words}")).unwrap_or_default())]
 pub(crate) struct Refusal {
     /// A positive errno.
     pub(crate) code: i32,

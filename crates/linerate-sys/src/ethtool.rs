@@ -1,10 +1,12 @@
-//! What a network driver says of itself: identity, link, rings, channels, offloads, coalescing, pause and its private
-//! statistics, by the SIOCETHTOOL ioctl (linux/ethtool.h).
+//! What a network driver says of itself: identity, link, rings, channels, offloads, coalescing,
+//! pause and its private statistics, by the SIOCETHTOOL ioctl (linux/ethtool.h).
 //!
-//! Read, and where [`Ethtool`] has a `set_`, set. The device is looked up in the network namespace of the thread that opened the socket. Counters are in
-//! whatever unit the driver chose (packets or bytes, by name).
+//! Read, and where [`Ethtool`] has a `set_`, set. The device is looked up in the network namespace
+//! of the thread that opened the socket. Counters are in whatever unit the driver chose (packets or
+//! bytes, by name).
 //!
-//! Not seen: what a driver keeps to itself, and standard MAC statistics that newer kernels offer only over netlink.
+//! Not seen: what a driver keeps to itself, and standard MAC statistics that newer kernels offer
+//! only over netlink.
 
 use std::io;
 use std::net::UdpSocket;
@@ -33,8 +35,8 @@ const GET_LINK_SETTINGS: u32 = 0x4c;
 
 /// `ETH_GSTRING_LEN`.
 const STRING_LENGTH: usize = 32;
-/// Most statistics or features accepted of one driver; the largest known (per-queue counters of 100 Gbit/s cards) have
-/// a few thousand.
+/// Most statistics or features accepted of one driver; the largest known (per-queue counters of 100
+/// Gbit/s cards) have a few thousand.
 const MOST_STRINGS: usize = 16 * 1024;
 
 /// A set of names a driver has.
@@ -189,8 +191,8 @@ impl Tunable {
         }
     }
 
-    /// What reads its structure, what sets it, the size of that in bytes, and the word it is (`struct ethtool_coalesce`,
-    /// `struct ethtool_ringparam`).
+    /// What reads its structure, what sets it, the size of that in bytes, and the word it is
+    /// (`struct ethtool_coalesce`, `struct ethtool_ringparam`).
     const fn place(self) -> (u32, u32, usize, usize) {
         match self {
             Self::RxUsecs => (GET_COALESCE, SET_COALESCE, COALESCE_SIZE, 1),
@@ -222,12 +224,15 @@ impl Ethtool {
     /// Who drives `device`.
     ///
     /// # Errors
-    /// As every call here: `ENODEV` if there is no such device, `EOPNOTSUPP` if its driver does not answer this.
+    /// As every call here: `ENODEV` if there is no such device, `EOPNOTSUPP` if its driver does not
+    /// answer this.
     pub fn driver(&self, device: &str) -> Result<Driver, SysError> {
         /// `struct ethtool_drvinfo`: command, five strings of 32 bytes, 12 reserved, five words.
         const SIZE: usize = 196;
         let answer = self.ask(device, "read the driver of", SIZE, &[GET_DRIVER])?;
-        let string = |idx: usize| text(&answer.bytes()[4 + idx * STRING_LENGTH..4 + (idx + 1) * STRING_LENGTH]);
+        let string = |idx: usize| {
+            text(&answer.bytes()[4 + idx * STRING_LENGTH..4 + (idx + 1) * STRING_LENGTH])
+        };
         Ok(Driver { name: string(0), version: string(1), firmware: string(2), bus: string(3) })
     }
 
@@ -239,13 +244,15 @@ impl Ethtool {
         const HEAD_WORDS: usize = 12;
         const UNKNOWN_DUPLEX: u8 = 0xff;
         let operation = "read the link settings of";
-        // The first call fails to name the mask size and is told it as a negative number; the second carries it.
+        // The first call fails to name the mask size and is told it as a negative number; the
+        // second carries it.
         let answer = self.ask(device, operation, HEAD_WORDS * 4, &[GET_LINK_SETTINGS])?;
         let n_words = answer.bytes()[15].cast_signed().unsigned_abs();
         let mut request = [0; HEAD_WORDS];
         request[0] = GET_LINK_SETTINGS;
         request[3] = u32::from_ne_bytes([0, 0, 0, n_words]);
-        let answer = self.ask(device, operation, (HEAD_WORDS + 3 * usize::from(n_words)) * 4, &request)?;
+        let answer =
+            self.ask(device, operation, (HEAD_WORDS + 3 * usize::from(n_words)) * 4, &request)?;
         let speed = answer.word(1);
         let duplex = answer.bytes()[8];
         Ok(LinkSettings {
@@ -318,7 +325,8 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn rss_spread(&self, device: &str) -> Result<RssSpread, SysError> {
-        /// `struct ethtool_rxfh`: command, context, both sizes, function and flags, one reserved word.
+        /// `struct ethtool_rxfh`: command, context, both sizes, function and flags, one reserved
+        /// word.
         const HEAD_WORDS: usize = 6;
         const TOEPLITZ: u8 = 1;
         let Rss { indirection_size, key_bytes } = self.rss(device)?;
@@ -346,8 +354,11 @@ impl Ethtool {
         let names = self.strings(device, StringSet::Features)?;
         let n_blocks = names.len().div_ceil(BITS);
         let size = (HEAD_WORDS + n_blocks * BLOCK_WORDS) * 4;
-        let answer = self.ask(device, "read the offloads of", size, &[GET_FEATURES, n_blocks as u32])?;
-        let active = |bit: usize| answer.word(HEAD_WORDS + bit / BITS * BLOCK_WORDS + ACTIVE) >> (bit % BITS) & 1 == 1;
+        let answer =
+            self.ask(device, "read the offloads of", size, &[GET_FEATURES, n_blocks as u32])?;
+        let active = |bit: usize| {
+            answer.word(HEAD_WORDS + bit / BITS * BLOCK_WORDS + ACTIVE) >> (bit % BITS) & 1 == 1
+        };
         Ok(names.into_iter().enumerate().map(|(bit, name)| (name, active(bit))).collect())
     }
 
@@ -364,7 +375,12 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN.
-    pub(crate) fn set_offload(&self, device: &str, offload: Offload, on: bool) -> Result<(), SysError> {
+    pub(crate) fn set_offload(
+        &self,
+        device: &str,
+        offload: Offload,
+        on: bool,
+    ) -> Result<(), SysError> {
         let (_, set) = offload.commands();
         self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
     }
@@ -382,7 +398,12 @@ impl Ethtool {
     ///
     /// # Errors
     /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver cannot.
-    pub(crate) fn set_tunable(&self, device: &str, tunable: Tunable, value: u32) -> Result<(), SysError> {
+    pub(crate) fn set_tunable(
+        &self,
+        device: &str,
+        tunable: Tunable,
+        value: u32,
+    ) -> Result<(), SysError> {
         let (get, set, size, word) = tunable.place();
         let present = self.ask(device, "read a setting of the driver of", size, &[get])?;
         let mut wanted: Vec<u32> = (0..size / 4).map(|idx| present.word(idx)).collect();
@@ -397,7 +418,10 @@ impl Ethtool {
     /// As [`Ethtool::driver`].
     pub fn statistics(&self, device: &str) -> Result<Statistics, SysError> {
         let names = self.strings(device, StringSet::Statistics)?;
-        let socket = self.socket.try_clone().map_err(|cause| SysError::new("clone", "ethtool socket", cause))?;
+        let socket = self
+            .socket
+            .try_clone()
+            .map_err(|cause| SysError::new("clone", "ethtool socket", cause))?;
         let operation = "read the statistics of";
         let buffer = raw::Buffer::new(Statistics::HEAD + names.len() * 8);
         let buffer = buffer.map_err(|cause| SysError::new(operation, device, cause))?;
@@ -407,21 +431,29 @@ impl Ethtool {
     fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>, SysError> {
         let operation = "read the names of";
         const HEAD: usize = 12;
-        // The mask of sets asked for is 64 bits wide; the one that comes back says whether the driver has it at all.
+        // The mask of sets asked for is 64 bits wide; the one that comes back says whether the
+        // driver has it at all.
         let mask = (1_u64 << set as u32).to_ne_bytes();
-        let half = |at: usize| u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four of eight bytes"));
+        let half = |at: usize| {
+            u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four of eight bytes"))
+        };
         let info = self.ask(device, operation, 20, &[GET_SET_INFO, 0, half(0), half(4)])?;
         let count = if info.word(2) | info.word(3) == 0 { 0 } else { info.word(4) as usize };
         if count == 0 || count > MOST_STRINGS {
             return Ok(Vec::new());
         }
-        let answer =
-            self.ask(device, operation, HEAD + count * STRING_LENGTH, &[GET_STRINGS, set as u32, count as u32])?;
+        let answer = self.ask(
+            device,
+            operation,
+            HEAD + count * STRING_LENGTH,
+            &[GET_STRINGS, set as u32, count as u32],
+        )?;
         let count = count.min(answer.word(2) as usize);
         Ok(answer.bytes()[HEAD..].chunks_exact(STRING_LENGTH).take(count).map(text).collect())
     }
 
-    /// Sends `request` in a buffer of at least `size` bytes and returns the buffer as the kernel left it.
+    /// Sends `request` in a buffer of at least `size` bytes and returns the buffer as the kernel
+    /// left it.
     fn ask(
         &self,
         device: &str,
@@ -457,7 +489,8 @@ impl Statistics {
         &self.names
     }
 
-    /// Reads all values. Does not allocate; some drivers ask their firmware, which takes a millisecond.
+    /// Reads all values. Does not allocate; some drivers ask their firmware, which takes a
+    /// millisecond.
     ///
     /// # Errors
     /// If the device is gone, or the driver changed its set of statistics since.
@@ -473,7 +506,8 @@ impl Statistics {
             return Err(SysError::new(operation, self.device.as_str(), io::ErrorKind::InvalidData));
         }
         let values = self.buffer.bytes()[Self::HEAD..].chunks_exact(8).take(count);
-        Ok(values.map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks_exact gives 8 bytes"))))
+        Ok(values
+            .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("chunks_exact gives 8 bytes"))))
     }
 }
 
@@ -491,9 +525,10 @@ mod raw {
 
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-    /// Memory the kernel may write to without a length: whole pages followed by one that nobody may touch. The kernel
-    /// decides how much it writes (a driver may have grown more statistics since it was asked how many), so the end is
-    /// guarded by the page tables: too long an answer becomes EFAULT, not an overflow.
+    /// Memory the kernel may write to without a length: whole pages followed by one that nobody may
+    /// touch. The kernel decides how much it writes (a driver may have grown more statistics since
+    /// it was asked how many), so the end is guarded by the page tables: too long an answer becomes
+    /// EFAULT, not an overflow.
     #[derive(Debug)]
     pub(super) struct Buffer {
         start: NonNull<u8>,
@@ -509,20 +544,29 @@ mod raw {
             let page = rustix::param::page_size();
             let usable = size.max(1).next_multiple_of(page);
             let mapped = usable + page;
-            // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice aliases nothing.
+            // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice
+            // aliases nothing.
             let start = unsafe {
-                mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+                mmap_anonymous(
+                    std::ptr::null_mut(),
+                    mapped,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE,
+                )?
             };
-            let start = NonNull::new(start.cast::<u8>()).expect("mmap never returns null without MAP_FIXED");
+            let start = NonNull::new(start.cast::<u8>())
+                .expect("mmap never returns null without MAP_FIXED");
             let buffer = Self { start, usable, mapped };
-            // SAFETY: the last page of the mapping just made; no reference to it exists nor ever will (`bytes` ends before).
+            // SAFETY: the last page of the mapping just made; no reference to it exists nor ever
+            // will (`bytes` ends before).
             unsafe { mprotect(start.as_ptr().add(usable).cast(), page, MprotectFlags::empty())? };
             Ok(buffer)
         }
 
         pub(super) fn bytes(&self) -> &[u8] {
-            // SAFETY: `start..start + usable` is mapped readable and zero-initialised for the life of `self`; the kernel
-            // writes to it only within `ethtool`, which borrows the buffer mutably.
+            // SAFETY: `start..start + usable` is mapped readable and zero-initialised for the life
+            // of `self`; the kernel writes to it only within `ethtool`, which borrows the buffer
+            // mutably.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.usable) }
         }
 
@@ -546,7 +590,11 @@ mod raw {
     }
 
     /// SIOCETHTOOL with the command in `buffer`, which takes the answer.
-    pub(super) fn ethtool(socket: &UdpSocket, device: &str, buffer: &mut Buffer) -> Result<(), io::Error> {
+    pub(super) fn ethtool(
+        socket: &UdpSocket,
+        device: &str,
+        buffer: &mut Buffer,
+    ) -> Result<(), io::Error> {
         const SIOCETHTOOL: libc::c_ulong = 0x8946;
         let mut name = [0; libc::IFNAMSIZ];
         if device.is_empty() || device.len() >= libc::IFNAMSIZ {
@@ -559,8 +607,9 @@ mod raw {
             ifr_name: name,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.start.as_ptr().cast() },
         };
-        // SAFETY: `request` is a live ifreq with a terminated name; its data pointer is the start of a mapping that is
-        // writable up to a guard page, so whatever length the kernel copies stays inside it or fails.
+        // SAFETY: `request` is a live ifreq with a terminated name; its data pointer is the start
+        // of a mapping that is writable up to a guard page, so whatever length the kernel copies
+        // stays inside it or fails.
         let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -1,7 +1,9 @@
-//! Files as sources and sinks of sockets: payload that the kernel moves by itself, and what the page cache keeps of it.
+//! Files as sources and sinks of sockets: payload that the kernel moves by itself, and what the
+//! page cache keeps of it.
 //!
-//! Positions and lengths are bytes. Nothing here waits for a socket that does not block; reading a file that is not in the page
-//! cache, and writing to one when too much is dirty, waits for its disk.
+//! Positions and lengths are bytes. Nothing here waits for a socket that does not block; reading a
+//! file that is not in the page cache, and writing to one when too much is dirty, waits for its
+//! disk.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +23,17 @@ const WASTE_BYTES: usize = 4096;
 /// # Errors
 /// If there is not enough memory.
 pub fn in_memory(contents: &[u8]) -> Result<File, SysError> {
-    let error = |cause: io::Error| SysError::new("create", format!("a memory file of {} bytes", contents.len()), cause);
+    let error = |cause: io::Error| {
+        SysError::new("create", format!("a memory file of {} bytes", contents.len()), cause)
+    };
     let made = rustix::fs::memfd_create("linerate source", rustix::fs::MemfdFlags::CLOEXEC);
     let file = File::from(made.map_err(|cause| error(cause.into()))?);
     io::Write::write_all(&mut &file, contents).map_err(error)?;
     Ok(file)
 }
 
-/// Sends up to `bytes` of `file` from `offset` on (`sendfile(2)`); returns how many the socket took, 0 at the file's end.
+/// Sends up to `bytes` of `file` from `offset` on (`sendfile(2)`); returns how many the socket
+/// took, 0 at the file's end.
 ///
 /// # Errors
 /// As `sendfile(2)`; `WouldBlock` if the socket is full.
@@ -54,7 +59,8 @@ impl MemoryFile {
         Ok(Self { file: in_memory(contents)?, bytes: contents.len() })
     }
 
-    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were taken.
+    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were
+    /// taken.
     ///
     /// # Errors
     /// As [`send`]; `WouldBlock` if a timeout has passed, too.
@@ -63,16 +69,21 @@ impl MemoryFile {
     }
 }
 
-/// Has the page cache forget `bytes` of `file` from `offset` on, as far as they are on the disk (`POSIX_FADV_DONTNEED`).
+/// Has the page cache forget `bytes` of `file` from `offset` on, as far as they are on the disk
+/// (`POSIX_FADV_DONTNEED`).
 ///
 /// # Errors
 /// If the file has no page cache.
 pub fn forget(file: &File, offset: u64, bytes: u64) -> Result<(), SysError> {
-    let forgotten = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
-    forgotten.map_err(|cause| SysError::new("have the page cache forget", format!("{bytes} bytes of a file"), cause))
+    let forgotten =
+        rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
+    forgotten.map_err(|cause| {
+        SysError::new("have the page cache forget", format!("{bytes} bytes of a file"), cause)
+    })
 }
 
-/// A pipe between a file and a socket: `splice(2)` moves references to pages through it, nothing is copied to this process.
+/// A pipe between a file and a socket: `splice(2)` moves references to pages through it, nothing is
+/// copied to this process.
 #[derive(Debug)]
 pub struct Splice {
     pipe: Pipe,
@@ -89,12 +100,19 @@ impl Splice {
         Ok(Self { pipe: Pipe::new()?, held: 0 })
     }
 
-    /// Moves up to `bytes` of `file` to `socket`; returns how many it took, 0 at the file's end. `offset` is that of the first byte
-    /// the socket has not taken: what is in the pipe already goes first.
+    /// Moves up to `bytes` of `file` to `socket`; returns how many it took, 0 at the file's end.
+    /// `offset` is that of the first byte the socket has not taken: what is in the pipe already
+    /// goes first.
     ///
     /// # Errors
     /// As `splice(2)`; `WouldBlock` if the socket is full.
-    pub fn send(&mut self, socket: &impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
+    pub fn send(
+        &mut self,
+        socket: &impl AsFd,
+        file: &File,
+        offset: u64,
+        bytes: usize,
+    ) -> io::Result<usize> {
         if self.held == 0 {
             let mut at = offset;
             self.held = rustix::pipe::splice(
@@ -109,22 +127,49 @@ impl Splice {
                 return Ok(0);
             }
         }
-        let moved = rustix::pipe::splice(&self.pipe.reader, None, socket, None, self.held, SpliceFlags::NONBLOCK)?;
+        let moved = rustix::pipe::splice(
+            &self.pipe.reader,
+            None,
+            socket,
+            None,
+            self.held,
+            SpliceFlags::NONBLOCK,
+        )?;
         self.held -= moved;
         Ok(moved)
     }
 
-    /// Moves up to `bytes` from `socket` to `file` at `offset`; returns how many came, 0 at the connection's end.
+    /// Moves up to `bytes` from `socket` to `file` at `offset`; returns how many came, 0 at the
+    /// connection's end.
     ///
     /// # Errors
     /// As `splice(2)`; `WouldBlock` if nothing has come.
-    pub fn receive(&mut self, socket: &impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
+    pub fn receive(
+        &mut self,
+        socket: &impl AsFd,
+        file: &File,
+        offset: u64,
+        bytes: usize,
+    ) -> io::Result<usize> {
         let wanted = bytes.min(PIPE_BYTES);
-        self.held = rustix::pipe::splice(socket, None, &self.pipe.writer, None, wanted, SpliceFlags::NONBLOCK)?;
+        self.held = rustix::pipe::splice(
+            socket,
+            None,
+            &self.pipe.writer,
+            None,
+            wanted,
+            SpliceFlags::NONBLOCK,
+        )?;
         let (came, mut at) = (self.held, offset);
         while self.held > 0 {
-            let moved =
-                rustix::pipe::splice(&self.pipe.reader, None, file, Some(&mut at), self.held, SpliceFlags::MOVE)?;
+            let moved = rustix::pipe::splice(
+                &self.pipe.reader,
+                None,
+                file,
+                Some(&mut at),
+                self.held,
+                SpliceFlags::MOVE,
+            )?;
             if moved == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }

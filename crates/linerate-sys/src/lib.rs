@@ -1,7 +1,8 @@
 //! The hands of linerate: safe nouns over Linux.
 //!
-//! This is the only crate with `unsafe`. FFI lives in private `raw` modules; what is public owns its descriptors and
-//! mappings and cannot be misused from safe code. Nothing here knows of trials, plans or figures.
+//! This is the only crate with `unsafe`. FFI lives in private `raw` modules; what is public owns
+//! its descriptors and mappings and cannot be misused from safe code. Nothing here knows of trials,
+//! plans or figures.
 
 pub mod cgroup;
 pub mod clock;

@@ -1,7 +1,9 @@
-//! Loop devices: which file or device one shows, as the kernel holds it and not as a path names it (`LOOP_GET_STATUS64`, loop(4)).
+//! Loop devices: which file or device one shows, as the kernel holds it and not as a path names it
+//! (`LOOP_GET_STATUS64`, loop(4)).
 //!
-//! The path in sysfs is the name that the file had when the device was set up, in the mount namespace of whoever did it. The file's device
-//! and inode number stay the same through hard links, bind mounts, renames and other namespaces.
+//! The path in sysfs is the name that the file had when the device was set up, in the mount
+//! namespace of whoever did it. The file's device and inode number stay the same through hard
+//! links, bind mounts, renames and other namespaces.
 
 use std::fs::File;
 
@@ -44,7 +46,8 @@ mod raw {
 
     pub(super) fn status(device: &File) -> io::Result<Status> {
         let mut status = Status { device: 0, inode: 0, rdevice: 0, rest: [0; 26] };
-        // SAFETY: the kernel writes one `loop_info64`, whose size `Status` has, and any bytes are valid in it.
+        // SAFETY: the kernel writes one `loop_info64`, whose size `Status` has, and any bytes are
+        // valid in it.
         let answer = unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS as _, &raw mut status) };
         if answer == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
     }

@@ -14,8 +14,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// `bytes` of memory (rounded up to whole pages), touched, so that no page fault is left for later. Huge pages are
-    /// asked for (`MADV_HUGEPAGE`); small ones are used where there are none.
+    /// `bytes` of memory (rounded up to whole pages), touched, so that no page fault is left for
+    /// later. Huge pages are asked for (`MADV_HUGEPAGE`); small ones are used where there are none.
     ///
     /// # Errors
     /// If there is not that much memory.

@@ -1,7 +1,8 @@
 //! Network namespaces: doing something inside one.
 //!
-//! Entering a namespace is a property of a thread, so it is done on a thread of its own that ends afterwards: no other
-//! thread ever finds itself elsewhere. A socket stays in the namespace it was made in, wherever it is used later.
+//! Entering a namespace is a property of a thread, so it is done on a thread of its own that ends
+//! afterwards: no other thread ever finds itself elsewhere. A socket stays in the namespace it was
+//! made in, wherever it is used later.
 
 use std::ffi::CStr;
 use std::fs::{File, TryLockError};
@@ -18,7 +19,8 @@ const NAMED: &str = "/run/netns";
 /// Marks of namespaces that stay though nobody holds them: gone after a reboot, as they are.
 pub const STANDING_MARKS: &str = "/run/linerate/standing";
 
-/// Runs `work` inside the network namespace called `name` (as of `ip netns`), and returns what it returns.
+/// Runs `work` inside the network namespace called `name` (as of `ip netns`), and returns what it
+/// returns.
 ///
 /// # Errors
 /// If there is no such namespace, or it may not be entered (needs CAP_SYS_ADMIN).
@@ -26,7 +28,8 @@ pub const STANDING_MARKS: &str = "/run/linerate/standing";
 /// # Panics
 /// If `work` panics.
 pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T, SysError> {
-    let file = File::open(Path::new(NAMED).join(name)).map_err(|e| SysError::new("open network namespace", name, e))?;
+    let file = File::open(Path::new(NAMED).join(name))
+        .map_err(|e| SysError::new("open network namespace", name, e))?;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
@@ -49,26 +52,31 @@ mod raw {
     }
 
     pub(super) fn own_mounts() -> io::Result<()> {
-        // SAFETY: no memory is shared differently afterwards; only this thread and what it starts see other mounts.
+        // SAFETY: no memory is shared differently afterwards; only this thread and what it starts
+        // see other mounts.
         done(unsafe { libc::unshare(libc::CLONE_NEWNS) })
     }
 
     pub(super) fn take_mounts_only() -> io::Result<()> {
         let flags = libc::MS_REC | libc::MS_SLAVE;
-        // SAFETY: the place is a string that ends in a zero; the other pointers may be null for a change of propagation (mount(2)).
+        // SAFETY: the place is a string that ends in a zero; the other pointers may be null for a
+        // change of propagation (mount(2)).
         done(unsafe { libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) })
     }
 
     pub(super) fn mount_memory(at: &CStr) -> io::Result<()> {
         let flags = libc::MS_NODEV | libc::MS_NOSUID | libc::MS_NOEXEC;
         // SAFETY: the strings end in a zero and live for the call; a null pointer means no options.
-        done(unsafe { libc::mount(c"linerate".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, ptr::null()) })
+        done(unsafe {
+            libc::mount(c"linerate".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), flags, ptr::null())
+        })
     }
 }
 
-/// Gives the calling thread, and every thread and program that it starts from now on, a folder of namespaces of their own: the names made there
-/// are seen by nobody else (but by `nsenter -t PID -m`), and the kernel removes the namespaces with the last of these processes, however
-/// it ends. Mounts that others make are still seen. Does nothing the second time.
+/// Gives the calling thread, and every thread and program that it starts from now on, a folder of
+/// namespaces of their own: the names made there are seen by nobody else (but by `nsenter -t PID
+/// -m`), and the kernel removes the namespaces with the last of these processes, however it ends.
+/// Mounts that others make are still seen. Does nothing the second time.
 ///
 /// # Errors
 /// If it may not be done (needs CAP_SYS_ADMIN).
@@ -78,9 +86,13 @@ pub fn keep_names_private() -> Result<(), SysError> {
     if IS_DONE.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    let failed = |cause| SysError::new("make a private folder of network namespaces at", NAMED, cause);
+    let failed =
+        |cause| SysError::new("make a private folder of network namespaces at", NAMED, cause);
     std::fs::create_dir_all(NAMED).map_err(failed)?;
-    raw::own_mounts().and_then(|()| raw::take_mounts_only()).and_then(|()| raw::mount_memory(AT)).map_err(failed)
+    raw::own_mounts()
+        .and_then(|()| raw::take_mounts_only())
+        .and_then(|()| raw::mount_memory(AT))
+        .map_err(failed)
 }
 
 /// The name (as of `ip netns`) of the calling thread's network namespace; `None` if it has none.
@@ -89,17 +101,19 @@ pub fn name() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let own = inode().ok()?;
     let named = std::fs::read_dir(NAMED).ok()?.flatten();
-    let mut same = named.filter(|entry| entry.path().metadata().is_ok_and(|found| found.ino() == own));
+    let mut same =
+        named.filter(|entry| entry.path().metadata().is_ok_and(|found| found.ino() == own));
     same.next()?.file_name().into_string().ok()
 }
 
-/// Whether the namespace called `name` is kept by whoever made it: a living process holds a lock (flock(2)) on it, or it has a mark in
-/// [`STANDING_MARKS`].
+/// Whether the namespace called `name` is kept by whoever made it: a living process holds a lock
+/// (flock(2)) on it, or it has a mark in [`STANDING_MARKS`].
 #[must_use]
 pub fn is_kept(name: &str) -> bool {
     let is_held = |path: &Path| {
         // Shared, so that two who ask do not take each other for the maker.
-        File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        File::open(path)
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     };
     is_held(&Path::new(NAMED).join(name)) || Path::new(STANDING_MARKS).join(name).exists()
 }
@@ -112,5 +126,7 @@ pub fn inode() -> Result<u64, SysError> {
     use std::os::unix::fs::MetadataExt;
     /// The calling thread's own.
     const OWN: &str = "/proc/thread-self/ns/net";
-    std::fs::metadata(OWN).map(|found| found.ino()).map_err(|cause| SysError::new("look at", OWN, cause))
+    std::fs::metadata(OWN)
+        .map(|found| found.ino())
+        .map_err(|cause| SysError::new("look at", OWN, cause))
 }

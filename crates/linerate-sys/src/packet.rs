@@ -1,8 +1,9 @@
-//! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface: one at a time ([`PacketSocket`]), many a
-//! call ([`FrameSender`]), and through rings shared with the kernel ([`FrameRing`] to receive, [`SendRing`] to send).
+//! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface: one at a time
+//! ([`PacketSocket`]), many a call ([`FrameSender`]), and through rings shared with the kernel
+//! ([`FrameRing`] to receive, [`SendRing`] to send).
 //!
-//! What they do not do: fill in checksums that the sender left to its device. Whoever forwards frames between virtual
-//! interfaces must switch transmit checksum offload off at the sending ends.
+//! What they do not do: fill in checksums that the sender left to its device. Whoever forwards
+//! frames between virtual interfaces must switch transmit checksum offload off at the sending ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -74,7 +75,11 @@ mod raw {
         };
         // SAFETY: the pointer and length describe `address`, which outlives the call.
         let bound = unsafe {
-            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
         };
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -82,7 +87,9 @@ mod raw {
     /// Has the kernel write down when each frame arrived, and the VLAN tag it took off.
     pub(super) fn note_arrivals(fd: &OwnedFd) -> io::Result<()> {
         let on: libc::c_int = 1;
-        for (level, option) in [(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), (libc::SOL_PACKET, libc::PACKET_AUXDATA)] {
+        for (level, option) in
+            [(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), (libc::SOL_PACKET, libc::PACKET_AUXDATA)]
+        {
             // SAFETY: the pointer and length describe `on`, which outlives the call.
             let set = unsafe {
                 libc::setsockopt(
@@ -121,24 +128,28 @@ mod raw {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: `message` points to `slice`, `buffer` and `control`, which outlive the call and are writable for the
-        // lengths given.
+        // SAFETY: `message` points to `slice`, `buffer` and `control`, which outlive the call and
+        // are writable for the lengths given.
         let length = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
         if length < 0 {
             return Err(io::Error::last_os_error());
         }
         let mut arrival = Arrival::default();
-        // SAFETY: the kernel filled `message.msg_control` with well-formed headers up to `msg_controllen`, which
-        // CMSG_FIRSTHDR and CMSG_NXTHDR respect; a time stamp and auxiliary data are told by their type and read unaligned.
+        // SAFETY: the kernel filled `message.msg_control` with well-formed headers up to
+        // `msg_controllen`, which CMSG_FIRSTHDR and CMSG_NXTHDR respect; a time stamp and auxiliary
+        // data are told by their type and read unaligned.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while !header.is_null() {
                 match ((*header).cmsg_level, (*header).cmsg_type) {
                     (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                        arrival.stamp = Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned());
+                        arrival.stamp =
+                            Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned());
                     }
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
-                        let about = libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned();
+                        let about = libc::CMSG_DATA(header)
+                            .cast::<libc::tpacket_auxdata>()
+                            .read_unaligned();
                         let tagged = about.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
                         arrival.tag = tagged.then_some([about.tp_vlan_tpid, about.tp_vlan_tci]);
                     }
@@ -154,7 +165,8 @@ mod raw {
     pub(super) fn drops(fd: &OwnedFd) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the pointers describe `statistics` and `length`, which outlive the call; the kernel writes at most `length`.
+        // SAFETY: the pointers describe `statistics` and `length`, which outlive the call; the
+        // kernel writes at most `length`.
         let got = unsafe {
             libc::getsockopt(
                 fd.as_raw_fd(),
@@ -168,7 +180,8 @@ mod raw {
     }
 }
 
-/// A packet socket that is not bound yet and receives nothing; it is for frames of `device` of this EtherType.
+/// A packet socket that is not bound yet and receives nothing; it is for frames of `device` of this
+/// EtherType.
 fn open_unbound(device: &str, ethertype: u16) -> io::Result<OwnedFd> {
     or_helper(raw::open_unbound(), |helper| helper.packet_socket(device, ethertype))
 }
@@ -187,7 +200,8 @@ const TAG_LENGTH: usize = 4;
 /// Receive buffer asked for: what arrives in tens of milliseconds at a gigabit.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// A packet socket bound to one interface of the calling thread's network namespace. It never blocks.
+/// A packet socket bound to one interface of the calling thread's network namespace. It never
+/// blocks.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
@@ -220,8 +234,9 @@ impl PacketSocket {
         Ok(Self { fd, device: device.to_owned() })
     }
 
-    /// Receives one frame into `buffer`; returns its length and when it arrived at the interface, on the monotonic clock in
-    /// nanoseconds. A VLAN tag is where it was on the wire. `None` if there is no frame.
+    /// Receives one frame into `buffer`; returns its length and when it arrived at the interface,
+    /// on the monotonic clock in nanoseconds. A VLAN tag is where it was on the wire. `None` if
+    /// there is no frame.
     ///
     /// # Errors
     /// If the interface went away.
@@ -230,7 +245,9 @@ impl PacketSocket {
         let room = buffer.len().saturating_sub(TAG_LENGTH);
         let (mut length, arrival) = match raw::receive_noted(&self.fd, &mut buffer[..room]) {
             Ok(received) => received,
-            Err(error) if matches!(error.kind(), WouldBlock | Interrupted | NetworkDown) => return Ok(None),
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted | NetworkDown) => {
+                return Ok(None);
+            }
             Err(error) => return Err(SysError::new("receive frame on", &*self.device, error)),
         };
         // The kernel stamps by the wall clock; how long ago that was is the same on every clock.
@@ -254,7 +271,9 @@ impl PacketSocket {
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, SysError> {
         match rustix::net::recv(&self.fd, buffer, rustix::net::RecvFlags::empty()) {
             Ok((length, _)) => Ok(Some(length)),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::NETDOWN) => Ok(None),
+            Err(
+                rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::NETDOWN,
+            ) => Ok(None),
             Err(error) => Err(SysError::new("receive frame on", &*self.device, error)),
         }
     }
@@ -281,7 +300,8 @@ impl PacketSocket {
     /// # Errors
     /// If the socket is broken.
     pub fn drops(&self) -> Result<u32, SysError> {
-        raw::drops(&self.fd).map_err(|cause| SysError::new("read packet statistics of", &*self.device, cause))
+        raw::drops(&self.fd)
+            .map_err(|cause| SysError::new("read packet statistics of", &*self.device, cause))
     }
 }
 
@@ -294,7 +314,11 @@ pub fn interface_index(device: &str) -> Result<u32, SysError> {
 }
 
 fn index_of(device: &str) -> io::Result<u32> {
-    let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    let any = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
     Ok(rustix::net::netdevice::name_to_index(&any, device)?)
 }
 
@@ -311,8 +335,10 @@ impl AsFd for PacketSocket {
 pub fn wait<const N: usize>(sockets: [&PacketSocket; N], timeout_ns: u64) -> Result<(), SysError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
-    let timeout =
-        Timespec { tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64, tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64 };
+    let timeout = Timespec {
+        tv_sec: (timeout_ns / NANOS_PER_SECOND) as i64,
+        tv_nsec: (timeout_ns % NANOS_PER_SECOND) as i64,
+    };
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => {

@@ -1,11 +1,14 @@
-//! Groups of performance counters (`perf_event_open(2)`): hardware events of the CPU and software events of the kernel.
+//! Groups of performance counters (`perf_event_open(2)`): hardware events of the CPU and software
+//! events of the kernel.
 //!
-//! A group is scheduled onto the PMU as a whole, so its members cover the same instants and their ratios (instructions
-//! per cycle) mean something; events opened one by one may be counted at different times and fabricate such ratios.
-//! Values are counts; software clocks are nanoseconds. When the PMU is shared, a group runs only part of the time:
-//! [`PerfGroup::read`] scales each step by enabled over running time and says what share was really counted.
+//! A group is scheduled onto the PMU as a whole, so its members cover the same instants and their
+//! ratios (instructions per cycle) mean something; events opened one by one may be counted at
+//! different times and fabricate such ratios. Values are counts; software clocks are nanoseconds.
+//! When the PMU is shared, a group runs only part of the time: [`PerfGroup::read`] scales each step
+//! by enabled over running time and says what share was really counted.
 //!
-//! Not seen: what happens in system management mode, on the hypervisor's side, or while the group was not scheduled.
+//! Not seen: what happens in system management mode, on the hypervisor's side, or while the group
+//! was not scheduled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -76,9 +79,9 @@ impl PerfGroup {
     /// Opens `counters` as one group on `target`; the first is the leader.
     ///
     /// # Errors
-    /// `ENOENT` or `EOPNOTSUPP` where there is no such counter (a virtual machine without PMU), `EACCES` or `EPERM`
-    /// where `kernel.perf_event_paranoid` forbids it, `EINVAL` if the PMU cannot hold the group at once or `counters` is
-    /// empty or longer than [`MAX_COUNTERS`].
+    /// `ENOENT` or `EOPNOTSUPP` where there is no such counter (a virtual machine without PMU),
+    /// `EACCES` or `EPERM` where `kernel.perf_event_paranoid` forbids it, `EINVAL` if the PMU
+    /// cannot hold the group at once or `counters` is empty or longer than [`MAX_COUNTERS`].
     pub fn open(target: Target, counters: &[Counter]) -> Result<Self, SysError> {
         let object = || format!("{counters:?} on {target:?}");
         if counters.is_empty() || counters.len() > MAX_COUNTERS {
@@ -87,19 +90,23 @@ impl PerfGroup {
         let mut descriptors: Vec<OwnedFd> = Vec::with_capacity(counters.len());
         for counter in counters {
             let leader = descriptors.first().map(AsFd::as_fd);
-            let opened = or_helper(raw::open(counter.code(), target, leader), |helper| match target {
-                Target::Cpu(cpu) => helper.counter(*counter, cpu, leader),
-                Target::ThisThread => Err(io::ErrorKind::PermissionDenied.into()),
-            });
-            descriptors.push(opened.map_err(|cause| SysError::new("open perf events", object(), cause))?);
+            let opened =
+                or_helper(raw::open(counter.code(), target, leader), |helper| match target {
+                    Target::Cpu(cpu) => helper.counter(*counter, cpu, leader),
+                    Target::ThisThread => Err(io::ErrorKind::PermissionDenied.into()),
+                });
+            descriptors
+                .push(opened.map_err(|cause| SysError::new("open perf events", object(), cause))?);
         }
-        raw::enable_group(&descriptors[0]).map_err(|cause| SysError::new("enable perf events", object(), cause))?;
+        raw::enable_group(&descriptors[0])
+            .map_err(|cause| SysError::new("enable perf events", object(), cause))?;
         Ok(Self { descriptors, scaling: Scaling::default() })
     }
 
-    /// Reads the group into `values`, one per counter in the order opened, accumulated since opening. Returns the share
-    /// of the time since the last reading in which the group was really counted: 1 if all of it, 0 if it was never on the
-    /// PMU (the values then stand still). Does not allocate; reading another CPU's group interrupts that CPU.
+    /// Reads the group into `values`, one per counter in the order opened, accumulated since
+    /// opening. Returns the share of the time since the last reading in which the group was really
+    /// counted: 1 if all of it, 0 if it was never on the PMU (the values then stand still). Does
+    /// not allocate; reading another CPU's group interrupts that CPU.
     ///
     /// # Errors
     /// If the kernel refuses the read.
@@ -119,7 +126,11 @@ impl PerfGroup {
         if length < (HEADER_WORDS + n_counters) * 8 || words[0] != n_counters as u64 {
             return Err(SysError::new("read", "perf group", std::io::ErrorKind::UnexpectedEof));
         }
-        let share = self.scaling.advance(words[1], words[2], &words[HEADER_WORDS..HEADER_WORDS + n_counters]);
+        let share = self.scaling.advance(
+            words[1],
+            words[2],
+            &words[HEADER_WORDS..HEADER_WORDS + n_counters],
+        );
         values[..n_counters].copy_from_slice(&self.scaling.totals[..n_counters]);
         Ok(share)
     }
@@ -151,7 +162,8 @@ impl Scaling {
     fn advance(&mut self, enabled: u64, running: u64, raw: &[u64]) -> f64 {
         let step_enabled = enabled.saturating_sub(self.enabled);
         let step_running = running.saturating_sub(self.running);
-        let factor = if step_running == 0 { 0.0 } else { step_enabled as f64 / step_running as f64 };
+        let factor =
+            if step_running == 0 { 0.0 } else { step_enabled as f64 / step_running as f64 };
         for (counter_idx, &value) in raw.iter().enumerate() {
             self.totals[counter_idx] += value.saturating_sub(self.raw[counter_idx]) as f64 * factor;
             self.raw[counter_idx] = value;
@@ -168,7 +180,8 @@ mod raw {
 
     use super::Target;
 
-    /// `struct perf_event_attr` as of its first version, 64 bytes; the kernel reads absent fields as zero.
+    /// `struct perf_event_attr` as of its first version, 64 bytes; the kernel reads absent fields
+    /// as zero.
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {
@@ -215,10 +228,18 @@ mod raw {
             Target::ThisThread => (0, -1),
         };
         let group = leader.map_or(-1, |leader| leader.as_raw_fd());
-        // SAFETY: `attributes` is a live, initialised perf_event_attr whose `size` field is its real size; the kernel only
-        // reads it during the call.
-        let fd =
-            unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, cpu, group, OPEN_CLOEXEC) };
+        // SAFETY: `attributes` is a live, initialised perf_event_attr whose `size` field is its
+        // real size; the kernel only reads it during the call.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                pid,
+                cpu,
+                group,
+                OPEN_CLOEXEC,
+            )
+        };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -258,15 +279,18 @@ mod tests {
     #[test]
     fn a_group_of_nothing_or_too_much_is_refused() {
         assert!(PerfGroup::open(Target::ThisThread, &[]).is_err());
-        assert!(PerfGroup::open(Target::ThisThread, &[Counter::TaskClock; MAX_COUNTERS + 1]).is_err());
+        assert!(
+            PerfGroup::open(Target::ThisThread, &[Counter::TaskClock; MAX_COUNTERS + 1]).is_err()
+        );
     }
 
     #[test]
     fn the_task_clock_counts_this_threads_work() {
-        let mut group = match PerfGroup::open(Target::ThisThread, &[Counter::TaskClock, Counter::PageFaults]) {
-            Ok(group) => group,
-            Err(error) => return println!("skipped: {error}"),
-        };
+        let mut group =
+            match PerfGroup::open(Target::ThisThread, &[Counter::TaskClock, Counter::PageFaults]) {
+                Ok(group) => group,
+                Err(error) => return println!("skipped: {error}"),
+            };
         let mut before = [0.0; 2];
         group.read(&mut before).unwrap();
         let mut x = 1_u64;

@@ -7,11 +7,12 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::SysError;
 
-/// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was changed.
+/// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was
+/// changed.
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
-/// Payload kept in a pipe and sent again and again: `tee(2)` duplicates references to its pages into a second pipe,
-/// `splice(2)` moves them to the socket. Nothing is copied.
+/// Payload kept in a pipe and sent again and again: `tee(2)` duplicates references to its pages
+/// into a second pipe, `splice(2)` moves them to the socket. Nothing is copied.
 #[derive(Debug)]
 pub struct Splicer {
     source: Pipe,
@@ -48,7 +49,8 @@ impl Splicer {
         let (source, outgoing) = (Pipe::new()?, Pipe::new()?);
         let error = |cause| SysError::new("fill", "a pipe", cause);
         let room = rustix::pipe::fcntl_getpipe_size(&source.writer).map_err(error)?;
-        let stored = rustix::io::write(&source.writer, &payload[..payload.len().min(room)]).map_err(error)?;
+        let stored = rustix::io::write(&source.writer, &payload[..payload.len().min(room)])
+            .map_err(error)?;
         Ok(Self { source, outgoing, stored, pending: 0 })
     }
 
@@ -59,10 +61,21 @@ impl Splicer {
     pub fn send(&mut self, socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
         if self.pending == 0 {
             let wanted = bytes.min(self.stored);
-            self.pending =
-                rustix::pipe::tee(&self.source.reader, &self.outgoing.writer, wanted, SpliceFlags::NONBLOCK)?;
+            self.pending = rustix::pipe::tee(
+                &self.source.reader,
+                &self.outgoing.writer,
+                wanted,
+                SpliceFlags::NONBLOCK,
+            )?;
         }
-        let moved = rustix::pipe::splice(&self.outgoing.reader, None, socket, None, self.pending, SpliceFlags::MOVE)?;
+        let moved = rustix::pipe::splice(
+            &self.outgoing.reader,
+            None,
+            socket,
+            None,
+            self.pending,
+            SpliceFlags::MOVE,
+        )?;
         self.pending -= moved;
         Ok(moved)
     }

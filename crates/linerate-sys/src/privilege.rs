@@ -1,7 +1,8 @@
 //! What needs a privilege, and who does it for a process that has none.
 //!
-//! A process with the rights of root asks the kernel itself. One that gave them up ([`crate::sandbox`]) names a [`Helper`] once: a process with
-//! those rights, which decides each request by itself. Each call here tries the kernel first, so that nothing goes to a helper that
+//! A process with the rights of root asks the kernel itself. One that gave them up
+//! ([`crate::sandbox`]) names a [`Helper`] once: a process with those rights, which decides each
+//! request by itself. Each call here tries the kernel first, so that nothing goes to a helper that
 //! needs no privilege.
 
 use std::io;
@@ -42,7 +43,8 @@ pub struct AttachedFilter {
 /// A generator of live frames as a helper made it: it is gone when these are closed.
 #[derive(Debug)]
 pub struct LiveParts {
-    /// The program that makes the frames. Running it needs no privilege (since Linux 5.19), loading it does.
+    /// The program that makes the frames. Running it needs no privilege (since Linux 5.19), loading
+    /// it does.
     pub program: OwnedFd,
     /// The words that it shares with whoever runs it.
     pub state: OwnedFd,
@@ -50,11 +52,13 @@ pub struct LiveParts {
     pub departures: OwnedFd,
     /// What keeps the counting programs at their tracepoints.
     pub tracepoints: [OwnedFd; 2],
-    /// What keeps the program where runs begin without a wait: an attachment and its network namespace.
+    /// What keeps the program where runs begin without a wait: an attachment and its network
+    /// namespace.
     pub anchor: Option<[OwnedFd; 2]>,
 }
 
-/// A process with rights that this one gave up. Each request may be refused: the words of the error say why.
+/// A process with rights that this one gave up. Each request may be refused: the words of the error
+/// say why.
 pub trait Helper: std::fmt::Debug + Send + Sync {
     /// Binds `socket` to `address`.
     ///
@@ -68,7 +72,8 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
     /// If it is refused, or the kernel cannot.
     fn set_option(&self, socket: BorrowedFd<'_>, option: SocketOption) -> io::Result<()>;
 
-    /// A packet socket (`AF_PACKET`, raw) that is not bound yet, for frames of `device` of this EtherType.
+    /// A packet socket (`AF_PACKET`, raw) that is not bound yet, for frames of `device` of this
+    /// EtherType.
     ///
     /// # Errors
     /// If it is refused, or the kernel cannot.
@@ -102,7 +107,12 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If it is refused, or the kernel cannot.
-    fn counter(&self, counter: perf::Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>;
+    fn counter(
+        &self,
+        counter: perf::Counter,
+        cpu: u32,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> io::Result<OwnedFd>;
 
     /// Has the thread of this number, one of this process, run first ([`crate::cpu::run_first`]).
     ///
@@ -124,10 +134,14 @@ pub fn ask(helper: Arc<dyn Helper>) {
     let _second = HELPER.set(helper);
 }
 
-/// What a process that gave up its rights adds to a refusal of what no helper does; nothing in a process that has them.
+/// What a process that gave up its rights adds to a refusal of what no helper does; nothing in a
+/// process that has them.
 #[must_use]
 pub fn remedy() -> Option<&'static str> {
-    HELPER.get().map(|_| "this agent's process gave up its rights; its owner can let it keep them, with `separate = false` in its policy")
+    HELPER.get().map(|_| {
+        "this agent's process gave up its rights; its owner can let it keep them, \
+        with `separate = false` in its policy"
+    })
 }
 
 /// What the helper answers, if there is one.
@@ -136,9 +150,14 @@ pub(crate) fn helped<T>(ask: impl FnOnce(&dyn Helper) -> io::Result<T>) -> Optio
 }
 
 /// `answer`, or that of the helper, if the kernel refused for want of a privilege and there is one.
-pub(crate) fn or_helper<T>(answer: io::Result<T>, ask: impl FnOnce(&dyn Helper) -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn or_helper<T>(
+    answer: io::Result<T>,
+    ask: impl FnOnce(&dyn Helper) -> io::Result<T>,
+) -> io::Result<T> {
     match (answer, HELPER.get()) {
-        (Err(error), Some(helper)) if error.kind() == io::ErrorKind::PermissionDenied => ask(&**helper),
+        (Err(error), Some(helper)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            ask(&**helper)
+        }
         (answer, _) => answer,
     }
 }

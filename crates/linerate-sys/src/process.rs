@@ -1,4 +1,5 @@
-//! Processes named so that the name is never another's: kernel boot, process id namespace, number and start time (proc(5)).
+//! Processes named so that the name is never another's: kernel boot, process id namespace, number
+//! and start time (proc(5)).
 
 use std::fs;
 use std::io;
@@ -15,7 +16,8 @@ pub struct ProcessIdentity {
     pub namespace: u64,
     /// Its number there.
     pub pid: u32,
-    /// When it started, in clock ticks since the boot: a number that is used again has another start.
+    /// When it started, in clock ticks since the boot: a number that is used again has another
+    /// start.
     pub started_ticks: u64,
 }
 
@@ -69,7 +71,8 @@ fn namespace() -> io::Result<u64> {
     fs::metadata("/proc/self/ns/pid").map(|found| found.ino())
 }
 
-/// Field 22 of `/proc/PID/stat`; none if there is no such process, or only what its parent has not reaped.
+/// Field 22 of `/proc/PID/stat`; none if there is no such process, or only what its parent has not
+/// reaped.
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
@@ -79,7 +82,8 @@ fn started(pid: u32) -> io::Result<Option<u64>> {
     Ok(started_of(&text))
 }
 
-/// The start time in the text of `/proc/PID/stat`. The name in parentheses may hold blanks and parentheses.
+/// The start time in the text of `/proc/PID/stat`. The name in parentheses may hold blanks and
+/// parentheses.
 fn started_of(stat: &str) -> Option<u64> {
     /// State and start time, counted from the field behind the name (fields 3 and 22).
     const STATE: usize = 0;

@@ -51,7 +51,12 @@ impl Readiness {
     ///
     /// # Errors
     /// If it is not in the set.
-    pub fn modify(&self, socket: &impl AsFd, token: u64, interest: Interest) -> Result<(), SysError> {
+    pub fn modify(
+        &self,
+        socket: &impl AsFd,
+        token: u64,
+        interest: Interest,
+    ) -> Result<(), SysError> {
         epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
             .map_err(|cause| SysError::new("wait otherwise for", format!("socket {token}"), cause))
     }
@@ -61,23 +66,26 @@ impl Readiness {
     /// # Errors
     /// If it is not in the set.
     pub fn remove(&self, socket: &impl AsFd) -> Result<(), SysError> {
-        epoll::delete(&self.epoll, socket).map_err(|cause| SysError::new("stop waiting for", "a socket", cause))
+        epoll::delete(&self.epoll, socket)
+            .map_err(|cause| SysError::new("stop waiting for", "a socket", cause))
     }
 
-    /// Waits up to `patience`, to the nanosecond, until any socket is ready; returns whether one is. Unlike [`Self::wait`], whose timer
-    /// counts milliseconds.
+    /// Waits up to `patience`, to the nanosecond, until any socket is ready; returns whether one
+    /// is. Unlike [`Self::wait`], whose timer counts milliseconds.
     pub fn is_ready_within(&mut self, patience: Duration) -> bool {
         let mut watched = [PollFd::new(&self.epoll, PollFlags::IN)];
         poll(&mut watched, Some(&timespec(patience))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits up to `patience` and returns the tokens of sockets that are ready; none if time ran out or a signal came.
+    /// Waits up to `patience` and returns the tokens of sockets that are ready; none if time ran
+    /// out or a signal came.
     pub fn wait(&mut self, patience: Duration) -> &[u64] {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        let ready: &[epoll::Event] = match epoll::wait(&self.epoll, &mut events, Some(&timespec(patience))) {
-            Ok((ready, _)) => ready,
-            Err(_) => &[],
-        };
+        let ready: &[epoll::Event] =
+            match epoll::wait(&self.epoll, &mut events, Some(&timespec(patience))) {
+                Ok((ready, _)) => ready,
+                Err(_) => &[],
+            };
         for (token, event) in self.tokens.iter_mut().zip(ready) {
             *token = event.data.u64();
         }
@@ -105,7 +113,8 @@ mod tests {
 
     #[test]
     fn only_the_socket_with_data_is_reported() {
-        let sockets: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback")).collect();
+        let sockets: Vec<_> =
+            (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback")).collect();
         let mut readiness = Readiness::new().expect("a descriptor");
         for (token, socket) in sockets.iter().enumerate() {
             readiness.add(socket, token as u64, Interest::Readable).expect("add");

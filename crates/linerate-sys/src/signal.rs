@@ -15,7 +15,8 @@ mod raw {
 
     extern "C" fn note(signal: libc::c_int) {
         super::INTERRUPTED.store(true, Ordering::Relaxed);
-        // SAFETY: `signal` is async-signal-safe (POSIX 2.4.3); the second interrupt then ends the program as usual.
+        // SAFETY: `signal` is async-signal-safe (POSIX 2.4.3); the second interrupt then ends the
+        // program as usual.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 
@@ -32,7 +33,8 @@ mod raw {
     /// Whether whoever started this program had it ignore `signal`, as nohup(1) does.
     pub(super) fn is_ignored(signal: libc::c_int) -> bool {
         let mut present = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: all-zero is a valid `sigaction`; the kernel only writes to it, and it is read after that.
+        // SAFETY: all-zero is a valid `sigaction`; the kernel only writes to it, and it is read
+        // after that.
         unsafe {
             libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) == 0
                 && present.assume_init().sa_sigaction == libc::SIG_IGN
@@ -41,8 +43,9 @@ mod raw {
 
     pub(super) fn install(signal: libc::c_int) -> io::Result<()> {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: all-zero is a valid `sigaction` (no flags, empty mask); the handler only stores to an atomic and calls
-        // an async-signal-safe function; both pointers are valid for the call.
+        // SAFETY: all-zero is a valid `sigaction` (no flags, empty mask); the handler only stores
+        // to an atomic and calls an async-signal-safe function; both pointers are valid for the
+        // call.
         let result = unsafe {
             (*action.as_mut_ptr()).sa_sigaction = note as *const () as usize;
             (*action.as_mut_ptr()).sa_flags = libc::SA_RESTART;
@@ -52,8 +55,9 @@ mod raw {
     }
 }
 
-/// Notes SIGINT, SIGTERM, SIGQUIT and SIGHUP instead of dying of them, once each; a second one ends the program as usual. A closed terminal is
-/// no end for a program that was started to outlive it (nohup(1)).
+/// Notes SIGINT, SIGTERM, SIGQUIT and SIGHUP instead of dying of them, once each; a second one ends
+/// the program as usual. A closed terminal is no end for a program that was started to outlive it
+/// (nohup(1)).
 ///
 /// # Errors
 /// If the kernel refuses the handlers.
@@ -67,13 +71,14 @@ pub fn note_interrupts() -> Result<(), SysError> {
     Ok(())
 }
 
-/// Lets a program that only prints end quietly when nobody reads on (`linerate list metrics | head`). Not for one with
-/// sockets: a peer that closes would end it too.
+/// Lets a program that only prints end quietly when nobody reads on (`linerate list metrics |
+/// head`). Not for one with sockets: a peer that closes would end it too.
 pub fn end_on_broken_pipe() {
     raw::end_on_broken_pipe();
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail like one to a full disk, instead of ending the program (SIGXFSZ).
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail like one to a full disk, instead
+/// of ending the program (SIGXFSZ).
 pub fn fail_beyond_file_size_limit() {
     raw::ignore(libc::SIGXFSZ);
 }

@@ -1,8 +1,9 @@
 //! Socket options: what was asked for and what the kernel granted.
 //!
-//! Every setter that the kernel may answer with another value returns the value it reads back. Buffer sizes are the
-//! kernel's own count: `SO_SNDBUF`/`SO_RCVBUF` read back *twice* what was set, because the kernel books its own overhead
-//! per packet in the same budget (socket(7)); a request granted in full therefore reads as its double.
+//! Every setter that the kernel may answer with another value returns the value it reads back.
+//! Buffer sizes are the kernel's own count: `SO_SNDBUF`/`SO_RCVBUF` read back *twice* what was set,
+//! because the kernel books its own overhead per packet in the same budget (socket(7)); a request
+//! granted in full therefore reads as its double.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +17,14 @@ use crate::privilege::{SocketOption, or_helper};
 #[allow(unsafe_code)]
 pub(crate) mod raw;
 
-/// The process at the other end of a connected Unix socket, or the one that listens there (`SO_PEERCRED`, unix(7)).
+/// The process at the other end of a connected Unix socket, or the one that listens there
+/// (`SO_PEERCRED`, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its number in the caller's PID namespace; `None` if it has none there.
     pub pid: Option<u32>,
-    /// Its effective user when it connected or began to listen, as the caller's user namespace knows that user.
+    /// Its effective user when it connected or began to listen, as the caller's user namespace
+    /// knows that user.
     pub user: u32,
 }
 
@@ -44,8 +47,9 @@ pub enum Buffer {
     Receive,
 }
 
-/// Sets a buffer to `bytes` and returns what the kernel granted (its double, if in full). With `CAP_NET_ADMIN` the
-/// limits `net.core.wmem_max` and `rmem_max` do not apply. It also ends the kernel's auto-tuning of that buffer.
+/// Sets a buffer to `bytes` and returns what the kernel granted (its double, if in full). With
+/// `CAP_NET_ADMIN` the limits `net.core.wmem_max` and `rmem_max` do not apply. It also ends the
+/// kernel's auto-tuning of that buffer.
 ///
 /// # Errors
 /// If the kernel refuses the option altogether; a smaller grant is not an error.
@@ -87,10 +91,13 @@ pub fn bind(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
 /// Asks for the congestion control called `name` (`TCP_CONGESTION`).
 ///
 /// # Errors
-/// If the kernel has none of that name, or it is not allowed to everybody and `CAP_NET_ADMIN` is missing.
+/// If the kernel has none of that name, or it is not allowed to everybody and `CAP_NET_ADMIN` is
+/// missing.
 pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
     let set = SockRef::from(socket).set_tcp_congestion(name.as_bytes());
-    or_helper(set, |helper| helper.set_option(socket.as_fd(), SocketOption::Congestion(name.to_owned())))
+    or_helper(set, |helper| {
+        helper.set_option(socket.as_fd(), SocketOption::Congestion(name.to_owned()))
+    })
 }
 
 /// Sets `option` of `socket`, whatever its limits for everybody are.
@@ -100,7 +107,9 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
 pub fn force(socket: &impl AsFd, option: &SocketOption) -> io::Result<()> {
     let number = |bytes: usize| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     match option {
-        SocketOption::SendBuffer(bytes) => raw::set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, number(*bytes)),
+        SocketOption::SendBuffer(bytes) => {
+            raw::set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, number(*bytes))
+        }
         SocketOption::ReceiveBuffer(bytes) => {
             raw::set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, number(*bytes))
         }
@@ -130,8 +139,9 @@ pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
         .map_err(|cause| SysError::new(operation, describe(socket), cause))
 }
 
-/// Memory the kernel holds for what has arrived at the socket and was not read (`SO_MEMINFO`, since Linux 4.12): payload
-/// waiting in order and, with TCP, behind a hole, each with its overhead. Never less than that payload, seldom more than twice.
+/// Memory the kernel holds for what has arrived at the socket and was not read (`SO_MEMINFO`, since
+/// Linux 4.12): payload waiting in order and, with TCP, behind a hole, each with its overhead.
+/// Never less than that payload, seldom more than twice.
 ///
 /// # Errors
 /// If the kernel does not know the option.
@@ -142,8 +152,9 @@ pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
         .map_err(|cause| SysError::new("read SO_MEMINFO of", describe(socket), cause))
 }
 
-/// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address family, and returns the
-/// one in force. On an IPv6 socket it is set for mapped IPv4 as well where the kernel allows it.
+/// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address
+/// family, and returns the one in force. On an IPv6 socket it is set for mapped IPv4 as well where
+/// the kernel allows it.
 ///
 /// # Errors
 /// If the kernel refuses the traffic class.
@@ -163,8 +174,11 @@ pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
 /// # Errors
 /// If the descriptor is no IP socket.
 pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
-    let (level, name) =
-        if is_ipv6(socket)? { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
+    let (level, name) = if is_ipv6(socket)? {
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_TOS)
+    };
     raw::get_int(socket, level, name)
         .map(|class| (class >> DSCP_SHIFT) as u8 & DSCP_MASK)
         .map_err(|cause| SysError::new("read traffic class of", describe(socket), cause))
@@ -180,12 +194,17 @@ const DSCP_MASK: u8 = 0x3f;
 /// If there is no such interface; on kernels before 5.7 also without `CAP_NET_RAW`.
 pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
     SockRef::from(socket).bind_device(Some(device.as_bytes())).map_err(|cause| {
-        SysError::new("bind a socket to interface (does it exist, and is CAP_NET_RAW needed here?)", device, cause)
+        SysError::new(
+            "bind a socket to interface (does it exist, and is CAP_NET_RAW needed here?)",
+            device,
+            cause,
+        )
     })
 }
 
-/// Has a later `bind` to port 0 choose the address only (`IP_BIND_ADDRESS_NO_PORT`, ip(7)): the port is chosen by `connect`, which may share it
-/// between connections to different peers. `bind` itself searches half of the ports, and then all of them one by one.
+/// Has a later `bind` to port 0 choose the address only (`IP_BIND_ADDRESS_NO_PORT`, ip(7)): the
+/// port is chosen by `connect`, which may share it between connections to different peers. `bind`
+/// itself searches half of the ports, and then all of them one by one.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -194,14 +213,15 @@ pub fn choose_port_late(socket: &impl AsFd) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("set IP_BIND_ADDRESS_NO_PORT of", describe(socket), cause))
 }
 
-/// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the limit in force. TCP paces by itself;
-/// UDP needs the `fq` queueing discipline on the interface.
+/// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the limit in force.
+/// TCP paces by itself; UDP needs the `fq` queueing discipline on the interface.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64, SysError> {
     let error = |cause| SysError::new("set SO_MAX_PACING_RATE of", describe(socket), cause);
-    raw::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second).map_err(error)?;
+    raw::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
+        .map_err(error)?;
     raw::get::<u64>(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).map_err(error)
 }
 
@@ -244,7 +264,8 @@ mod tests {
     fn a_granted_buffer_reads_as_its_double() {
         let socket = tcp(Domain::IPV4);
         for direction in [Buffer::Send, Buffer::Receive] {
-            let granted = set_buffer(&socket, direction, 65_536).expect("64 KiB are within any limit");
+            let granted =
+                set_buffer(&socket, direction, 65_536).expect("64 KiB are within any limit");
             assert_eq!(granted, 131_072);
             assert_eq!(buffer(&socket, direction).expect("a socket"), 131_072);
         }
@@ -256,12 +277,15 @@ mod tests {
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         assert_eq!(held(&receiver).expect("a socket"), 0);
         for _ in 0..3 {
-            sender.send_to(&[7; 1_000], receiver.local_addr().expect("bound")).expect("loopback takes it");
+            sender
+                .send_to(&[7; 1_000], receiver.local_addr().expect("bound"))
+                .expect("loopback takes it");
         }
         let three = held(&receiver).expect("a socket");
         assert!((3_000..30_000).contains(&three), "{three}");
         let mut datagram = [0; 1_000];
-        (0..3).for_each(|_| assert_eq!(receiver.recv(&mut datagram).expect("it has arrived"), 1_000));
+        (0..3)
+            .for_each(|_| assert_eq!(receiver.recv(&mut datagram).expect("it has arrived"), 1_000));
         assert_eq!(held(&receiver).expect("a socket"), 0);
     }
 
@@ -277,7 +301,10 @@ mod tests {
 
     #[test]
     fn a_pacing_rate_reads_back() {
-        assert_eq!(set_pacing_rate(&tcp(Domain::IPV4), 12_500_000).expect("no privilege is needed"), 12_500_000);
+        assert_eq!(
+            set_pacing_rate(&tcp(Domain::IPV4), 12_500_000).expect("no privilege is needed"),
+            12_500_000
+        );
     }
 
     #[test]

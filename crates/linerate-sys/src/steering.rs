@@ -1,11 +1,13 @@
-//! Where and how the work of an interface is done: CPUs its receive queues spread packets to (RPS), CPUs that use a transmit queue (XPS), and
-//! whether its polling runs in threads of its own (threaded NAPI), through `/sys/class/net`; and what it takes off the kernel's hands
-//! (GRO, GSO, TSO), when it interrupts (coalescing) and how much it holds (rings), through [`crate::ethtool`]; and the CPUs its queues interrupt,
-//! through `/proc/irq`.
+//! Where and how the work of an interface is done: CPUs its receive queues spread packets to (RPS),
+//! CPUs that use a transmit queue (XPS), and whether its polling runs in threads of its own
+//! (threaded NAPI), through `/sys/class/net`; and what it takes off the kernel's hands (GRO, GSO,
+//! TSO), when it interrupts (coalescing) and how much it holds (rings), through [`crate::ethtool`];
+//! and the CPUs its queues interrupt, through `/proc/irq`.
 //!
-//! A mask of CPUs is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0 and 1, `0` none. sysfs shows the
-//! interfaces of the network namespace it was mounted in, which need not be the calling thread's: [`index`] tells which one is
-//! meant. Not seen: steering in the card (RSS, flow rules).
+//! A mask of CPUs is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0
+//! and 1, `0` none. sysfs shows the interfaces of the network namespace it was mounted in, which
+//! need not be the calling thread's: [`index`] tells which one is meant. Not seen: steering in the
+//! card (RSS, flow rules).
 
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
@@ -13,11 +15,13 @@ use std::path::PathBuf;
 use crate::SysError;
 use crate::ethtool::{Ethtool, Offload, Tunable};
 
-/// What can be set, and the beginning of the names of the queues it is set at; threaded NAPI has none.
+/// What can be set, and the beginning of the names of the queues it is set at; threaded NAPI has
+/// none.
 const SETTINGS: [(&str, &str); 3] = [("rps_cpus", "rx-"), ("threaded", ""), ("xps_cpus", "tx-")];
 
 /// Offloads that can be switched: `1` on, `0` off.
-const OFFLOADS: [(&str, Offload); 3] = [("gro", Offload::Gro), ("gso", Offload::Gso), ("tso", Offload::Tso)];
+const OFFLOADS: [(&str, Offload); 3] =
+    [("gro", Offload::Gro), ("gso", Offload::Gso), ("tso", Offload::Tso)];
 
 /// Numbers of the driver that can be set, decimal.
 const TUNABLES: [(&str, Tunable); 5] = [
@@ -34,7 +38,8 @@ const INTERRUPTS: &str = "irq_cpus";
 /// Names of what can be set.
 #[must_use]
 pub fn settings() -> Vec<&'static str> {
-    let of_driver = OFFLOADS.iter().map(|(name, _)| *name).chain(TUNABLES.iter().map(|(name, _)| *name));
+    let of_driver =
+        OFFLOADS.iter().map(|(name, _)| *name).chain(TUNABLES.iter().map(|(name, _)| *name));
     SETTINGS.iter().map(|(name, _)| *name).chain(of_driver).chain([INTERRUPTS]).collect()
 }
 
@@ -52,7 +57,9 @@ fn offload(place: &str) -> Option<Offload> {
 /// If it shows none of that name.
 pub fn index(device: &str) -> Result<u32, SysError> {
     let wrap = |cause| SysError::new("find in sysfs interface", device, cause);
-    let text = folder(device).and_then(|folder| std::fs::read_to_string(folder.join("ifindex"))).map_err(wrap)?;
+    let text = folder(device)
+        .and_then(|folder| std::fs::read_to_string(folder.join("ifindex")))
+        .map_err(wrap)?;
     text.trim().parse().map_err(|_| wrap(Error::from(ErrorKind::InvalidData)))
 }
 
@@ -69,11 +76,13 @@ pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
         return interrupts(device).map_err(wrap);
     }
     let known = SETTINGS.iter().find(|(name, _)| *name == setting);
-    let (name, queues) = known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "it is no setting")))?;
+    let (name, queues) =
+        known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "it is no setting")))?;
     if queues.is_empty() {
         return Ok(vec![(*name).to_owned()]);
     }
-    let entries = folder(device).and_then(|folder| std::fs::read_dir(folder.join("queues"))).map_err(wrap)?;
+    let entries =
+        folder(device).and_then(|folder| std::fs::read_dir(folder.join("queues"))).map_err(wrap)?;
     let mut found: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -99,13 +108,15 @@ pub fn read(device: &str, place: &str) -> Result<String, SysError> {
             .map_err(|error| offered(error, device, place, tunable));
     }
     let text = path(device, place).and_then(std::fs::read_to_string);
-    text.map(|text| plain(&text)).map_err(|cause| SysError::new("read", format!("{place} of {device}"), cause))
+    text.map(|text| plain(&text))
+        .map_err(|cause| SysError::new("read", format!("{place} of {device}"), cause))
 }
 
 /// Sets the value at one of the [`places`].
 ///
 /// # Errors
-/// If there is no such place, it may not be written (needs root), or the kernel takes another value than was asked for.
+/// If there is no such place, it may not be written (needs root), or the kernel takes another value
+/// than was asked for.
 pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set", format!("{place} of {device} to {value}"), cause);
     if !is_mask(value) {
@@ -116,7 +127,9 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
         return granted(device, place, value);
     }
     if let Some(tunable) = tunable(place) {
-        let number = value.parse().map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "it is no number")))?;
+        let number = value
+            .parse()
+            .map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "it is no number")))?;
         let set = Ethtool::open()?.set_tunable(device, tunable, number);
         set.map_err(|error| offered(error, device, place, tunable))?;
         return granted(device, place, value);
@@ -124,7 +137,8 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     let set = path(device, place).and_then(|path| std::fs::write(path, grouped(value)));
     set.map_err(|cause| match cause.kind() {
         ErrorKind::Unsupported => Error::other(format!(
-            "{cause}: the interface has no polling of its own (a veth has it only with GRO on: `ethtool -K {device} gro on`)"
+            "{cause}: the interface has no polling of its own (a veth has it only with GRO on: \
+                `ethtool -K {device} gro on`)"
         )),
         // EIO: `irq_can_set_affinity_usr`, Linux kernel/irq/proc.c.
         _ if place.starts_with(IRQ) && cause.raw_os_error() == Some(libc::EIO) => {
@@ -143,30 +157,44 @@ fn offered(error: SysError, device: &str, place: &str, tunable: Tunable) -> SysE
     if error.errno() != Some(libc::EOPNOTSUPP) {
         return error;
     }
-    let driver = Ethtool::open().and_then(|ethtool| ethtool.driver(device)).map_or_else(|_| "none".into(), |d| d.name);
-    let words = format!("not offered by this device (driver {driver}, {}: {})", tunable.command(), error.cause);
+    let driver = Ethtool::open()
+        .and_then(|ethtool| ethtool.driver(device))
+        .map_or_else(|_| "none".into(), |d| d.name);
+    let words = format!(
+        "not offered by this device (driver {driver}, {}: {})",
+        tunable.command(),
+        error.cause
+    );
     SysError::new("find", format!("{place} of {device}"), Error::new(ErrorKind::Unsupported, words))
 }
 
-/// The interrupts of the queues of `device`: those of its bus device, or of the one below it (virtio), but not that for its configuration.
+/// The interrupts of the queues of `device`: those of its bus device, or of the one below it
+/// (virtio), but not that for its configuration.
 fn interrupts(device: &str) -> std::io::Result<Vec<String>> {
     let folder = folder(device)?;
     let folders = ["device/msi_irqs", "device/../msi_irqs"];
     let entries = folders.iter().find_map(|below| std::fs::read_dir(folder.join(below)).ok());
     let entries = entries.ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "not offered by this device: it has no interrupts of its own")
+        Error::new(
+            ErrorKind::Unsupported,
+            "not offered by this device: it has no interrupts of its own",
+        )
     })?;
     let names = std::fs::read_to_string("/proc/interrupts")?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut numbers: Vec<u32> = numbers.filter(|number| is_of_queue(&names, *number)).collect();
     numbers.sort_unstable();
     if numbers.is_empty() {
-        return Err(Error::new(ErrorKind::Unsupported, "not offered by this device: none of its interrupts is in use"));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "not offered by this device: none of its interrupts is in use",
+        ));
     }
     Ok(numbers.iter().map(|number| format!("{IRQ}{number}")).collect())
 }
 
-/// Whether interrupt `number` is in use, and not for configuration, in the text of `/proc/interrupts`.
+/// Whether interrupt `number` is in use, and not for configuration, in the text of
+/// `/proc/interrupts`.
 fn is_of_queue(interrupts: &str, number: u32) -> bool {
     let line = interrupts.lines().find(|line| line.trim_start().starts_with(&format!("{number}:")));
     line.is_some_and(|line| !line.ends_with("-config"))
@@ -192,7 +220,9 @@ pub fn is_mask(value: &str) -> bool {
 #[must_use]
 pub fn mask(cpus: &[usize]) -> String {
     let digits = cpus.iter().max().map_or(1, |highest| highest / 4 + 1);
-    let digit = |at: usize| cpus.iter().filter(|cpu| **cpu / 4 == at).fold(0, |digit, cpu| digit | 1 << (cpu % 4));
+    let digit = |at: usize| {
+        cpus.iter().filter(|cpu| **cpu / 4 == at).fold(0, |digit, cpu| digit | 1 << (cpu % 4))
+    };
     (0..digits).rev().filter_map(|at| char::from_digit(digit(at), 16)).collect()
 }
 
@@ -229,7 +259,10 @@ fn folder(device: &str) -> std::io::Result<PathBuf> {
 fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
     if let Some(number) = place.strip_prefix(IRQ) {
         if !interrupts(device)?.iter().any(|known| known == place) {
-            return Err(Error::new(ErrorKind::InvalidInput, "this is no interrupt of the interface"));
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "this is no interrupt of the interface",
+            ));
         }
         return Ok(PathBuf::from("/proc/irq").join(number).join("smp_affinity"));
     }
@@ -255,16 +288,23 @@ mod tests {
 
     #[test]
     fn masks_of_many_cpus_are_written_as_the_kernel_reads_them() {
-        assert_eq!((mask(&[0, 1]).as_str(), mask(&[]).as_str(), mask(&[5, 32]).as_str()), ("3", "0", "100000020"));
+        assert_eq!(
+            (mask(&[0, 1]).as_str(), mask(&[]).as_str(), mask(&[5, 32]).as_str()),
+            ("3", "0", "100000020")
+        );
         assert_eq!((grouped("1").as_str(), grouped("100000020").as_str()), ("1", "1,00000020"));
         assert_eq!(grouped(&mask(&(0..70).collect::<Vec<_>>())), "3f,ffffffff,ffffffff");
     }
 
     #[test]
     fn masks_are_compared_by_what_they_mean() {
-        for (text, means) in
-            [("00000000,00000003\n", "3"), ("0", "0"), ("00", "0"), ("0000000A", "a"), ("1,00000000", "100000000")]
-        {
+        for (text, means) in [
+            ("00000000,00000003\n", "3"),
+            ("0", "0"),
+            ("00", "0"),
+            ("0000000A", "a"),
+            ("1,00000000", "100000000"),
+        ] {
             assert_eq!(plain(text), means);
         }
         assert!(is_mask("3f,0000") && !is_mask("") && !is_mask("0x3") && !is_mask("1 2"));
@@ -272,11 +312,16 @@ mod tests {
 
     #[test]
     fn interrupts_of_queues_are_those_in_use_that_are_not_for_configuration() {
-        let text = "           CPU0\n 40:  0 PCI-MSIX 0-edge      virtio3-config\n 41: 5 PCI-MSIX 1-edge      virtio3-input.0\nNMI: 0\n";
-        assert_eq!([40, 41, 4, 42].map(|number| is_of_queue(text, number)), [false, true, false, false]);
+        let text = "           CPU0\n 40:  0 PCI-MSIX 0-edge      virtio3-config\n 41: 5 PCI-MSIX \
+            1-edge      virtio3-input.0\nNMI: 0\n";
+        assert_eq!(
+            [40, 41, 4, 42].map(|number| is_of_queue(text, number)),
+            [false, true, false, false]
+        );
         assert!(read("lo", "irq/1").is_err() && write("lo", "irq/1", "1").is_err());
-        let told =
-            |setting: &str| places("lo", setting).and_then(|places| read("lo", &places[0])).unwrap_err().to_string();
+        let told = |setting: &str| {
+            places("lo", setting).and_then(|places| read("lo", &places[0])).unwrap_err().to_string()
+        };
         for setting in ["irq_cpus", "rx_usecs", "rx_ring"] {
             assert!(told(setting).contains("not offered by this device"), "{}", told(setting));
         }
@@ -295,7 +340,10 @@ mod tests {
             ("lo", "queues/rx-0/../x"),
             ("lo/..", "threaded"),
         ] {
-            assert!(read(device, place).is_err() && write(device, place, "0").is_err(), "{device} {place}");
+            assert!(
+                read(device, place).is_err() && write(device, place, "0").is_err(),
+                "{device} {place}"
+            );
         }
         assert!(super::places("lo", "mtu").is_err());
     }

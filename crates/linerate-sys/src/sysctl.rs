@@ -1,7 +1,7 @@
 //! Kernel parameters by name (sysctl(8)), through `/proc/sys`.
 //!
-//! Those under `net` are of the calling thread's network namespace. A value is the kernel's text, without the newline; fields
-//! are separated by one space here, by tabs in the kernel's own text.
+//! Those under `net` are of the calling thread's network namespace. A value is the kernel's text,
+//! without the newline; fields are separated by one space here, by tabs in the kernel's own text.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,17 @@ use crate::SysError;
 /// # Errors
 /// If the name is none, or the kernel has no such parameter.
 pub fn read(name: &str) -> Result<String, SysError> {
-    let text =
-        path(name).and_then(std::fs::read_to_string).map_err(|cause| SysError::new("read sysctl", name, cause))?;
+    let text = path(name)
+        .and_then(std::fs::read_to_string)
+        .map_err(|cause| SysError::new("read sysctl", name, cause))?;
     Ok(spaced(&text))
 }
 
 /// Sets `name` to `value`.
 ///
 /// # Errors
-/// If there is no such parameter, it may not be written (needs root), or the kernel takes another value than was asked for.
+/// If there is no such parameter, it may not be written (needs root), or the kernel takes another
+/// value than was asked for.
 pub fn write(name: &str, value: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set sysctl", format!("{name} = {value}"), cause);
     path(name).and_then(|path| std::fs::write(path, value)).map_err(wrap)?;
@@ -36,14 +38,20 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Where the parameter is; only letters, digits, `_`, `-` between single dots name one, so that no name leads elsewhere.
+/// Where the parameter is; only letters, digits, `_`, `-` between single dots name one, so that no
+/// name leads elsewhere.
 fn path(name: &str) -> std::io::Result<PathBuf> {
-    let fits =
-        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let fits = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
     if name.split('.').all(fits) {
         return Ok(PathBuf::from("/proc/sys").join(name.replace('.', "/")));
     }
-    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "this is no name of a kernel parameter"))
+    Err(std::io::Error::new(
+        std::io::ErrorKind::InvalidInput,
+        "this is no name of a kernel parameter",
+    ))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! TCP sockets: `TCP_INFO`, discarding and mapping receives, many messages a call, window clamp.
 //!
-//! Byte counters of `TCP_INFO` include everything the connection carried, a workload's opening handshake too. What this
-//! does not see: what offloads put on the wire.
+//! Byte counters of `TCP_INFO` include everything the connection carried, a workload's opening
+//! handshake too. What this does not see: what offloads put on the wire.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,8 +18,9 @@ pub use info::TcpInfo;
 
 /// The most vectors in one call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
 const MAX_VECTORS: usize = 1024;
-/// Small messages are laid side by side up to this: a vector for each would cost the kernel as much as their bytes, and
-/// a larger block would not stay in the first caches with what the kernel copies it to.
+/// Small messages are laid side by side up to this: a vector for each would cost the kernel as much
+/// as their bytes, and a larger block would not stay in the first caches with what the kernel
+/// copies it to.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// The kernel's view of a connection.
@@ -33,7 +34,8 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
     Ok(TcpInfo::decode(&bytes[..length.min(info::LARGEST)]))
 }
 
-/// Bounds the window the socket advertises to `bytes` (`TCP_WINDOW_CLAMP`), and returns the bound in force.
+/// Bounds the window the socket advertises to `bytes` (`TCP_WINDOW_CLAMP`), and returns the bound
+/// in force.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -54,8 +56,9 @@ pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
         .map_err(|cause| SysError::new("read TCP_WINDOW_CLAMP of", describe(socket), cause))
 }
 
-/// Bounds the payload of segments, sent and received, to `bytes` (`TCP_MAXSEG`, tcp(7)): of a socket that is not connected yet, and of every
-/// connection that a listening one accepts from now on, because both ends keep to what the opening segments say.
+/// Bounds the payload of segments, sent and received, to `bytes` (`TCP_MAXSEG`, tcp(7)): of a
+/// socket that is not connected yet, and of every connection that a listening one accepts from now
+/// on, because both ends keep to what the opening segments say.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -82,7 +85,8 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::empty())?.1)
 }
 
-/// Looks at what has come without taking it out of the receive queue (`MSG_PEEK`); 0 is the end of the stream.
+/// Looks at what has come without taking it out of the receive queue (`MSG_PEEK`); 0 is the end of
+/// the stream.
 ///
 /// # Errors
 /// As `recv(2)`.
@@ -91,7 +95,8 @@ pub fn peek(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::PEEK)?.1)
 }
 
-/// Takes up to `bytes` out of the receive queue without copying them anywhere (`MSG_TRUNC`, tcp(7)); 0 is the end.
+/// Takes up to `bytes` out of the receive queue without copying them anywhere (`MSG_TRUNC`,
+/// tcp(7)); 0 is the end.
 ///
 /// # Errors
 /// As `recv(2)`.
@@ -109,8 +114,9 @@ pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u64> {
     raw::unacknowledged(socket).map(|bytes| u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Messages of one size, sent many a call. Small ones lie side by side in a block of memory, and every vector of the call
-/// (`sendmsg`) is that block again. It goes round and remembers where a short send stopped.
+/// Messages of one size, sent many a call. Small ones lie side by side in a block of memory, and
+/// every vector of the call (`sendmsg`) is that block again. It goes round and remembers where a
+/// short send stopped.
 #[derive(Debug)]
 pub struct MessageBatch {
     vectors: raw::Vectors,
@@ -126,12 +132,17 @@ impl MessageBatch {
     /// If the message is empty, or there are none or more than [`MessageBatch::most`].
     pub fn new(message: &[u8], n_messages: usize) -> Result<Self, SysError> {
         let most = Self::most(message.len());
-        assert!((1..=most).contains(&n_messages), "{n_messages} messages a call, of at most {most}");
+        assert!(
+            (1..=most).contains(&n_messages),
+            "{n_messages} messages a call, of at most {most}"
+        );
         let mut block = Region::new(in_block(message.len()) * message.len())?;
         for part in block.chunks_mut(message.len()) {
             part.copy_from_slice(&message[..part.len()]);
         }
-        Ok(Self { vectors: raw::Vectors::new(block, in_block(message.len()), n_messages, message.len()) })
+        Ok(Self {
+            vectors: raw::Vectors::new(block, in_block(message.len()), n_messages, message.len()),
+        })
     }
 
     /// The most messages of `message_bytes` a call can send.
@@ -140,7 +151,8 @@ impl MessageBatch {
         MAX_VECTORS * in_block(message_bytes)
     }
 
-    /// Sends the rest of the batch, or all of it if the last one was sent whole; returns how many bytes were taken.
+    /// Sends the rest of the batch, or all of it if the last one was sent whole; returns how many
+    /// bytes were taken.
     ///
     /// # Errors
     /// As [`send`].
@@ -155,8 +167,9 @@ const fn in_block(message_bytes: usize) -> usize {
     if message_bytes < BLOCK_BYTES { BLOCK_BYTES / message_bytes } else { 1 }
 }
 
-/// A window onto a socket into which the kernel maps received pages instead of copying them (`TCP_ZEROCOPY_RECEIVE`,
-/// since Linux 4.18). Only whole, page-aligned pages can be mapped; the rest is copied.
+/// A window onto a socket into which the kernel maps received pages instead of copying them
+/// (`TCP_ZEROCOPY_RECEIVE`, since Linux 4.18). Only whole, page-aligned pages can be mapped; the
+/// rest is copied.
 #[derive(Debug)]
 pub struct ReceiveWindow {
     window: memory::Mapping,
@@ -185,7 +198,8 @@ impl ReceiveWindow {
         Ok(Self { window, copied: Region::new(bytes)? })
     }
 
-    /// Maps what is queued, over what was mapped before, and copies what cannot be mapped. Never waits for data.
+    /// Maps what is queued, over what was mapped before, and copies what cannot be mapped. Never
+    /// waits for data.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is queued; otherwise as `getsockopt(2)` and `recv(2)`.
@@ -208,9 +222,14 @@ impl ReceiveWindow {
         if mapped > 0 && skip == 0 {
             return Ok(Taken { mapped, ..Taken::default() });
         }
-        // Without a hint nothing is queued: asking for one byte tells the end of the stream from silence.
+        // Without a hint nothing is queued: asking for one byte tells the end of the stream from
+        // silence.
         let wanted = skip.max(1);
-        match rustix::net::recv(socket, &mut self.copied[..wanted], rustix::net::RecvFlags::DONTWAIT) {
+        match rustix::net::recv(
+            socket,
+            &mut self.copied[..wanted],
+            rustix::net::RecvFlags::DONTWAIT,
+        ) {
             Ok((_, 0)) => Ok(Taken { mapped, copied: 0, ended: true }),
             Ok((_, copied)) => Ok(Taken { mapped, copied, ended: false }),
             Err(_) if mapped > 0 => Ok(Taken { mapped, ..Taken::default() }),

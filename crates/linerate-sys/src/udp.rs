@@ -1,9 +1,11 @@
-//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO), the socket's own drop counter.
+//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO), the
+//! socket's own drop counter.
 //!
-//! A batch owns its buffers and message headers; nothing is allocated per call. With [`set_segment_size`] one message is
-//! cut into many datagrams by the stack or the device, with [`coalesce`] many arrive as one message: then one socket
-//! buffer (skb) stands for up to 128 datagrams, in every cost and in every drop counter. Sizes are UDP payload bytes.
-//! What it does not see: datagrams dropped before the socket (device, backlog, checksum).
+//! A batch owns its buffers and message headers; nothing is allocated per call. With
+//! [`set_segment_size`] one message is cut into many datagrams by the stack or the device, with
+//! [`coalesce`] many arrive as one message: then one socket buffer (skb) stands for up to 128
+//! datagrams, in every cost and in every drop counter. Sizes are UDP payload bytes. What it does
+//! not see: datagrams dropped before the socket (device, backlog, checksum).
 
 use std::fmt;
 use std::io;
@@ -28,12 +30,13 @@ const SO_MEMINFO: i32 = 55;
 /// Variables of `SO_MEMINFO` up to and including the drop counter.
 const MEMINFO_VARIABLES: usize = libc::SK_MEMINFO_DROPS as usize + 1;
 
-/// Segments the newest kernels accept in one message: `UDP_MAX_SEGMENTS`, `include/linux/udp.h` of Linux 6.9.
+/// Segments the newest kernels accept in one message: `UDP_MAX_SEGMENTS`, `include/linux/udp.h` of
+/// Linux 6.9.
 pub const MAX_SEGMENTS: usize = 128;
 /// Segments every kernel that segments accepts: the same of Linux 4.18.
 const LEAST_MAX_SEGMENTS: usize = 64;
-/// Largest UDP payload over IPv4: 65 535 less an IP header of 20 and a UDP header of 8 (RFC 791, RFC 768). IPv6 would
-/// carry 20 more; one limit serves both.
+/// Largest UDP payload over IPv4: 65 535 less an IP header of 20 and a UDP header of 8 (RFC 791,
+/// RFC 768). IPv6 would carry 20 more; one limit serves both.
 pub const MAX_PAYLOAD_BYTES: usize = 65_507;
 
 /// Whether a call may wait.
@@ -78,8 +81,8 @@ impl SendBatch {
         self.messages.set_length(idx, length);
     }
 
-    /// Sends the first `n` messages and returns how many of them the kernel took, at least one. A failure of a later
-    /// message is reported by the next call.
+    /// Sends the first `n` messages and returns how many of them the kernel took, at least one. A
+    /// failure of a later message is reported by the next call.
     ///
     /// # Errors
     /// The kernel's answer if not even the first message was taken.
@@ -111,7 +114,8 @@ pub struct Received<'a> {
     pub bytes: usize,
     /// Length of each datagram in it but the last; equal to `bytes` for a single datagram.
     pub segment_bytes: usize,
-    /// The socket's drop counter when it was queued, if it ever dropped and [`count_drops`] was asked for.
+    /// The socket's drop counter when it was queued, if it ever dropped and [`count_drops`] was
+    /// asked for.
     pub drops: Option<u32>,
 }
 
@@ -125,8 +129,8 @@ impl Received<'_> {
 }
 
 impl ReceiveBatch {
-    /// Room for `n_messages`, of which the first `message_bytes` are copied out and the rest is discarded in the kernel
-    /// (`MSG_TRUNC`). Coalesced messages are up to 64 KiB long.
+    /// Room for `n_messages`, of which the first `message_bytes` are copied out and the rest is
+    /// discarded in the kernel (`MSG_TRUNC`). Coalesced messages are up to 64 KiB long.
     ///
     /// # Panics
     /// If either is zero.
@@ -144,7 +148,8 @@ impl ReceiveBatch {
         self.messages.n()
     }
 
-    /// Receives as many messages as are there, at most the batch; waits, if at all, for the first only.
+    /// Receives as many messages as are there, at most the batch; waits, if at all, for the first
+    /// only.
     ///
     /// # Errors
     /// The kernel's answer if there was none: `WouldBlock` if nothing came in time.
@@ -158,7 +163,8 @@ impl ReceiveBatch {
             Wait::Block => libc::MSG_WAITFORONE,
             Wait::Never => libc::MSG_DONTWAIT,
         };
-        self.filled = self.messages.receive(socket, self.messages.n(), waiting | libc::MSG_TRUNC)?;
+        self.filled =
+            self.messages.receive(socket, self.messages.n(), waiting | libc::MSG_TRUNC)?;
         Ok(self.filled)
     }
 
@@ -172,7 +178,8 @@ impl ReceiveBatch {
         assert!(idx < self.filled, "message {idx} of {}", self.filled);
         let bytes = self.messages.transferred(idx);
         let ancillary = self.messages.ancillary(idx);
-        let segment_bytes = ancillary.segment.and_then(|segment| usize::try_from(segment).ok()).unwrap_or(bytes);
+        let segment_bytes =
+            ancillary.segment.and_then(|segment| usize::try_from(segment).ok()).unwrap_or(bytes);
         let visible = &self.messages.bytes(idx)[..bytes.min(self.messages.message_bytes())];
         Received { visible, bytes, segment_bytes, drops: ancillary.drops }
     }
@@ -190,17 +197,19 @@ impl fmt::Debug for ReceiveBatch {
     }
 }
 
-/// Cuts every message longer than `bytes` into datagrams of `bytes` (`UDP_SEGMENT`), at most [`MAX_SEGMENTS`].
+/// Cuts every message longer than `bytes` into datagrams of `bytes` (`UDP_SEGMENT`), at most
+/// [`MAX_SEGMENTS`].
 ///
 /// # Errors
 /// If the kernel knows no UDP segmentation.
 pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
-    option::set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(bytes))
-        .map_err(|cause| SysError::new("set UDP_SEGMENT (needs Linux 4.18) on", describe(socket), cause))
+    option::set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(bytes)).map_err(|cause| {
+        SysError::new("set UDP_SEGMENT (needs Linux 4.18) on", describe(socket), cause)
+    })
 }
 
-/// Segments this kernel accepts in one message: [`MAX_SEGMENTS`] or, on older ones, half as many. It is found out by
-/// sending so many of a byte each to a socket of this process.
+/// Segments this kernel accepts in one message: [`MAX_SEGMENTS`] or, on older ones, half as many.
+/// It is found out by sending so many of a byte each to a socket of this process.
 #[must_use]
 pub fn most_segments() -> usize {
     let accepted = || -> io::Result<usize> {
@@ -230,8 +239,8 @@ pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("set SO_RXQ_OVFL on", describe(socket), cause))
 }
 
-/// Messages the socket dropped for want of room since it was opened (`SO_MEMINFO`). It wraps at 2^32, and counts skbs: a
-/// coalesced message counts once. `None` if the kernel does not tell.
+/// Messages the socket dropped for want of room since it was opened (`SO_MEMINFO`). It wraps at
+/// 2^32, and counts skbs: a coalesced message counts once. `None` if the kernel does not tell.
 #[must_use]
 pub fn drops(socket: &impl AsFd) -> Option<u32> {
     let mut variables = [0_u32; MEMINFO_VARIABLES];
@@ -239,8 +248,8 @@ pub fn drops(socket: &impl AsFd) -> Option<u32> {
     (bytes >= size_of_val(&variables)).then(|| variables[libc::SK_MEMINFO_DROPS as usize])
 }
 
-/// The payload that fits a datagram without fragmentation on the path of a connected socket, as far as the kernel knows
-/// the path (`IP_MTU`, `IPV6_MTU`), headers without options taken off.
+/// The payload that fits a datagram without fragmentation on the path of a connected socket, as far
+/// as the kernel knows the path (`IP_MTU`, `IPV6_MTU`), headers without options taken off.
 ///
 /// # Errors
 /// If the socket is not connected.
@@ -364,13 +373,17 @@ mod tests {
         a.send(&[7; 1_472]).expect("send");
         let mut receive = ReceiveBatch::new(1, 16);
         receive.receive(&b, Wait::Block).expect("receive");
-        assert_eq!((receive.message(0).visible, receive.message(0).bytes), ([7; 16].as_slice(), 1_472));
+        assert_eq!(
+            (receive.message(0).visible, receive.message(0).bytes),
+            ([7; 16].as_slice(), 1_472)
+        );
     }
 
     #[test]
     fn an_empty_socket_never_blocks_a_poll() {
         let (_a, b) = pair(FAMILIES[0]);
-        let error = ReceiveBatch::new(4, 16).receive(&b, Wait::Never).expect_err("nothing was sent");
+        let error =
+            ReceiveBatch::new(4, 16).receive(&b, Wait::Never).expect_err("nothing was sent");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
@@ -392,7 +405,8 @@ mod tests {
 
     #[test]
     fn a_datagram_that_fills_the_loopback_mtu_is_known() {
-        // The loopback interface's MTU is 65 536 by default: more than IPv4 can carry in one datagram.
+        // The loopback interface's MTU is 65 536 by default: more than IPv4 can carry in one
+        // datagram.
         let (a, _b) = pair(FAMILIES[0]);
         let bytes = path_payload_bytes(&a).expect("connected");
         assert!((1_472..=MAX_PAYLOAD_BYTES).contains(&bytes), "{bytes}");

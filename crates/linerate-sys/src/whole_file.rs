@@ -1,4 +1,5 @@
-//! Files that are there whole or not at all, whatever happens to the process or the disk while they are written.
+//! Files that are there whole or not at all, whatever happens to the process or the disk while they
+//! are written.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -12,14 +13,16 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 
 use crate::SysError;
 
-/// Puts `contents` at `path`, in place of what is there. Until it is whole it is under another name in the same folder, or none.
+/// Puts `contents` at `path`, in place of what is there. Until it is whole it is under another name
+/// in the same folder, or none.
 ///
 /// # Errors
 /// If it cannot be written; then `path` is as it was, and nothing else is left.
 pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
     let error = |cause: io::Error| SysError::new("write", path.display().to_string(), cause);
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        // A link, a terminal or a pipe that a person named is written to as it is: there is nothing to keep whole.
+        // A link, a terminal or a pipe that a person named is written to as it is: there is nothing
+        // to keep whole.
         return OpenOptions::new()
             .write(true)
             .truncate(true)
@@ -36,12 +39,17 @@ pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
     replaced.map_err(error)
 }
 
-/// Makes the file `path`, which must not exist, with these contents, and waits until they are on the disk. `prepare` is given the file
-/// before anybody else can see it, to lock it.
+/// Makes the file `path`, which must not exist, with these contents, and waits until they are on
+/// the disk. `prepare` is given the file before anybody else can see it, to lock it.
 ///
 /// # Errors
-/// If there is something at `path` ([`io::ErrorKind::AlreadyExists`]), or it cannot be written; then nothing is left.
-pub fn create(path: &Path, contents: &[u8], prepare: impl Fn(&File) -> io::Result<()>) -> Result<File, SysError> {
+/// If there is something at `path` ([`io::ErrorKind::AlreadyExists`]), or it cannot be written;
+/// then nothing is left.
+pub fn create(
+    path: &Path,
+    contents: &[u8],
+    prepare: impl Fn(&File) -> io::Result<()>,
+) -> Result<File, SysError> {
     let error = |cause: io::Error| SysError::new("create", path.display().to_string(), cause);
     let folder = folder_of(path);
     let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -50,7 +58,8 @@ pub fn create(path: &Path, contents: &[u8], prepare: impl Fn(&File) -> io::Resul
             let file = File::from(file);
             fill(&file, contents, true).and_then(|()| prepare(&file)).map_err(error)?;
             let magic = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-            rustix::fs::linkat(CWD, magic, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(|cause| error(cause.into()))?;
+            rustix::fs::linkat(CWD, magic, CWD, path, AtFlags::SYMLINK_FOLLOW)
+                .map_err(|cause| error(cause.into()))?;
             file
         }
         // File systems without files that have no name (NFS, FUSE, vfat).
@@ -74,7 +83,8 @@ pub fn create(path: &Path, contents: &[u8], prepare: impl Fn(&File) -> io::Resul
     Ok(file)
 }
 
-/// Opens `path`, which must be a regular file. A pipe or device that has taken its place is neither waited for nor used.
+/// Opens `path`, which must be a regular file. A pipe or device that has taken its place is neither
+/// waited for nor used.
 ///
 /// # Errors
 /// If it cannot be opened, or is something else ([`io::ErrorKind::InvalidInput`]).
@@ -87,12 +97,21 @@ pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
-/// Whether the file is on a network file system, whose locks may be of another kind than a local one's (`statfs(2)`).
+/// Whether the file is on a network file system, whose locks may be of another kind than a local
+/// one's (`statfs(2)`).
 #[must_use]
 pub fn is_remote(file: &File) -> bool {
     /// NFS, SMB, SMB2, CIFS, AFS, Ceph, 9P, and FUSE, which may be any of them.
-    const REMOTE: [u32; 8] =
-        [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x00c3_6400, 0x0102_1997, 0x6573_5546];
+    const REMOTE: [u32; 8] = [
+        0x6969,
+        0x517b,
+        0xfe53_4d42,
+        0xff53_4d42,
+        0x5346_414f,
+        0x00c3_6400,
+        0x0102_1997,
+        0x6573_5546,
+    ];
     rustix::fs::fstatfs(file).is_ok_and(|found| REMOTE.contains(&(found.f_type as u32)))
 }
 
@@ -107,7 +126,12 @@ fn without_replacing(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
 }
 
 fn fill(mut file: &File, contents: &[u8], durable: bool) -> io::Result<()> {
@@ -133,7 +157,8 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<OsString> {
-        let mut names: Vec<_> = fs::read_dir(folder).expect("a folder").map(|f| f.expect("one").file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(folder).expect("a folder").map(|f| f.expect("one").file_name()).collect();
         names.sort();
         names
     }
@@ -146,7 +171,8 @@ mod tests {
         replace(&path, b"new").expect("room");
         assert_eq!(fs::read(&path).expect("it is there"), b"new");
         assert_eq!(names(folder.path()), ["report.md"]);
-        let error = replace(&folder.path().join("no/folder"), b"").expect_err("no folder").to_string();
+        let error =
+            replace(&folder.path().join("no/folder"), b"").expect_err("no folder").to_string();
         assert!(error.starts_with("write ") && error.contains("no/folder"), "{error}");
     }
 
@@ -165,7 +191,8 @@ mod tests {
     fn a_file_is_created_once_and_its_preparation_can_refuse_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ledger");
-        let refused = create(&path, b"x", |_| Err(io::ErrorKind::WouldBlock.into())).expect_err("refused");
+        let refused =
+            create(&path, b"x", |_| Err(io::ErrorKind::WouldBlock.into())).expect_err("refused");
         assert_eq!(refused.cause.kind(), io::ErrorKind::WouldBlock);
         assert!(names(folder.path()).is_empty());
         create(&path, b"first", |_| Ok(())).expect("it is new");
@@ -179,7 +206,8 @@ mod tests {
     fn a_pipe_is_not_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
-        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .expect("a pipe");
         fs::write(&file, "x").expect("room");
         for write in [false, true] {
             let error = open_regular(&pipe, write).expect_err("it is a pipe");

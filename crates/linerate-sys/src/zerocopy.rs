@@ -1,7 +1,8 @@
 //! `MSG_ZEROCOPY` and its completions.
 //!
-//! The kernel may copy after all (loopback, veth and many drivers do), and says so per completion: the count of copied
-//! sends is what tells a zero-copy figure from a copy with extra work. One completion may stand for many sends.
+//! The kernel may copy after all (loopback, veth and many drivers do), and says so per completion:
+//! the count of copied sends is what tells a zero-copy figure from a copy with extra work. One
+//! completion may stand for many sends.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -33,18 +34,19 @@ pub fn enable(socket: &impl AsFd) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("set SO_ZEROCOPY of", describe(socket), cause))
 }
 
-/// Sends from `bytes` without copying if the path allows it; returns how many the socket took. The pages stay pinned
-/// until completion, and what is written to them before may be sent.
+/// Sends from `bytes` without copying if the path allows it; returns how many the socket took. The
+/// pages stay pinned until completion, and what is written to them before may be sent.
 ///
 /// # Errors
-/// As `send(2)`; `ENOBUFS` ([`io::ErrorKind::OutOfMemory`] is not it) if too many completions are outstanding: see
-/// [`is_backlogged`].
+/// As `send(2)`; `ENOBUFS` ([`io::ErrorKind::OutOfMemory`] is not it) if too many completions are
+/// outstanding: see [`is_backlogged`].
 #[inline]
 pub fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     raw::send(socket, bytes)
 }
 
-/// Whether `error` says that completions must be taken before more can be sent (`net.core.optmem_max` is used up).
+/// Whether `error` says that completions must be taken before more can be sent
+/// (`net.core.optmem_max` is used up).
 #[must_use]
 pub fn is_backlogged(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
@@ -62,9 +64,10 @@ pub fn completions(socket: &impl AsFd) -> Completions {
 
 /// Waits up to `patience` for a completion.
 pub fn wait(socket: &impl AsFd, patience: Duration) {
-    let timeout = Timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
-    // An error queue that is not empty is reported as POLLERR, which is always asked for. A signal or a timeout only
-    // means that the caller finds none.
+    let timeout =
+        Timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
+    // An error queue that is not empty is reported as POLLERR, which is always asked for. A signal
+    // or a timeout only means that the caller finds none.
     let _: Result<usize, _> = poll(&mut [PollFd::new(socket, PollFlags::empty())], Some(&timeout));
 }
 

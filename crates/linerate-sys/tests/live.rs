@@ -1,4 +1,5 @@
-//! Live frames over a veth pair: what arrives is what was made. Run as root; skipped, with a word, otherwise.
+//! Live frames over a veth pair: what arrives is what was made. Run as root; skipped, with a word,
+//! otherwise.
 
 mod shared;
 
@@ -10,7 +11,8 @@ use linerate_sys::xdp::{Copying, Filter, Match, Options, XdpSocket};
 use shared::{DEVICE, Pair};
 
 /// Ethernet, IPv4, UDP; then six bytes that stay and the stamp.
-const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
+const SHAPE: Shape =
+    Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 const FORTY_BITS: u64 = (1 << 40) - 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -69,17 +71,23 @@ fn row(flow: u32, port: u16, bytes: usize) -> Row {
 
 /// Twelve bytes read back: number, scheduled departure, lateness as it was shortened.
 fn stamp(frame: &[u8]) -> (u64, u64, u16) {
-    let forty = |at: usize| frame[at..at + 5].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    let forty =
+        |at: usize| frame[at..at + 5].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
     (forty(48), forty(53), u16::from_be_bytes([frame[58], frame[59]]))
 }
 
 /// A receiver at end 1 that takes every frame of ours.
 fn receiver(pair: &Pair) -> (XdpSocket, Filter) {
     pair.at(1, || {
-        let filter =
-            Filter::attach(DEVICE, &[&[Match::exactly(12, &[8, 0])]], None, false).expect("veth has native XDP");
-        let options =
-            Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 0, n_receive: 4096 };
+        let filter = Filter::attach(DEVICE, &[&[Match::exactly(12, &[8, 0])]], None, false)
+            .expect("veth has native XDP");
+        let options = Options {
+            queue: 0,
+            copying: Copying::IfNeeded,
+            frame_bytes: 1514,
+            n_transmit: 0,
+            n_receive: 4096,
+        };
         let socket = XdpSocket::open(DEVICE, options).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
         (socket, filter)
@@ -102,7 +110,8 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
     let (mut socket, _filter) = receiver(&pair);
     for bytes in [60, 61, 1514] {
         let rows = [row(0, 1000, bytes)];
-        let mut live = pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
+        let mut live = pair
+            .at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
         let before = clock::monotonic();
         // More than there are pages: every page is used many times.
         assert_eq!(live.send(3_000).expect("root"), 3_000);
@@ -117,10 +126,16 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
                 "{scheduled} of {before} to {after}"
             );
             assert_eq!(folded(covered(frame)), 0xffff, "frame {number} of {bytes} B");
-            assert_eq!((frame.len(), &frame[..40], &frame[60..]), (bytes, &rows[0].frame[..40], &rows[0].frame[60..]));
+            assert_eq!(
+                (frame.len(), &frame[..40], &frame[60..]),
+                (bytes, &rows[0].frame[..40], &rows[0].frame[60..])
+            );
         }
         let counts = live.counts().expect("the kernel tells");
-        assert_eq!((counts.made, counts.sent, counts.dropped, live.next(0)), (3_000, 3_000, 0, 3_000));
+        assert_eq!(
+            (counts.made, counts.sent, counts.dropped, live.next(0)),
+            (3_000, 3_000, 0, 3_000)
+        );
     }
 }
 
@@ -135,13 +150,19 @@ fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same
     row.sum = covered(&row.frame);
     let mut drawn = |seed: u64| -> Vec<[u16; 2]> {
         let rows = [row.clone()];
-        let mut live = pair.at(0, || LiveFrames::open(DEVICE, &rows, SPREAD, 64).expect("the peer has a program"));
+        let mut live = pair
+            .at(0, || LiveFrames::open(DEVICE, &rows, SPREAD, 64).expect("the peer has a program"));
         live.seed(seed);
         assert_eq!(live.send(N).expect("root"), N);
         let got = receive(&mut socket, N as usize);
         assert_eq!(got.len(), N as usize, "{:?}, {:?}", live.counts(), socket.statistics());
-        assert!(got.iter().all(|frame| folded(covered(frame)) == 0xffff), "every checksum is right");
-        got.iter().map(|frame| [34, 36].map(|at| u16::from_be_bytes([frame[at], frame[at + 1]]))).collect()
+        assert!(
+            got.iter().all(|frame| folded(covered(frame)) == 0xffff),
+            "every checksum is right"
+        );
+        got.iter()
+            .map(|frame| [34, 36].map(|at| u16::from_be_bytes([frame[at], frame[at + 1]])))
+            .collect()
     };
     let ports = drawn(7);
     for side in [0, 1] {
@@ -165,8 +186,15 @@ fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same
 fn rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
-    let rows = [row(0, 1000, 60), row(1, 1001, 570), row(0, 1000, 1514), row(1, 1001, 60), row(2, 1002, 128)];
-    let mut live = pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 16).expect("the peer has a program"));
+    let rows = [
+        row(0, 1000, 60),
+        row(1, 1001, 570),
+        row(0, 1000, 1514),
+        row(1, 1001, 60),
+        row(2, 1002, 128),
+    ];
+    let mut live =
+        pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 16).expect("the peer has a program"));
     // Calls do not end where rows do.
     for _ in 0..101 {
         live.send(7).expect("root");
@@ -177,7 +205,10 @@ fn rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows() {
     for (number, frame) in got.iter().enumerate() {
         let row = &rows[number % rows.len()];
         let flow = row.flow as usize;
-        assert_eq!((frame.len(), &frame[34..36], stamp(frame).0), (row.frame.len(), &row.frame[34..36], next[flow]));
+        assert_eq!(
+            (frame.len(), &frame[34..36], stamp(frame).0),
+            (row.frame.len(), &row.frame[34..36], next[flow])
+        );
         assert_eq!(folded(covered(frame)), 0xffff, "frame {number}");
         next[flow] += 1;
     }
@@ -189,7 +220,8 @@ fn scheduled_frames_say_how_late_they_are() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut socket, _filter) = receiver(&pair);
     let rows = [row(0, 1000, 60)];
-    let mut live = pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
+    let mut live =
+        pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
     let now = clock::monotonic();
     // Late by 50 ms, by 40 ms, ...; the last few are early, which is no lateness.
     live.schedule(now - 50_000_000, 10_000_000);
@@ -204,7 +236,10 @@ fn scheduled_frames_say_how_late_they_are() {
         let lateness = u64::from(short & 0xfff) << (short >> 12);
         let expected = 50_000_000_u64.saturating_sub(number as u64 * 10_000_000);
         let (low, high) = (expected - expected / 2048, expected + took);
-        assert!((low..=high).contains(&lateness), "frame {number}: {lateness} ns, {expected} expected");
+        assert!(
+            (low..=high).contains(&lateness),
+            "frame {number}: {lateness} ns, {expected} expected"
+        );
         assert!(short >> 12 == 0 || short & 0xfff >= 0x800, "as many bits as fit: {short:#x}");
     }
     // More than it can tell is the most it can.
@@ -217,8 +252,9 @@ fn scheduled_frames_say_how_late_they_are() {
 fn what_a_peer_does_not_take_is_never_sent() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (socket, filter) = receiver(&pair);
-    let mut live =
-        pair.at(0, || LiveFrames::open(DEVICE, &[row(0, 1, 60)], SHAPE, 64).expect("the peer has a program"));
+    let mut live = pair.at(0, || {
+        LiveFrames::open(DEVICE, &[row(0, 1, 60)], SHAPE, 64).expect("the peer has a program")
+    });
     live.send(640).expect("root");
     assert_eq!(live.counts().expect("the kernel tells").sent, 640);
     drop((socket, filter));

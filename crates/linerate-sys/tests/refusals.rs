@@ -1,5 +1,5 @@
-//! What the kernel refuses is said before any frame is sent: what, where, why, and what to do about it. Run as root; skipped, with
-//! a word, otherwise.
+//! What the kernel refuses is said before any frame is sent: what, where, why, and what to do about
+//! it. Run as root; skipped, with a word, otherwise.
 
 mod shared;
 
@@ -7,8 +7,13 @@ use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket, f
 use linerate_sys::{SysError, live};
 use shared::{DEVICE, Pair, frame};
 
-const OPTIONS: Options =
-    Options { queue: 0, copying: Copying::IfNeeded, frame_bytes: 1514, n_transmit: 64, n_receive: 64 };
+const OPTIONS: Options = Options {
+    queue: 0,
+    copying: Copying::IfNeeded,
+    frame_bytes: 1514,
+    n_transmit: 64,
+    n_receive: 64,
+};
 
 fn filter(placement: Option<Placement>) -> Result<Filter, SysError> {
     Filter::attach(DEVICE, &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false)
@@ -31,7 +36,10 @@ fn a_queue_that_is_used_or_does_not_exist_is_named() {
     pair.at(0, || {
         let _first = XdpSocket::open(DEVICE, OPTIONS).expect("queue 0 is free");
         says(XdpSocket::open(DEVICE, OPTIONS), &["queue 0 of lr0", "another XDP socket has it"]);
-        says(XdpSocket::open(DEVICE, Options { queue: 5, ..OPTIONS }), &["queue 5 of lr0", "is there such a queue?"]);
+        says(
+            XdpSocket::open(DEVICE, Options { queue: 5, ..OPTIONS }),
+            &["queue 5 of lr0", "is there such a queue?"],
+        );
         says(XdpSocket::open("lr-none", OPTIONS), &["lr-none"]);
     });
 }
@@ -43,7 +51,10 @@ fn a_driver_that_must_copy_says_so() {
         let zero_copy = Options { copying: Copying::ZeroCopy, ..OPTIONS };
         says(XdpSocket::open(DEVICE, zero_copy), &["cannot do without copying"]);
         let told = features(DEVICE).expect("the device is there");
-        assert!(told.is_none_or(|told| told.native() && !told.zero_copy() && told.multi_buffer()), "{told:?}");
+        assert!(
+            told.is_none_or(|told| told.native() && !told.zero_copy() && told.multi_buffer()),
+            "{told:?}"
+        );
     });
 }
 
@@ -85,7 +96,9 @@ fn a_program_is_gone_when_its_process_was_killed() {
         .spawn()
         .expect("iproute2 is there");
     let mut said = String::new();
-    std::io::BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("a pipe");
+    std::io::BufReader::new(child.stderr.take().expect("piped"))
+        .read_line(&mut said)
+        .expect("a pipe");
     assert_eq!(said, "held\n");
     pair.at(0, || says(filter(None), &["another program is attached"]));
     child.kill().expect("ours");
@@ -107,9 +120,14 @@ fn a_driver_without_native_xdp_gets_the_generic_mode() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.ip(0, "link add lr1 type bridge");
     pair.at(0, || {
-        let at = |placement| Filter::attach("lr1", &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false);
+        let at = |placement| {
+            Filter::attach("lr1", &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false)
+        };
         says(at(Some(Placement::Native)), &["lr1", "no native XDP", "generic"]);
-        assert_eq!(at(None).expect("every interface has the generic mode").placement(), Placement::Generic);
+        assert_eq!(
+            at(None).expect("every interface has the generic mode").placement(),
+            Placement::Generic
+        );
     });
 }
 
@@ -120,7 +138,11 @@ fn without_privilege_what_is_lacking_is_named() {
     pair.at(0, || {
         // Capabilities are a thread's own, and this thread ends after this.
         let none = CapabilitySet::empty();
-        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none }).expect("fewer");
+        set_capabilities(
+            None,
+            CapabilitySets { effective: none, permitted: none, inheritable: none },
+        )
+        .expect("fewer");
         says(XdpSocket::open(DEVICE, OPTIONS), &["lr0", "needs CAP_NET_RAW"]);
         says(filter(None), &["needs CAP_BPF", "root"]);
     });
@@ -157,7 +179,12 @@ fn a_frame_longer_than_the_mtu_allows_is_named_before_any_frame() {
 fn a_peer_that_takes_no_frames_is_named_with_what_helps() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (rows, shape) = one_row();
-    pair.at(0, || says(live::LiveFrames::open(DEVICE, &rows, shape, 64), &["lr0", "the peer of a veth", "gro on"]));
+    pair.at(0, || {
+        says(
+            live::LiveFrames::open(DEVICE, &rows, shape, 64),
+            &["lr0", "the peer of a veth", "gro on"],
+        )
+    });
     let _receiver = pair.at(1, || filter(None).expect("veth has native XDP"));
     pair.at(0, || assert!(live::LiveFrames::open(DEVICE, &rows, shape, 64).is_ok()));
 }

@@ -1,5 +1,6 @@
-//! A process that gives up its rights has none: it is split off as an agent is, confined, and tries. It has no harness, whose threads would
-//! stand in the way. Run as root; as another user the change of users is skipped, with a word.
+//! A process that gives up its rights has none: it is split off as an agent is, confined, and
+//! tries. It has no harness, whose threads would stand in the way. Run as root; as another user the
+//! change of users is skipped, with a word.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -58,12 +59,18 @@ fn main() {
         assert_eq!(said("Uid"), "65534 65534 65534 65534", "{text}");
     }
     // CAP_IPC_LOCK is capability 14.
-    let capabilities = if said("locking") == "Limit" { "0000000000000000" } else { "0000000000004000" };
-    for (name, value) in [("CapEff", capabilities), ("CapPrm", capabilities), ("NoNewPrivs", "1"), ("Seccomp", "2")] {
+    let capabilities =
+        if said("locking") == "Limit" { "0000000000000000" } else { "0000000000004000" };
+    for (name, value) in
+        [("CapEff", capabilities), ("CapPrm", capabilities), ("NoNewPrivs", "1"), ("Seccomp", "2")]
+    {
         assert_eq!(said(name), value, "{text}");
     }
     println!("test a_confined_process_has_no_rights ... ok\n");
-    println!("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+    println!(
+        "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in \
+            0.00s"
+    );
 }
 
 /// Confines this process and tells what it can still do.
@@ -71,7 +78,10 @@ fn report(is_root: bool) -> String {
     let account = is_root.then(|| Account { name: "nobody".into(), user: 65_534, group: 65_534 });
     let readable = READABLE.iter().map(Into::into).collect();
     let confined = confine(&Confinement { account, readable, ..Confinement::default() });
-    let locking = confined.as_ref().map(|confined| format!("locking: {:?}", confined.locking)).unwrap_or_default();
+    let locking = confined
+        .as_ref()
+        .map(|confined| format!("locking: {:?}", confined.locking))
+        .unwrap_or_default();
     let confined = confined.map_err(|error| error.to_string());
     let confined = confined.and_then(|confined| confined.landlock.and(confined.filter));
     let io = |result: std::io::Result<()>| result.map_err(|error| error.to_string());
@@ -79,7 +89,12 @@ fn report(is_root: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.local_addr().map(drop)
     };
-    let thread = || std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| std::io::Error::other("a panic"));
+    let thread = || {
+        std::thread::Builder::new()
+            .spawn(|| ())?
+            .join()
+            .map_err(|_| std::io::Error::other("a panic"))
+    };
     // Safe here: this process has one thread, and ends.
     #[allow(deprecated)]
     let namespace = || Ok(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER)?);
@@ -89,20 +104,33 @@ fn report(is_root: bool) -> String {
         ("read what is allowed", io(File::open("/etc/hosts").map(drop))),
         ("read /etc/passwd", io(File::open("/etc/passwd").map(drop))),
         ("read /etc/shadow", io(File::open("/etc/shadow").map(drop))),
-        ("write to /tmp", io(OpenOptions::new().append(true).create(true).open("/tmp/lr-sandbox-test").map(drop))),
+        (
+            "write to /tmp",
+            io(OpenOptions::new().append(true).create(true).open("/tmp/lr-sandbox-test").map(drop)),
+        ),
         ("run a program", io(Command::new("/bin/true").status().map(drop))),
         ("change the root folder", io(rustix::process::chroot("/").map_err(Into::into))),
-        ("open a raw socket", PacketSocket::open("lo").map(drop).map_err(|error| error.to_string())),
+        (
+            "open a raw socket",
+            PacketSocket::open("lo").map(drop).map_err(|error| error.to_string()),
+        ),
         ("make a user namespace", io(namespace())),
-        ("become root again", io(rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).map_err(Into::into))),
+        (
+            "become root again",
+            io(rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).map_err(Into::into)),
+        ),
         ("start a thread", io(thread())),
         ("listen", io(listen())),
     ];
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let shown = ["Uid", "CapEff", "CapPrm", "NoNewPrivs", "Seccomp"];
-    let status = status.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| shown.contains(name));
-    let status =
-        status.map(|(name, value)| format!("{name}: {}", value.split_whitespace().collect::<Vec<_>>().join(" ")));
+    let status = status
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| shown.contains(name));
+    let status = status.map(|(name, value)| {
+        format!("{name}: {}", value.split_whitespace().collect::<Vec<_>>().join(" "))
+    });
     let attempts = attempts.into_iter().map(|(what, result)| match result {
         Ok(()) => format!("{what}: done"),
         Err(why) => format!("{what}: refused, {why}"),

@@ -1,4 +1,5 @@
-//! AF_XDP on real interfaces: a veth pair between two namespaces. Run as root; skipped, with a word, otherwise.
+//! AF_XDP on real interfaces: a veth pair between two namespaces. Run as root; skipped, with a
+//! word, otherwise.
 
 mod shared;
 
@@ -21,7 +22,8 @@ fn ours() -> [Match; 1] {
     [Match::exactly(12, &OURS.to_be_bytes())]
 }
 
-/// Sends `n` frames numbered from 0, each `bytes` long, until all are handed over and given back, after `before` others.
+/// Sends `n` frames numbered from 0, each `bytes` long, until all are handed over and given back,
+/// after `before` others.
 fn send(socket: &mut XdpSocket, before: u64, n: u32, bytes: usize) {
     let (mut next, until) = (0, Instant::now() + PATIENCE);
     while socket.flush().expect("the link is up").completed < before + u64::from(n) {
@@ -54,7 +56,8 @@ fn numbered(n: u32, bytes: u32) -> Vec<(u32, u32)> {
     (0..n).map(|number| (number, bytes)).collect()
 }
 
-/// Attaches once the program of before is gone: a process that another test starts holds it, too, until it becomes another program.
+/// Attaches once the program of before is gone: a process that another test starts holds it, too,
+/// until it becomes another program.
 fn attach_when_free(placement: Placement, several: bool) -> Filter {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -68,7 +71,12 @@ fn attach_when_free(placement: Placement, several: bool) -> Filter {
 }
 
 /// A receiver at end 1 with its program, and a sender at end 0.
-fn ends(pair: &Pair, placement: Placement, frame_bytes: u32, several: bool) -> (XdpSocket, Filter, XdpSocket) {
+fn ends(
+    pair: &Pair,
+    placement: Placement,
+    frame_bytes: u32,
+    several: bool,
+) -> (XdpSocket, Filter, XdpSocket) {
     let (receiver, filter) = pair.at(1, || {
         let filter = attach_when_free(placement, several);
         let socket = XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free");
@@ -76,7 +84,8 @@ fn ends(pair: &Pair, placement: Placement, frame_bytes: u32, several: bool) -> (
         (socket, filter)
     });
     assert_eq!(filter.placement(), placement);
-    let sender = pair.at(0, || XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free"));
+    let sender =
+        pair.at(0, || XdpSocket::open(DEVICE, options(0, frame_bytes)).expect("queue 0 is free"));
     assert!(!sender.is_zero_copy() && !receiver.is_zero_copy(), "a veth copies");
     (receiver, filter, sender)
 }
@@ -96,7 +105,11 @@ fn ours_reach_the_socket_and_theirs_the_stack() {
         let (mut receiver, filter, mut sender) = ends(&pair, placement, 1514, false);
         for (round, bytes) in [60, 1514].into_iter().enumerate() {
             send(&mut sender, round as u64 * 200, 200, bytes);
-            assert_eq!(receive(&mut receiver, 200), numbered(200, bytes as u32), "{placement:?}, {bytes} B");
+            assert_eq!(
+                receive(&mut receiver, 200),
+                numbered(200, bytes as u32),
+                "{placement:?}, {bytes} B"
+            );
         }
         let sent = sender.sent();
         assert_eq!((sent.handed, sent.completed, sent.dropped), (400, 400, 0));
@@ -133,7 +146,11 @@ fn jumbo_frames_pass_in_several_buffers() {
         let (mut receiver, _filter, mut sender) = ends(&pair, placement, 9014, several);
         for (round, bytes) in [9014, 5000, 60].into_iter().enumerate() {
             send(&mut sender, round as u64 * 40, 40, bytes);
-            assert_eq!(receive(&mut receiver, 40), numbered(40, bytes as u32), "{placement:?}, {bytes} B");
+            assert_eq!(
+                receive(&mut receiver, 40),
+                numbered(40, bytes as u32),
+                "{placement:?}, {bytes} B"
+            );
         }
     }
 }
@@ -143,12 +160,15 @@ fn each_queue_has_its_socket() {
     let Some(pair) = Pair::new(2, 1500) else { return };
     let (mut receivers, _filter) = pair.at(1, || {
         let filter = Filter::attach(DEVICE, &[&ours()], None, false).expect("veth has native XDP");
-        let open = |queue| XdpSocket::open(DEVICE, options(queue, 1514)).expect("the queue is free");
+        let open =
+            |queue| XdpSocket::open(DEVICE, options(queue, 1514)).expect("the queue is free");
         let sockets = [open(0), open(1)];
         sockets.iter().for_each(|socket| filter.direct(socket).expect("the same device"));
         (sockets, filter)
     });
-    let open = |queue| pair.at(0, || XdpSocket::open(DEVICE, options(queue, 1514)).expect("the queue is free"));
+    let open = |queue| {
+        pair.at(0, || XdpSocket::open(DEVICE, options(queue, 1514)).expect("the queue is free"))
+    };
     let mut senders = [open(0), open(1)];
     for (sender, n) in senders.iter_mut().zip([10, 20]) {
         send(sender, 0, n, 60);
@@ -163,7 +183,8 @@ fn a_match_looks_at_any_bytes_and_bits() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(1, || {
         let masked = Match::masked(20, &[0x00, 0xa0], &[0x00, 0xf0]);
-        let all = [Match::exactly(12, &OURS.to_be_bytes()), Match::exactly(14, &[0, 0, 0, 9]), masked];
+        let all =
+            [Match::exactly(12, &OURS.to_be_bytes()), Match::exactly(14, &[0, 0, 0, 9]), masked];
         let filter = Filter::attach(DEVICE, &[&all], None, false).expect("veth has native XDP");
         let socket = XdpSocket::open(DEVICE, options(0, 1514)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
@@ -174,7 +195,8 @@ fn a_match_looks_at_any_bytes_and_bits() {
         assert!(!takes(&ours[..21]), "too short to tell");
         drop(filter);
         let other = [Match::exactly(40, &[1, 2, 3, 4])];
-        let filter = Filter::attach(DEVICE, &[&other, &all], None, false).expect("the other is gone");
+        let filter =
+            Filter::attach(DEVICE, &[&other, &all], None, false).expect("the other is gone");
         filter.direct(&socket).expect("the same device");
         let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
         assert!(takes(&ours) && takes(&ours[..22]), "too short for the first alternative only");

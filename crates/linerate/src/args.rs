@@ -98,7 +98,8 @@ impl PlaceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Address to listen on; beyond loopback only with a paired key [default: every address when paired, else loopback]
+    /// Address to listen on; beyond loopback only with a paired key [default: every address when
+    /// paired, else loopback]
     #[arg(long)]
     pub(crate) listen: Option<String>,
     /// Speak on standard input and output, for ssh
@@ -107,16 +108,22 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
-    /// What paired conductors may do here [default: /etc/linerate/agent.toml if it exists; with --stdio, whatever this user may]
+    /// What paired conductors may do here [default: /etc/linerate/agent.toml if it exists; with
+    /// --stdio, whatever this user may]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Let a conductor change the windows of this device's routes and where and how its work is done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host` tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group; put back when it leaves
+    /// Let a conductor change the windows of this device's routes and where and how its work is
+    /// done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host`
+    /// tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group;
+    /// put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
-    /// Let a conductor's jobs write to the disk with this serial number, once it is claimed (linerate disk claim)
+    /// Let a conductor's jobs write to the disk with this serial number, once it is claimed
+    /// (linerate disk claim)
     #[arg(long, value_name = "SERIAL")]
     pub(crate) allow_write: Vec<String>,
-    /// Let a conductor's jobs send the files in this folder to whoever asks for them (`root` of the `ftp` and `http` workloads)
+    /// Let a conductor's jobs send the files in this folder to whoever asks for them (`root` of the
+    /// `ftp` and `http` workloads)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) allow_serve: Vec<PathBuf>,
 }
@@ -128,7 +135,10 @@ pub(crate) fn set_color(color: Color) {
     COLOR.get_or_init(|| match color {
         Color::Always => true,
         Color::Never => false,
-        Color::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        Color::Auto => {
+            std::io::stderr().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        }
     });
 }
 

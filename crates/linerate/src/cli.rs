@@ -27,7 +27,8 @@ use crate::commands::to::ToArgs;
 use crate::commands::tune::TuneArgs;
 use crate::exit::Failure;
 
-/// Find out how fast a machine moves data, what each packet costs, what theory would allow, and what is in the way.
+/// Find out how fast a machine moves data, what each packet costs, what theory would allow, and
+/// what is in the way.
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, propagate_version = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -51,7 +52,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Study a ledger and write the report
     Report(ReportArgs),
-    /// Set one recorded campaign against another: what got worse, what cannot be told, and what differs around them
+    /// Set one recorded campaign against another: what got worse, what cannot be told, and what
+    /// differs around them
     ///
     /// Exit 1 if something got worse, 0 if nothing did.
     Compare(CompareArgs),
@@ -65,7 +67,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Print a ceiling with its derivation
     Limit,
-    /// Choose ports so that flows go on chosen members of a group, find where they go, and judge how they are spread
+    /// Choose ports so that flows go on chosen members of a group, find where they go, and judge
+    /// how they are spread
     Flows(FlowsArgs),
     /// Be measured from elsewhere
     Agent(AgentArgs),
@@ -79,13 +82,14 @@ pub(crate) enum Command {
     Disk(Box<DiskArgs>),
     /// Turn a foreign job file into a plan, and tell what becomes of each of its keys
     ///
-    /// A key that would change the load and cannot be had here is refused: then there is no plan, and exit 2. An imported plan carries no
-    /// consent to write.
+    /// A key that would change the load and cannot be had here is refused: then there is no plan,
+    /// and exit 2. An imported plan carries no consent to write.
     Import(ImportArgs),
-    /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless --allow-set)
+    /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless
+    /// --allow-set)
     ///
-    /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface, in raw frames elsewhere, and says
-    /// which and why.
+    /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface,
+    /// in raw frames elsewhere, and says which and why.
     Ncsi(NcsiArgs),
     /// Print what this host is
     Facts,
@@ -113,7 +117,8 @@ pub(crate) enum Command {
     },
 }
 
-/// A command line as read: the arguments, and the matches of `limit`, whose options come from its registry.
+/// A command line as read: the arguments, and the matches of `limit`, whose options come from its
+/// registry.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) cli: Cli,
@@ -123,11 +128,15 @@ pub(crate) struct Invocation {
 /// The whole command line, registries included.
 pub(crate) fn command() -> clap::Command {
     Cli::command().mut_subcommand("limit", |command| {
-        command.subcommand_required(true).arg_required_else_help(true).subcommands(limit::subcommands())
+        command
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(limit::subcommands())
     })
 }
 
-/// Reads the command line; help, version and mistakes end the program as clap does (mistakes with exit code 2).
+/// Reads the command line; help, version and mistakes end the program as clap does (mistakes with
+/// exit code 2).
 pub(crate) fn parse() -> Result<Invocation, Failure> {
     let matches = command().get_matches();
     let cli = Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;

@@ -1,6 +1,8 @@
-//! linerate: how fast a machine moves data, what each byte and packet costs, what theory would allow, and what is in the way.
+//! linerate: how fast a machine moves data, what each byte and packet costs, what theory would
+//! allow, and what is in the way.
 //!
-//! This crate is the door: arguments become calls into the rooms, errors become exit codes. It holds no logic.
+//! This crate is the door: arguments become calls into the rooms, errors become exit codes. It
+//! holds no logic.
 
 #![forbid(unsafe_code)]
 

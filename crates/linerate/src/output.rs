@@ -1,6 +1,7 @@
-//! What is printed. The standard macros panic when nobody reads on (`linerate run PLAN 2>&1 | head -1`), in the middle of a
-//! campaign or of a lab that stands. These, of the same names and all over this crate, do not: what is measured is worth more
-//! than what is said about it. Any other failure, such as a full disk, is told once, at the end.
+//! What is printed. The standard macros panic when nobody reads on (`linerate run PLAN 2>&1 | head
+//! -1`), in the middle of a campaign or of a lab that stands. These, of the same names and all over
+//! this crate, do not: what is measured is worth more than what is said about it. Any other
+//! failure, such as a full disk, is told once, at the end.
 
 use std::borrow::Cow;
 use std::fmt::Arguments;
@@ -30,23 +31,29 @@ macro_rules! eprintln {
 /// Why standard output could not be written, if it could not.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// `text` without the passwords of addresses in it, and with control characters written out, whoever put them there: the last place to do
-/// so. Where messages are coloured, sequences that only choose a colour or style pass.
+/// `text` without the passwords of addresses in it, and with control characters written out,
+/// whoever put them there: the last place to do so. Where messages are coloured, sequences that
+/// only choose a colour or style pass.
 fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
     let hidden = linerate_model::redacted(&text);
     let parts = if crate::args::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
-    parts.iter().flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)]).collect()
+    parts
+        .iter()
+        .flat_map(|(text, style)| [printable(text, Lines::Several), Cow::Borrowed(*style)])
+        .collect()
 }
 
-/// `text` in parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48 clause 8.3.117); the last one has none.
+/// `text` in parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48 clause
+/// 8.3.117); the last one has none.
 fn styles(text: &str) -> Vec<(&str, &str)> {
     const START: &str = "\x1b[";
     let mut parts = Vec::new();
     let (mut part, mut from) = (0, 0);
     while let Some(at) = text[from..].find(START).map(|at| from + at) {
         from = at + START.len();
-        let numbers = text[from..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
+        let numbers =
+            text[from..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
         if text[from + numbers..].starts_with('m') {
             from += numbers + 1;
             parts.push((&text[part..at], &text[at..from]));
@@ -81,9 +88,9 @@ pub(crate) fn finish() -> Result<(), Failure> {
     note(std::io::stdout().lock().flush());
     let failed = FAILED.lock().ok().and_then(|mut failed| failed.take());
     match failed {
-        Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::missing(format!("write to standard output: {error} (what was printed is incomplete)")))
-        }
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::missing(format!(
+            "write to standard output: {error} (what was printed is incomplete)"
+        ))),
         _ => Ok(()),
     }
 }
@@ -107,7 +114,12 @@ mod tests {
         let styles = styles(text);
         assert_eq!(
             styles,
-            [("", "\x1b[1;31m"), ("error", "\x1b[0m"), (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"), ("\x1b", "")]
+            [
+                ("", "\x1b[1;31m"),
+                ("error", "\x1b[0m"),
+                (": \x1b[2J \x1b[6n ", "\x1b[38;5;9m"),
+                ("\x1b", "")
+            ]
         );
     }
 }

@@ -1,7 +1,8 @@
 //! What an agent's host lets conductors do: `/etc/linerate/agent.toml`, or the file of `--policy`.
 //!
-//! The policy is for conductors on other hosts, whom a key lets in. Who starts an agent through ssh, or measures in this process, has
-//! the rights of the account anyway: only a policy that is named applies there.
+//! The policy is for conductors on other hosts, whom a key lets in. Who starts an agent through
+//! ssh, or measures in this process, has the rights of the account anyway: only a policy that is
+//! named applies there.
 
 use std::fs;
 use std::io::{self, Read};
@@ -48,16 +49,19 @@ pub(crate) struct Policy {
 /// Whether the process that speaks with conductors gives up the rights of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Separation {
-    /// It does, and becomes this user if root starts it: the one named, or the first of [`USERS`] that there is.
+    /// It does, and becomes this user if root starts it: the one named, or the first of [`USERS`]
+    /// that there is.
     Separated(Option<String>),
-    /// It does not, because the policy says so, or because whoever is at the other end has the rights of the account anyway.
+    /// It does not, because the policy says so, or because whoever is at the other end has the
+    /// rights of the account anyway.
     None,
 }
 
 /// Users that an agent becomes when root starts it, the first one that exists.
 pub(crate) const USERS: [&str; 2] = ["linerate", "nobody"];
 
-/// The file; whatever it does not name is refused, or has the default of [`Limits`] and [`FileLimits`].
+/// The file; whatever it does not name is refused, or has the default of [`Limits`] and
+/// [`FileLimits`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PolicyText {
@@ -94,11 +98,13 @@ struct PolicyText {
 }
 
 impl Policy {
-    /// The policy of an agent started with `args`, whose own consent is added to what the file says.
+    /// The policy of an agent started with `args`, whose own consent is added to what the file
+    /// says.
     pub(crate) fn of(args: &AgentArgs) -> Result<Self, Failure> {
         let mut policy = match &args.policy {
-            Some(path) => Self::read(path)?
-                .ok_or_else(|| Failure::wrong(format!("read policy {}: there is no such file", path.display())))?,
+            Some(path) => Self::read(path)?.ok_or_else(|| {
+                Failure::wrong(format!("read policy {}: there is no such file", path.display()))
+            })?,
             None if args.stdio => Self::everything(),
             None => Self::usual()?,
         };
@@ -113,10 +119,12 @@ impl Policy {
     /// # Errors
     /// If the file cannot be read, or others may write it.
     pub(crate) fn usual() -> Result<Self, Failure> {
-        Ok(Self::read(Path::new(USUAL))?.unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
+        Ok(Self::read(Path::new(USUAL))?
+            .unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }
 
-    /// No limits, for whoever has the rights of this account anyway; disks and settings still need consent.
+    /// No limits, for whoever has the rights of this account anyway; disks and settings still need
+    /// consent.
     fn everything() -> Self {
         Self {
             permits: Permits::EVERYTHING,
@@ -143,15 +151,17 @@ impl Policy {
         let found = file.metadata().map_err(unread)?;
         if !is_trusted(found.uid(), rustix::process::geteuid().as_raw(), found.mode()) {
             return Err(Failure::wrong(format!(
-                "use policy {origin}: others may write it (mode {:o}, owner {}; run `chown root {origin}` and `chmod go-w {origin}`)",
+                "use policy {origin}: others may write it (mode {:o}, owner {}; run `chown root \
+                    {origin}` and `chmod go-w {origin}`)",
                 found.mode() & 0o777,
                 found.uid()
             )));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unread)?;
-        let parsed: PolicyText = toml::from_str(&text)
-            .map_err(|error| Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())]))?;
+        let parsed: PolicyText = toml::from_str(&text).map_err(|error| {
+            Failure::in_text(&origin, &text, &[Problem::from_serde(error.span(), error.message())])
+        })?;
         Ok(Some(Self::from_text(parsed, &origin)))
     }
 
@@ -180,7 +190,11 @@ impl Policy {
             files: Some(files),
             memory: text.memory.map(|bytes| bytes.0),
             tune: text.tune,
-            keeping: if text.keep { Keeping::Allowed } else { Keeping::Refused { policy: file.to_owned() } },
+            keeping: if text.keep {
+                Keeping::Allowed
+            } else {
+                Keeping::Refused { policy: file.to_owned() }
+            },
             write: text.write,
             serve: text.serve,
             local_users: text.local_users,
@@ -192,7 +206,8 @@ impl Policy {
     }
 }
 
-/// Whether only root, or the agent's `own` user, can have written a policy of this `owner` and `mode`.
+/// Whether only root, or the agent's `own` user, can have written a policy of this `owner` and
+/// `mode`.
 fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
     (owner == 0 || owner == own) && mode & WRITABLE_BY_OTHERS == 0
 }
@@ -218,9 +233,15 @@ mod tests {
         assert!(policy.permits.raw_frames("eth0").is_err() && policy.permits.realtime().is_err());
         assert!(policy.permits.foreign_clients().is_err() && policy.permits.port(80).is_err());
         assert!(policy.permits.ncsi("eth0").is_err() && policy.permits.rate().is_none());
-        assert!(policy.permits.foreign_server("127.0.0.1:8080".parse().expect("an address")).is_err());
+        assert!(
+            policy.permits.foreign_server("127.0.0.1:8080".parse().expect("an address")).is_err()
+        );
         assert_eq!(policy.separation, Separation::Separated(None));
-        assert!(matches!(policy.keeping, Keeping::Refused { .. }) && policy.tune.is_empty() && policy.write.is_empty());
+        assert!(
+            matches!(policy.keeping, Keeping::Refused { .. })
+                && policy.tune.is_empty()
+                && policy.write.is_empty()
+        );
         assert_eq!(policy.files.expect("limited").read, Vec::<PathBuf>::new());
     }
 
@@ -252,8 +273,16 @@ mod tests {
         policy.permits.connection(at("198.18.0.1:80")).expect("permitted");
         policy.permits.connection(at("192.0.2.1:80")).expect_err("not among the destinations");
         policy.permits.foreign_server(at("127.0.0.1:1")).expect("permitted");
-        policy.permits.foreign_clients().and_then(|()| policy.permits.realtime()).expect("permitted");
-        policy.permits.offered_rate(BitRate(1e9)).and_then(|()| policy.permits.ncsi("eth1")).expect("permitted");
+        policy
+            .permits
+            .foreign_clients()
+            .and_then(|()| policy.permits.realtime())
+            .expect("permitted");
+        policy
+            .permits
+            .offered_rate(BitRate(1e9))
+            .and_then(|()| policy.permits.ncsi("eth1"))
+            .expect("permitted");
         policy.permits.offered_rate(BitRate(1.1e9)).expect_err("more than the policy says");
         assert_eq!((policy.keeping, policy.separation), (Keeping::Allowed, Separation::None));
         let files = policy.files.expect("limited");
@@ -274,6 +303,8 @@ mod tests {
         assert!(!is_trusted(7, 0, 0o600) && !is_trusted(0, 0, 0o620) && !is_trusted(0, 0, 0o602));
         let (_folder, path) = written("raw_frame = true", 0o644);
         assert!(Policy::read(&path).expect_err("a mistake").message().contains("raw_frame"));
-        assert!(Policy::read(Path::new("/nonexistent/agent.toml")).expect("it is not there").is_none());
+        assert!(
+            Policy::read(Path::new("/nonexistent/agent.toml")).expect("it is not there").is_none()
+        );
     }
 }

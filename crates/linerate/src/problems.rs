@@ -6,7 +6,8 @@ use linerate_model::{Lines, Problem, printable};
 /// Every problem of the text `source`, which was read from `origin`.
 pub(crate) fn shown(origin: &str, source: &str, problems: &[Problem]) -> String {
     let renderer = if crate::args::color() { Renderer::styled() } else { Renderer::plain() };
-    let shown: Vec<String> = problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
+    let shown: Vec<String> =
+        problems.iter().map(|problem| render(&renderer, origin, source, problem)).collect();
     let n = problems.len();
     let plural = if n == 1 { "" } else { "s" };
     let origin = printable(origin, Lines::One);

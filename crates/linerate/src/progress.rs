@@ -30,7 +30,8 @@ impl Display {
     pub(crate) fn new(global: Global) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !global.quiet).then(|| {
-            let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}").expect("the template is valid");
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}")
+                .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
         Self { lines: !terminal && !global.quiet, verbose: global.verbose, bar }
@@ -40,13 +41,21 @@ impl Display {
     pub(crate) fn show(&mut self, event: &Progress<'_>) {
         match event {
             Progress::HostJoined { host, clock_uncertainty_ns } if self.verbose => {
-                self.say(&format!("{host} joined, clock known to {} us", *clock_uncertainty_ns as f64 / 1e3));
+                self.say(&format!(
+                    "{host} joined, clock known to {} us",
+                    *clock_uncertainty_ns as f64 / 1e3
+                ));
             }
             Progress::TrialStarted { trial, number, of, eta } => {
                 if let Some(bar) = &self.bar {
                     bar.set_length(*of as u64);
                     bar.set_position(*number as u64 - 1);
-                    let message = format!("{} left  {}: {}", span(eta.as_secs_f64()), trial.sweep, coordinate(trial));
+                    let message = format!(
+                        "{} left  {}: {}",
+                        span(eta.as_secs_f64()),
+                        trial.sweep,
+                        coordinate(trial)
+                    );
                     // The bar is drawn past this crate's macros.
                     bar.set_message(printable(&message, Lines::One).into_owned());
                 }
@@ -70,13 +79,21 @@ impl Display {
                     );
                 }
             }
-            Progress::Looked { trial, look, until, more } => self.say(&looked(trial, look, until, *more)),
+            Progress::Looked { trial, look, until, more } => {
+                self.say(&looked(trial, look, until, *more))
+            }
             Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
             Progress::Incident { incident, .. } => {
-                let at = if incident.host.is_empty() { String::new() } else { format!("{}: ", incident.host) };
+                let at = if incident.host.is_empty() {
+                    String::new()
+                } else {
+                    format!("{}: ", incident.host)
+                };
                 self.say(&format!("{at}{}", incident.message));
             }
-            Progress::Reconnecting { host, attempt } => self.say(&format!("{host}: reconnecting, attempt {attempt}")),
+            Progress::Reconnecting { host, attempt } => {
+                self.say(&format!("{host}: reconnecting, attempt {attempt}"))
+            }
             _ => {}
         }
     }
@@ -111,13 +128,20 @@ fn looked(trial: &TrialSpec, look: &Look, until: &Until, more: usize) -> String 
         0 => "that is the most: what is left is noise".to_owned(),
         more => format!("{more} more runs"),
     };
-    format!("{}: {seen} of {} after {} runs: {then}", coordinate(trial), percent(until.within.0), look.runs)
+    format!(
+        "{}: {seen} of {} after {} runs: {then}",
+        coordinate(trial),
+        percent(until.within.0),
+        look.runs
+    )
 }
 
 /// What a search learnt from `trial`, in one line.
 fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -> String {
     let Some(searched) = &trial.search else { return String::new() };
-    let rate = |load: Option<f64>| load.map_or_else(|| "-".to_owned(), |load| searched.search.unit.told(load));
+    let rate = |load: Option<f64>| {
+        load.map_or_else(|| "-".to_owned(), |load| searched.search.unit.told(load))
+    };
     let standing = match result.validity {
         Validity::Valid => String::new(),
         Validity::Suspect => " (tainted)".to_owned(),
@@ -126,8 +150,10 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
             format!(" (INVALID: {})", why.join("; "))
         }
     };
-    let bounds: Vec<String> =
-        found.iter().map(|(goal, found)| format!("{goal} {} to {}", rate(found.lower), rate(found.upper))).collect();
+    let bounds: Vec<String> = found
+        .iter()
+        .map(|(goal, found)| format!("{goal} {} to {}", rate(found.lower), rate(found.upper)))
+        .collect();
     format!(
         "  {} {} for {}: {} ({:.3} %){standing}  {}",
         result.purpose,
@@ -139,7 +165,8 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
     )
 }
 
-/// What a trial lost, and what it did not send: that is not lost, though a search counts it like a loss beyond the edges of the load.
+/// What a trial lost, and what it did not send: that is not lost, though a search counts it like a
+/// loss beyond the edges of the load.
 fn missing(result: &SearchTrial) -> String {
     let lost = format!("{} of {} lost", result.sent.saturating_sub(result.received), result.sent);
     match result.intended.saturating_sub(result.sent) {
@@ -154,8 +181,14 @@ pub(crate) fn coordinate(trial: &TrialSpec) -> String {
         let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
         return jobs.join(" and ");
     }
-    let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    trial.point.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect::<Vec<_>>().join(", ")
+    let value =
+        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    trial
+        .point
+        .iter()
+        .map(|(axis, v)| format!("{axis} {}", value(v)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A span of time as a person says it.

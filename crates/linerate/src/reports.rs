@@ -13,14 +13,19 @@ use crate::args::{Global, Output, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes the report of `campaign` as `output` asks and returns the files.
-pub(crate) fn write(campaign: &Campaign, study: &Study, output: &Output) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn write(
+    campaign: &Campaign,
+    study: &Study,
+    output: &Output,
+) -> Result<Vec<PathBuf>, Failure> {
     save(&compose(campaign, study), output)
 }
 
 /// Writes `document` as `output` asks and returns the files.
 pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>, Failure> {
-    let failed =
-        |path: &Path, error: std::io::Error| Failure::missing(format!("write report {}: {error}", path.display()));
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::missing(format!("write report {}: {error}", path.display()))
+    };
     let folder = output.out.as_path();
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut written = Vec::new();
@@ -39,14 +44,16 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
             }
-            linerate_sys::whole_file::replace(&path, &artifact.bytes).map_err(|error| failed(&path, error.cause))?;
+            linerate_sys::whole_file::replace(&path, &artifact.bytes)
+                .map_err(|error| failed(&path, error.cause))?;
             written.push(path);
         }
     }
     Ok(written)
 }
 
-/// Prints the answer of a command that wrote no ledger, as text or JSON, and writes it as `saved` asks.
+/// Prints the answer of a command that wrote no ledger, as text or JSON, and writes it as `saved`
+/// asks.
 pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
     let output = Output { format: saved.format.clone(), out: saved.out.clone() };
     let files = if output.format.is_empty() { Vec::new() } else { save(document, &output)? };
@@ -59,7 +66,8 @@ pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Resu
     Ok(())
 }
 
-/// Prints the short `document` of a campaign that was just run, or its study as JSON, and writes the whole report as `saved` asks.
+/// Prints the short `document` of a campaign that was just run, or its study as JSON, and writes
+/// the whole report as `saved` asks.
 pub(crate) fn measured(
     document: &Document,
     campaign: &Campaign,
@@ -68,7 +76,8 @@ pub(crate) fn measured(
     global: Global,
 ) -> Result<(), Failure> {
     let output = Output { format: saved.format.clone(), out: saved.out.clone() };
-    let files = if output.format.is_empty() { Vec::new() } else { write(campaign, study, &output)? };
+    let files =
+        if output.format.is_empty() { Vec::new() } else { write(campaign, study, &output)? };
     if global.json {
         println!("{}", study_json(campaign, study));
     } else {
@@ -78,7 +87,8 @@ pub(crate) fn measured(
     Ok(())
 }
 
-/// Judges a campaign that was just run, writes its report, prints the answer, and says how the command ends.
+/// Judges a campaign that was just run, writes its report, prints the answer, and says how the
+/// command ends.
 pub(crate) fn finish(
     campaign: &Campaign,
     summary: &RunSummary,
@@ -98,9 +108,14 @@ pub(crate) fn finish(
     end(campaign, &study, summary, global)
 }
 
-/// Says how a command ends that ran `campaign`. With `--quiet` nothing was said on the way: why it ends without success goes to standard
-/// error.
-pub(crate) fn end(campaign: &Campaign, study: &Study, summary: &RunSummary, global: Global) -> Outcome {
+/// Says how a command ends that ran `campaign`. With `--quiet` nothing was said on the way: why it
+/// ends without success goes to standard error.
+pub(crate) fn end(
+    campaign: &Campaign,
+    study: &Study,
+    summary: &RunSummary,
+    global: Global,
+) -> Outcome {
     let exit = match conduct::exit_of(summary)? {
         Exit::Done => exit_of(study),
         other => other,
@@ -120,21 +135,30 @@ fn why(exit: Exit, campaign: &Campaign, study: &Study, summary: &RunSummary) -> 
         Exit::Done | Exit::Wrong | Exit::Missing => None,
         Exit::Interrupted => Some("interrupted: what was measured is in the ledger".to_owned()),
         Exit::Missed if summary.failed > 0 => {
-            let failed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
-            let reasons = failed.flat_map(|trial| &trial.incidents).map(|incident| incident.message.clone()).collect();
+            let failed =
+                campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
+            let reasons = failed
+                .flat_map(|trial| &trial.incidents)
+                .map(|incident| incident.message.clone())
+                .collect();
             let tried = summary.completed + summary.failed;
             Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
         }
         Exit::Missed => Some("not even the lowest load of a search meets its goal".to_owned()),
         Exit::Invalid => {
-            let reasons = study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
-            Some(format!("the measurement is invalid: {}", listed(reasons.map(Reason::to_string).collect())))
+            let reasons =
+                study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
+            Some(format!(
+                "the measurement is invalid: {}",
+                listed(reasons.map(Reason::to_string).collect())
+            ))
         }
     }
 }
 
-/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement, as is a search that the tester
-/// limited; a search whose goal not even its lowest load meets has missed it.
+/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement,
+/// as is a search that the tester limited; a search whose goal not even its lowest load meets has
+/// missed it.
 pub(crate) fn exit_of(study: &Study) -> Exit {
     let runs = || study.searches.iter().flat_map(|search| &search.runs);
     if runs().any(|run| run.tester_limited.is_some()) {

@@ -1,4 +1,5 @@
-//! An agent in two processes: the broker is split off first, then this one gives up its rights ([`linerate_control::broker`]).
+//! An agent in two processes: the broker is split off first, then this one gives up its rights
+//! ([`linerate_control::broker`]).
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -15,9 +16,9 @@ use crate::policy::USERS;
 
 /// The broker's name among processes.
 const BROKER: &str = "linerate-broker";
-/// What loads and samplers read: what the kernel tells, how names are resolved, whom TLS trusts, code that the C library loads to resolve names, and
-/// the names of network namespaces, by which a lab is known.
-/// None of it holds a secret that others on this host may not read.
+/// What loads and samplers read: what the kernel tells, how names are resolved, whom TLS trusts,
+/// code that the C library loads to resolve names, and the names of network namespaces, by which a
+/// lab is known. None of it holds a secret that others on this host may not read.
 const READABLE: [&str; 21] = [
     "/proc",
     "/sys",
@@ -51,15 +52,16 @@ pub(crate) struct Separated {
 }
 
 impl Separated {
-    /// Splits off a broker with the duties that `options` describe, and has the agent ask it. Nothing is given up yet.
+    /// Splits off a broker with the duties that `options` describe, and has the agent ask it.
+    /// Nothing is given up yet.
     pub(crate) fn begin(
         options: &mut AgentOptions,
         store: Option<&KeyStore>,
         user: Option<&str>,
     ) -> Result<Self, Failure> {
         let account = account(user)?;
-        let (here, there) =
-            UnixStream::pair().map_err(|error| Failure::missing(format!("make a way to the broker: {error}")))?;
+        let (here, there) = UnixStream::pair()
+            .map_err(|error| Failure::missing(format!("make a way to the broker: {error}")))?;
         let duties = Duties {
             permits: options.permits.clone(),
             files: options.files.clone(),
@@ -69,7 +71,8 @@ impl Separated {
             keys: store.map(|store| store.directory().to_owned()),
             facts: options.facts,
         };
-        sandbox::fork(BROKER, OwnedFd::from(there), |channel| keep(channel, duties)).map_err(Failure::missing)?;
+        sandbox::fork(BROKER, OwnedFd::from(there), |channel| keep(channel, duties))
+            .map_err(Failure::missing)?;
         let broker = Arc::new(Broker::at(here));
         options.broker = Some(Arc::clone(&broker));
         Ok(Self { broker, confinement: confinement(account, &options.served) })
@@ -87,11 +90,14 @@ impl Separated {
         let broker = self.broker();
         let watch = std::thread::Builder::new().name("linerate-broker".into()).spawn(move || {
             broker.wait_for_end();
-            // Half of an agent serves nobody well. Its service manager starts it again, and settings come back.
+            // Half of an agent serves nobody well. Its service manager starts it again, and
+            // settings come back.
             eprintln!("the broker of this agent has ended, and so does the agent");
             std::process::exit(code(Exit::Missing).into())
         });
-        watch.map_err(|error| Failure::missing(format!("start a thread that watches the broker: {error}")))?;
+        watch.map_err(|error| {
+            Failure::missing(format!("start a thread that watches the broker: {error}"))
+        })?;
         Ok(told(self.confinement.account.as_ref(), &confined))
     }
 }
@@ -113,18 +119,21 @@ pub(crate) struct Tried {
     pub(crate) remedies: Vec<String>,
 }
 
-/// Confines a process as an agent's, which then ends, and tells what it had left. This process must have one thread.
+/// Confines a process as an agent's, which then ends, and tells what it had left. This process must
+/// have one thread.
 ///
 /// # Errors
 /// If an agent would not start: there is no user for it, or a right cannot be given up.
 pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     const TRIAL: &str = "linerate-trial";
     let confinement = confinement(account(user)?, &[]);
-    let failed = |cause: &dyn std::fmt::Display| Failure::missing(format!("try to give up rights: {cause}"));
+    let failed =
+        |cause: &dyn std::fmt::Display| Failure::missing(format!("try to give up rights: {cause}"));
     let (mut here, there) = UnixStream::pair().map_err(|error| failed(&error))?;
     sandbox::fork(TRIAL, OwnedFd::from(there), move |channel| {
         let confined = sandbox::confine(&confinement).map_err(|error| error.to_string());
-        let outcome = confined.map(|confined| (told(confinement.account.as_ref(), &confined), remedies(&confined)));
+        let outcome = confined
+            .map(|confined| (told(confinement.account.as_ref(), &confined), remedies(&confined)));
         let text = serde_json::to_vec(&outcome).expect("text and lists of it");
         i32::from(UnixStream::from(channel).write_all(&text).is_err())
     })
@@ -140,12 +149,15 @@ pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
 /// What this kernel lacks to confine a process wholly.
 fn remedies(confined: &Confined) -> Vec<String> {
     let landlock = confined.landlock.is_err().then(|| {
-        "Landlock: a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list `lsm=` of its command line".to_owned()
+        "Landlock: a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list \
+            `lsm=` of its command line"
+            .to_owned()
     });
-    let filter = confined
-        .filter
-        .is_err()
-        .then(|| "a filter of system calls: a kernel with CONFIG_SECCOMP_FILTER, on a processor that linerate has a filter for".to_owned());
+    let filter = confined.filter.is_err().then(|| {
+        "a filter of system calls: a kernel with CONFIG_SECCOMP_FILTER, on a processor \
+            that linerate has a filter for"
+            .to_owned()
+    });
     landlock.into_iter().chain(filter).collect()
 }
 
@@ -165,7 +177,9 @@ fn told(account: Option<&Account>, confined: &Confined) -> String {
     };
     let capabilities = match confined.locking {
         Locking::Limit => "no capabilities",
-        Locking::Capability => "no capability but CAP_IPC_LOCK (without CAP_SYS_RESOURCE its limit cannot be raised)",
+        Locking::Capability => {
+            "no capability but CAP_IPC_LOCK (without CAP_SYS_RESOURCE its limit cannot be raised)"
+        }
     };
     format!("serving as {user}: {capabilities}, {landlock}, {filter}")
 }
@@ -189,7 +203,8 @@ fn account(named: Option<&str>) -> Result<Option<Account>, Failure> {
         }
     }
     Err(Failure::missing(format!(
-        "serve without the rights of root: there is no user {} (run `useradd --system linerate`, or name a `user` in the policy)",
+        "serve without the rights of root: there is no user {} (run `useradd --system linerate`, \
+            or name a `user` in the policy)",
         names.join(" or ")
     )))
 }

@@ -18,12 +18,14 @@ pub(crate) fn figure(metric: &MetricStudy, value: f64) -> String {
     }
 }
 
-/// The interval of a percentile, ` [low, high]`: over runs where there are several, else by the ranks of the operations of the one run.
-/// Nothing for what is no percentile or has no interval.
+/// The interval of a percentile, ` [low, high]`: over runs where there are several, else by the
+/// ranks of the operations of the one run. Nothing for what is no percentile or has no interval.
 pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> String {
     const NANOS: f64 = 1e9;
-    let over_runs =
-        metric.estimate.filter(|estimate| estimate.n > 1).and_then(|estimate| estimate.low.zip(estimate.high));
+    let over_runs = metric
+        .estimate
+        .filter(|estimate| estimate.n > 1)
+        .and_then(|estimate| estimate.low.zip(estimate.high));
     let Some(of) = job.percentile(&metric.name, metric.direction) else { return String::new() };
     let seconds = |ns: Option<u64>| ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS);
     let own = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
@@ -36,5 +38,7 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
 
 /// A table of words with aligned columns.
 pub(crate) fn table(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
-    linerate_report::text::table(&linerate_report::document::Table::of_words("", caption, head, rows))
+    linerate_report::text::table(&linerate_report::document::Table::of_words(
+        "", caption, head, rows,
+    ))
 }

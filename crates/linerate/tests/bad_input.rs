@@ -1,4 +1,5 @@
-//! Wrong plans, missing hosts, paths that break: what is wrong, where, what was expected, and the exit code.
+//! Wrong plans, missing hosts, paths that break: what is wrong, where, what was expected, and the
+//! exit code.
 
 mod common;
 
@@ -9,22 +10,29 @@ use std::process::{Command, Stdio};
 use common::{Pair, alone, file, linerate, load, plan, privileged, run, wait};
 use linerate_model::TrialOutcome;
 
-/// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error, and that nothing was run.
+/// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error,
+/// and that nothing was run.
 fn refused(text: &str, arguments: &[&str], code: i32, message: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", text);
     let ended = run(folder.path(), arguments).expect(code);
     assert_eq!(ended.stderr, message);
     assert_eq!(ended.stdout, "");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("readable").flatten().map(|e| e.file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("readable")
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
     assert!(left.iter().all(|name| name == "plan.toml" || name == "keys"), "{left:?}");
 }
 
 /// Frames of 512 B at shares of what a link carries.
 fn shares(frame_size: &str) -> String {
     format!(
-        "[campaign]\nname = \"shares\"\n[[sweep]]\nname = \"s\"\nduration = \"1 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"a\"\n\
-         to = \"b\"\nparams = {{ frame_size = \"{frame_size}\" }}\n[sweep.axis]\n\"params.rate\" = [\"50 %\", \"90 %\"]\n"
+        "[campaign]\nname = \"shares\"\n[[sweep]]\nname = \"s\"\nduration = \"1 \
+            s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"a\"\n\
+         to = \"b\"\nparams = {{ frame_size = \"{frame_size}\" }}\n[sweep.axis]\n\"params.rate\" = \
+         [\"50 %\", \"90 %\"]\n"
     )
 }
 
@@ -38,7 +46,9 @@ fn a_share_of_a_ceiling_is_a_rate_of_its_path_or_refused_where_that_is_not_known
         // 508 B without the check sequence cross the lab's shaper, which counts them so.
         let full = 100e6 / (508.0 * 8.0);
         let share = if trial["point"]["rate"] == "50 %" { 0.5 } else { 0.9 };
-        let rate = trial["jobs"][0]["params"]["rate"].as_str().and_then(|rate| rate.strip_suffix(" packet/s"));
+        let rate = trial["jobs"][0]["params"]["rate"]
+            .as_str()
+            .and_then(|rate| rate.strip_suffix(" packet/s"));
         let rate: f64 = rate.expect("frames a second").parse().expect("a number");
         assert!((rate / (share * full) - 1.0).abs() < 1e-9, "{rate}");
     }
@@ -48,7 +58,8 @@ fn a_share_of_a_ceiling_is_a_rate_of_its_path_or_refused_where_that_is_not_known
 12 | \"params.rate\" = [\"50 %\", \"90 %\"]
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    |
-   = help: expected a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, and a lab or testbed that says what its links carry
+   = help: expected a rate such as \"10 kpps\" or \"100 Mbit/s\"; or frames of one size, and a lab \
+   or testbed that says what its links carry
 plan.toml: 1 problem; nothing was run
 ";
     refused(&shares("512 B"), &["plan", "plan.toml", "--lab", "pair"], 2, message);
@@ -61,12 +72,22 @@ fn frames_without_room_for_the_headers_of_their_addresses_are_refused_before_a_l
     file(
         folder.path(),
         "six.toml",
-        "[lab]\nname = \"six\"\nfamily = \"ipv6\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n",
+        "[lab]\nname = \"six\"\nfamily = \"ipv6\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
+            = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n",
     );
-    file(folder.path(), "plan.toml", &shares("64 B").replace("[\"50 %\", \"90 %\"]", "[\"1 kpps\"]"));
+    file(
+        folder.path(),
+        "plan.toml",
+        &shares("64 B").replace("[\"50 %\", \"90 %\"]", "[\"1 kpps\"]"),
+    );
     let told = run(folder.path(), &["run", "plan.toml", "--lab", "six.toml"]).expect(2);
-    let message = "frame_size of `frames`: 64 B: a UDP header, 0 VLAN tags and the signature need 84 B over IPv6, and 64 B are too few";
-    assert!(told.stderr.starts_with(&format!("error: {message}\n  --> plan.toml:10:12\n")), "{}", told.stderr);
+    let message = "frame_size of `frames`: 64 B: a UDP header, 0 VLAN tags and the signature need \
+        84 B over IPv6, and 64 B are too few";
+    assert!(
+        told.stderr.starts_with(&format!("error: {message}\n  --> plan.toml:10:12\n")),
+        "{}",
+        told.stderr
+    );
     assert!(told.stderr.ends_with("plan.toml: 1 problem; nothing was run\n"), "{}", told.stderr);
     run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0);
 }
@@ -193,7 +214,8 @@ plan.toml: 4 problems; nothing was run
 
 #[test]
 fn parameters_that_do_not_go_together_are_shown_where_one_of_them_varies() {
-    let text = plan("udp_stream", 1.0, "streams = 2") + "[sweep.axis]\n\"params.workers\" = [1, 4]\n";
+    let text =
+        plan("udp_stream", 1.0, "streams = 2") + "[sweep.axis]\n\"params.workers\" = [1, 4]\n";
     let message = r#"error: workers of `udp_stream`: 4 workers cannot share 2 streams: some would have none
   --> plan.toml:16:1
    |
@@ -227,16 +249,21 @@ fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
     file(
         folder.path(),
         "plan.toml",
-        &plan("null", 0.05, "").replace(&format!("warmup = \"{} ms\"", common::WARM_UP * 1e3), "warmup = \"0 s\""),
+        &plan("null", 0.05, "")
+            .replace(&format!("warmup = \"{} ms\"", common::WARM_UP * 1e3), "warmup = \"0 s\""),
     );
-    let ended = run(folder.path(), &["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"]);
+    let ended =
+        run(folder.path(), &["run", "plan.toml", "--ledger", "short.ledger", "--out", "report"]);
     let campaign = load(&folder.path().join("short.ledger"));
     let intervals = &campaign.trials[0].jobs[0].0.intervals;
     assert_eq!(campaign.trials[0].spec.phases.interval, linerate_model::Nanos::from_millis(10));
     assert!((1..=7).contains(&intervals.len()), "{}: {}", intervals.len(), ended.stdout);
     // A moment without a CPU takes an interval from so short a trial.
     if intervals.len() < 5 {
-        return println!("skipped: six intervals of a trial of 50 ms: there are {}", intervals.len());
+        return println!(
+            "skipped: six intervals of a trial of 50 ms: there are {}",
+            intervals.len()
+        );
     }
     // With one interval less at one end than at the other it has no figure.
     assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
@@ -245,8 +272,10 @@ fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
 #[test]
 fn a_mistake_in_a_lab_is_shown_with_what_is_known() {
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname = \"x\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"bmc\"\n[[controller]]\nname = \"nc\"\n\
-               network = { to = \"a\", rate = \"1 Gbit/s\" }\nsideband = { to = \"bmc\", rate = \"1 Gbit/s\" }\n\
+    let lab = "[lab]\nname = \"x\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
+        = \"bmc\"\n[[controller]]\nname = \"nc\"\n\
+               network = { to = \"a\", rate = \"1 Gbit/s\" }\nsideband = \
+               { to = \"bmc\", rate = \"1 Gbit/s\" }\n\
                faults = { lose_reply = 10 }\n";
     file(folder.path(), "lab.toml", lab);
     let ended = run(folder.path(), &["plan", "null", "--lab", "lab.toml"]).expect(2);
@@ -269,9 +298,14 @@ lab.toml: 1 problem; nothing was run
 fn an_unknown_preset_is_answered_with_the_nearest() {
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run(folder.path(), &["run", "tcp_steam"]).expect(2);
-    let start = "linerate: read plan tcp_steam: No such file or directory (os error 2); did you mean the preset \
+    let start = "linerate: read plan tcp_steam: No such file or directory (os error 2); did you \
+        mean the preset \
                  `tcp_stream`? (presets: ";
-    assert!(ended.stderr.starts_with(start) && ended.stderr.contains(", demo, "), "{}", ended.stderr);
+    assert!(
+        ended.stderr.starts_with(start) && ended.stderr.contains(", demo, "),
+        "{}",
+        ended.stderr
+    );
     let ended = run(folder.path(), &["run", "null", "--lab", "pear"]).expect(2);
     assert!(ended.stderr.contains("did you mean the preset `pair`?"), "{}", ended.stderr);
 }
@@ -279,12 +313,17 @@ fn an_unknown_preset_is_answered_with_the_nearest() {
 #[test]
 fn a_missing_host_is_named_with_what_to_check() {
     let text = plan("tcp_stream", 1.0, "");
-    let message = "linerate: connect to agent on 127.0.0.1: 127.0.0.1:9: Connection refused (os error 111) (is `linerate \
+    let message = "linerate: connect to agent on 127.0.0.1: 127.0.0.1:9: Connection refused (os \
+        error 111) (is `linerate \
                    agent` running there, and does a firewall let its port through?)\n";
     refused(&text, &["run", "plan.toml", "--to", "127.0.0.1:9"], 4, message);
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run(folder.path(), &["run", "null", "--to", "no-such-host.invalid"]).expect(4);
-    assert!(ended.stderr.starts_with("linerate: look up host no-such-host.invalid: "), "{}", ended.stderr);
+    assert!(
+        ended.stderr.starts_with("linerate: look up host no-such-host.invalid: "),
+        "{}",
+        ended.stderr
+    );
     assert!(ended.stderr.ends_with("(check the name, or give the address)\n"), "{}", ended.stderr);
 }
 
@@ -293,11 +332,13 @@ fn a_calculator_says_which_option_is_wrong_and_what_it_expects() {
     for (arguments, message) in [
         (
             ["limit", "tcp", "--rate", "25", "--mtu", "1500"],
-            "linerate: limit tcp --rate: 25 has no unit, expected a bit rate with its unit, such as \"25 Gbit/s\"\n",
+            "linerate: limit tcp --rate: 25 has no unit, expected a bit rate with its unit, such \
+                as \"25 Gbit/s\"\n",
         ),
         (
             ["limit", "tcp", "--rate", "1 Gbit/s", "--mtu", "jumbo"],
-            "linerate: limit tcp --mtu: `jumbo`: expected an MTU in bytes, such as 1500 or \"9000 B\"\n",
+            "linerate: limit tcp --mtu: `jumbo`: expected an MTU in bytes, such as 1500 or \"9000 \
+                B\"\n",
         ),
     ] {
         refused("", &arguments, 2, message);
@@ -316,19 +357,29 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let text = plan("tcp_stream", 1.5, "congestion = \"cubic\"").replace("repeats = 1", "repeats = 3");
+    let text =
+        plan("tcp_stream", 1.5, "congestion = \"cubic\"").replace("repeats = 1", "repeats = 3");
     file(folder.path(), "plan.toml", &text);
-    let arguments = ["run", "plan.toml", "--lab", "pair", "--ledger", "gone.ledger", "--out", "report"];
-    let mut child =
-        linerate(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let arguments =
+        ["run", "plan.toml", "--lab", "pair", "--ledger", "gone.ledger", "--out", "report"];
+    let mut child = linerate(folder.path(), &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("1/3 done"))));
     std::thread::spawn(move || lines.for_each(drop));
     // The second trial loads the link for 2 s; it began when the first was done.
     std::thread::sleep(std::time::Duration::from_millis(800));
     let namespaces = common::private_namespaces(child.id());
-    let namespace = namespaces.iter().find(|name| name.ends_with("-a")).expect("a host of the lab").as_str();
-    assert!(common::within_mounts(child.id(), &["-n", namespace, "link", "delete", "b0"]).status.success());
+    let namespace =
+        namespaces.iter().find(|name| name.ends_with("-a")).expect("a host of the lab").as_str();
+    assert!(
+        common::within_mounts(child.id(), &["-n", namespace, "link", "delete", "b0"])
+            .status
+            .success()
+    );
     let ended = wait(child);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let campaign = load(&folder.path().join("gone.ledger"));
@@ -340,7 +391,12 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
     for incident in hurt.iter().flat_map(|trial| &trial.incidents) {
         println!("{incident:?}");
     }
-    assert!(hurt[0].incidents.iter().any(|incident| incident.message == "interface b0 disappeared during the trial"));
+    assert!(
+        hurt[0]
+            .incidents
+            .iter()
+            .any(|incident| incident.message == "interface b0 disappeared during the trial")
+    );
     assert_eq!(hurt[1].outcome, Some(TrialOutcome::Failed));
     assert!(campaign.ended.is_some());
 }
@@ -353,17 +409,31 @@ fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("four");
-    let off = ["netns", "exec", &pair.names[0], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"];
+    let off =
+        ["netns", "exec", &pair.names[0], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"];
     assert!(Command::new("ip").args(off).status().expect("ip runs").success());
     let testbed = "[[host]]\nname = \"here\"\nreach = \"local\"\n\
                    [[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"::1\"\n\
                    [[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"::1\"\n";
     file(folder.path(), "testbed.toml", testbed);
     file(folder.path(), "plan.toml", &plan("tcp_stream", 0.5, ""));
-    let arguments = ["run", "plan.toml", "--testbed", "testbed.toml", "--ledger", "four.ledger", "--out", "report"];
+    let arguments = [
+        "run",
+        "plan.toml",
+        "--testbed",
+        "testbed.toml",
+        "--ledger",
+        "four.ledger",
+        "--out",
+        "report",
+    ];
     let output = pair.linerate(0, folder.path(), "keys", &arguments).output().expect("starts");
     let ended = common::Ended::from(output).expect(1);
-    assert!(ended.stderr.contains("::1") && ended.stderr.contains("1/1 FAILED"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("::1") && ended.stderr.contains("1/1 FAILED"),
+        "{}",
+        ended.stderr
+    );
     let campaign = load(&folder.path().join("four.ledger"));
     assert_eq!(campaign.trials[0].outcome, Some(TrialOutcome::Failed));
     println!("{:?}", campaign.trials[0].incidents);

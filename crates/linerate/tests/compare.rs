@@ -1,4 +1,5 @@
-//! Two recorded campaigns set against each other, as a user does: what got worse is named with its cause, and what cannot be compared is refused.
+//! Two recorded campaigns set against each other, as a user does: what got worse is named with its
+//! cause, and what cannot be compared is refused.
 
 mod common;
 
@@ -8,13 +9,16 @@ use common::{alone, file, privileged, run};
 use serde_json::Value;
 
 /// Six short runs over whatever link the lab has.
-const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration = \"400 ms\"\nwarmup = \"100 ms\"\n\
-     drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n";
+const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration \
+    = \"400 ms\"\nwarmup = \"100 ms\"\n\
+     drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom \
+     = \"a\"\nto = \"b\"\n";
 
 /// Two hosts and a link of `rate`.
 fn lab(rate: &str) -> String {
     format!(
-        "[lab]\nname = \"link\"\nsummary = \"one link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+        "[lab]\nname = \"link\"\nsummary = \"one link\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
+            = \"b\"\n[[link]]\n\
          ends = [\"a\", \"b\"]\nrate = \"{rate}\"\nbuffer = \"64 KiB\"\n"
     )
 }
@@ -24,7 +28,8 @@ fn measured(folder: &Path, name: &str, plan: &str, rate: &str) {
     file(folder, "plan.toml", plan);
     file(folder, "lab.toml", &lab(rate));
     let ledger = format!("{name}.ledger");
-    run(folder, &["run", "plan.toml", "--lab", "./lab.toml", "--ledger", &ledger, "--out", name]).ran();
+    run(folder, &["run", "plan.toml", "--lab", "./lab.toml", "--ledger", &ledger, "--out", name])
+        .ran();
 }
 
 #[test]
@@ -36,7 +41,8 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     measured(folder, "fast", PLAN, "40 Mbit/s");
-    // What no machine that carried the first one can carry: the answer is known however much others take of it.
+    // What no machine that carried the first one can carry: the answer is known however much others
+    // take of it.
     measured(folder, "slow", PLAN, "4 Mbit/s");
     let told = run(folder, &["compare", "fast.ledger", "slow.ledger", "--json"]);
     assert!(matches!(told.code, Some(0 | 1)), "{}\n{}", told.stdout, told.stderr);
@@ -46,14 +52,21 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     let goodput = figures.iter().find(|figure| figure["metric"] == "goodput");
     if goodput.is_none_or(|goodput| goodput["effect"]["change"] != "worse") {
         let test = "a_slower_link_is_worse_and_the_link_stands_first_among_the_causes";
-        return println!("skipped: {test}: nothing could be told of a tenth of the rate: {goodput:?}");
+        return println!(
+            "skipped: {test}: nothing could be told of a tenth of the rate: {goodput:?}"
+        );
     }
     assert_eq!(code, Some(1));
     // Where other programs run beside the test they are a cause too, and may stand before it.
     let causes = comparison["environment"].as_array().expect("a list");
-    let cause = causes.iter().find(|cause| cause["name"] != "cpu.other_programs").expect("the link");
+    let cause =
+        causes.iter().find(|cause| cause["name"] != "cpu.other_programs").expect("the link");
     assert!(cause["name"].as_str().expect("a name").starts_with("path."), "{cause}");
-    assert_eq!((&cause["explains"], &cause["after"]), (&Value::from(true), &Value::from("4 Mbit/s")), "{cause}");
+    assert_eq!(
+        (&cause["explains"], &cause["after"]),
+        (&Value::from(true), &Value::from("4 Mbit/s")),
+        "{cause}"
+    );
     // The other way round it is better, and nothing is missed.
     let told = run(folder, &["compare", "slow.ledger", "fast.ledger", "--out", "back"]);
     assert!(told.stdout.contains("better: goodput tx +"), "{}", told.stdout);
@@ -76,6 +89,7 @@ fn what_has_nothing_in_common_is_refused() {
     let told = run(folder, &["compare", "one.ledger", "one.ledger"]).expect(2);
     assert!(told.stderr.contains("are the same campaign"), "{}", told.stderr);
     run(folder, &["compare", "one.ledger", "none.ledger"]).expect(4);
-    let told = run(folder, &["compare", "one.ledger", "other.ledger", "--margin", "200 %"]).expect(2);
+    let told =
+        run(folder, &["compare", "one.ledger", "other.ledger", "--margin", "200 %"]).expect(2);
     assert!(told.stderr.contains("is no part of a figure"), "{}", told.stderr);
 }

@@ -1,5 +1,5 @@
-//! `[sweep.compare]`, end to end: two arms of known difference, measured in turn, across a kill and a resumption; and an arm that sets
-//! something at a host, which is put back.
+//! `[sweep.compare]`, end to end: two arms of known difference, measured in turn, across a kill and
+//! a resumption; and an arm that sets something at a host, which is put back.
 
 mod common;
 
@@ -9,7 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use common::{AGENT, Ended, Guard, Pair, alone, exchange_keys, file, linerate, load, privileged, run, signal};
+use common::{
+    AGENT, Ended, Guard, Pair, alone, exchange_keys, file, linerate, load, privileged, run, signal,
+};
 use linerate_analysis::{Compared, Comparison, Study, study};
 use linerate_model::{Campaign, Direction, Role, TrialOutcome};
 use linerate_sys::netns::within;
@@ -28,23 +30,30 @@ fn only(study: &Study) -> &Comparison {
 
 /// A plain wire, and a device that forwards 2000 frames a second; 3000 are offered.
 const LAB: &str = "[lab]\nname='two'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a.awire','b.bwire']\noffloads=false\n\
-     [[element]]\nname='dut'\nends=['a.adev','b.bdev']\npacket_rate='2 kpps'\nbuffer_frames=64\nbuffer='1 MiB'\n";
+     [[element]]\nname='dut'\nends=['a.adev','b.bdev']\npacket_rate='2 \
+     kpps'\nbuffer_frames=64\nbuffer='1 MiB'\n";
 
 fn frames_plan() -> String {
     format!(
-        "[campaign]\nname = \"two paths\"\n[[sweep]]\nname = \"paths\"\nduration = \"200 ms\"\nwarmup = \"100 ms\"\n\
-         drain = \"150 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom = \"awire\"\nto = \"bwire\"\n\
-         params = {{ mode = \"packet\", rate = \"3 kpps\" }}\n[sweep.compare]\npairs = {PAIRS}\nplacebo = true\n\
+        "[campaign]\nname = \"two paths\"\n[[sweep]]\nname = \"paths\"\nduration = \"200 \
+            ms\"\nwarmup = \"100 ms\"\n\
+         drain = \"150 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"frames\"\nfrom \
+         = \"awire\"\nto = \"bwire\"\n\
+         params = {{ mode = \"packet\", rate = \"3 kpps\" }}\n[sweep.compare]\npairs = \
+         {PAIRS}\nplacebo = true\n\
          a = {{ name = \"wire\" }}\nb = {{ name = \"device\", from = \"adev\", to = \"bdev\" }}\n"
     )
 }
 
-const RUN: [&str; 8] = ["run", "plan.toml", "--lab", "two.toml", "--ledger", "two.ledger", "--out", "report"];
+const RUN: [&str; 8] =
+    ["run", "plan.toml", "--lab", "two.toml", "--ledger", "two.ledger", "--out", "report"];
 
 /// How often each repeat of each arm was completed.
 fn completed(campaign: &Campaign) -> BTreeMap<(Role, u32), usize> {
     let mut times = BTreeMap::new();
-    for trial in campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed)) {
+    for trial in
+        campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed))
+    {
         let arm = trial.spec.arm.as_ref().expect("every trial belongs to an arm");
         *times.entry((arm.role, trial.spec.repeat)).or_default() += 1;
     }
@@ -53,8 +62,12 @@ fn completed(campaign: &Campaign) -> BTreeMap<(Role, u32), usize> {
 
 fn fifth_trial_done(folder: &Path) -> Child {
     let mut command = linerate(folder, &RUN);
-    let mut child =
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("linerate starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("5/18 done"))));
     std::thread::spawn(move || lines.for_each(drop));
@@ -62,7 +75,8 @@ fn fifth_trial_done(folder: &Path) -> Child {
 }
 
 #[test]
-fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_kill_between_the_arms() {
+fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_kill_between_the_arms()
+ {
     if !privileged("a_device_that_forwards_less_than_is_offered_is_told_from_a_wire") {
         return;
     }
@@ -85,7 +99,8 @@ fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_
     assert_eq!(after.len(), 3 * PAIRS as usize, "every arm of every pair was measured");
     assert!(after.values().all(|times| *times == 1), "once: {after:?}");
     let study = study(&campaign);
-    // Whether the device is worse is decided by what was recorded; that it is, of recorded pairs, is decided in `linerate-analysis`.
+    // Whether the device is worse is decided by what was recorded; that it is, of recorded pairs,
+    // is decided in `linerate-analysis`.
     let Some(rate) = compared(only(&study), "packet_rate") else {
         return println!(
             "skipped: a_device_that_forwards_less_than_is_offered: no pair of figures: {:?}",
@@ -94,14 +109,20 @@ fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_
     };
     println!("3000 frames/s offered: {:?}, placebo {:?}", rate.effect, rate.placebo);
     assert!(rate.pairs <= PAIRS as usize);
-    assert!(rate.placebo.is_some() || rate.pairs < PAIRS as usize, "a placebo was measured with every pair: {rate:?}");
+    assert!(
+        rate.placebo.is_some() || rate.pairs < PAIRS as usize,
+        "a placebo was measured with every pair: {rate:?}"
+    );
 }
 
 /// Segments travel one by one, so that a small window holds few of them.
 fn without_offloads(pair: &Pair) {
     for name in &pair.names {
         let output = std::process::Command::new("ip")
-            .args(["netns", "exec", name, "ethtool", "-K", "v0", "gro", "off", "gso", "off", "tso", "off"])
+            .args([
+                "netns", "exec", name, "ethtool", "-K", "v0", "gro", "off", "gso", "off", "tso",
+                "off",
+            ])
             .output()
             .expect("ip runs");
         assert!(output.status.success(), "{output:?}");
@@ -119,7 +140,9 @@ fn agent(pair: &Pair, folder: &Path) -> Guard {
 
 #[test]
 fn an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_changed() {
-    if !privileged("an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_changed") {
+    if !privileged(
+        "an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_changed",
+    ) {
         return;
     }
     const SETTING: &str = "net.ipv4.tcp_rmem";
@@ -127,24 +150,36 @@ fn an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_c
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("arms"));
     without_offloads(&pair);
-    let now = || within(&pair.names[1], || linerate_sys::sysctl::read(SETTING)).expect("there").expect("readable");
+    let now = || {
+        within(&pair.names[1], || linerate_sys::sysctl::read(SETTING))
+            .expect("there")
+            .expect("readable")
+    };
     let before = now();
     exchange_keys(&pair, folder);
     let _agent = agent(&pair, folder);
     let plan = format!(
-        "[campaign]\nname = \"window\"\n[[sweep]]\nname = \"window\"\nduration = \"200 ms\"\nwarmup = \"100 ms\"\n\
-         drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
-         params = {{ direction = \"tx\", streams = 1, congestion = \"cubic\" }}\n[sweep.compare]\npairs = 6\n\
-         a = {{ name = \"default\" }}\nb = {{ name = \"small\", settings = [{{ at = \"b\", name = \"{SETTING}\", \
+        "[campaign]\nname = \"window\"\n[[sweep]]\nname = \"window\"\nduration = \"200 \
+            ms\"\nwarmup = \"100 ms\"\n\
+         drain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom \
+         = \"a\"\nto = \"b\"\n\
+         params = {{ direction = \"tx\", streams = 1, congestion = \"cubic\" \
+         }}\n[sweep.compare]\npairs = 6\n\
+         a = {{ name = \"default\" }}\nb = {{ name = \"small\", settings = [{{ at = \"b\", name \
+         = \"{SETTING}\", \
          value = \"4096 4096 4096\" }}] }}\n"
     );
     file(folder, "plan.toml", &plan);
-    let arguments = ["run", "plan.toml", "--to", AGENT, "--ledger", "arms.ledger", "--out", "report"];
+    let arguments =
+        ["run", "plan.toml", "--to", AGENT, "--ledger", "arms.ledger", "--out", "report"];
     Ended::from(pair.linerate(0, folder, "a", &arguments).output().expect("starts")).ran();
     assert_eq!(now(), before, "put back");
     let campaign = load(&folder.join("arms.ledger"));
     let study = study(&campaign);
-    println!("receive window of 4 KiB: {:?}", compared(only(&study), "goodput").map(|goodput| &goodput.effect));
+    println!(
+        "receive window of 4 KiB: {:?}",
+        compared(only(&study), "goodput").map(|goodput| &goodput.effect)
+    );
     let settings = |campaign: &Campaign, name: &str| {
         let arms = campaign.trials.iter().filter_map(|trial| trial.spec.arm.as_ref());
         arms.filter(|arm| arm.name == name).count()

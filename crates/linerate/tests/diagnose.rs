@@ -1,6 +1,8 @@
-//! What limits a path, as a user asks it: an injected limit is found and proven, what was recorded says the same again, and of a path without
-//! a fault nothing is claimed. How sure a verdict is depends on what the machine took from its trials: only what holds at any speed is
-//! asserted, and the ladder's decisions are tested in virtual time. What these do not see: the other causes, which `cargo xtask bench diagnosis` injects one by one.
+//! What limits a path, as a user asks it: an injected limit is found and proven, what was recorded
+//! says the same again, and of a path without a fault nothing is claimed. How sure a verdict is
+//! depends on what the machine took from its trials: only what holds at any speed is asserted, and
+//! the ladder's decisions are tested in virtual time. What these do not see: the other causes,
+//! which `cargo xtask bench diagnosis` injects one by one.
 
 mod common;
 
@@ -13,11 +15,16 @@ fn lab(path: &str) -> String {
 }
 
 /// A link that flows fill: its rate is the limit.
-const FULL: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"128 KiB\"\n";
-/// A device whose rate nobody declared, with room for every frame: nothing of what is looked at is wrong.
-const NO_FAULT: &str = "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n";
-const SHORT: [&str; 9] = ["diagnose", "--lab", "./lab.toml", "--seconds", "0.2", "--omit", "0.3", "--limits", "1"];
-/// Flows whose first windows are a queue of 20 ms at once: the link has something to send while their CPU is away.
+const FULL: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"1 \
+    ms\"\nbuffer = \"128 KiB\"\n";
+/// A device whose rate nobody declared, with room for every frame: nothing of what is looked at is
+/// wrong.
+const NO_FAULT: &str = "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 \
+    kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n";
+const SHORT: [&str; 9] =
+    ["diagnose", "--lab", "./lab.toml", "--seconds", "0.2", "--omit", "0.3", "--limits", "1"];
+/// Flows whose first windows are a queue of 20 ms at once: the link has something to send while
+/// their CPU is away.
 const SEVERAL: [&str; 2] = ["--param", "streams=4"];
 
 fn leading(answer: &Value) -> (&str, &str) {
@@ -51,7 +58,8 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let answer = ended.json();
     let limit = &answer["ladder"][0];
     // What the pairs recorded is judged as it was when they ran; the baseline alone proves nothing.
-    let looks = ["diagnose/limit-1-link_ceiling-longer.ledger", "diagnose/limit-1-link_ceiling.ledger"];
+    let looks =
+        ["diagnose/limit-1-link_ceiling-longer.ledger", "diagnose/limit-1-link_ceiling.ledger"];
     let then = verdict_of(&limit["findings"], "link_ceiling");
     if let Some(last) = looks.iter().find(|look| folder.join(look).exists()) {
         let again = run(folder, &["diagnose", last, "--json"]).json();
@@ -62,7 +70,8 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let before = run(folder, &["diagnose", "diagnose/baseline.ledger", "--json"]).ran().json();
     assert_ne!(before["findings"][0]["verdict"], "proven", "{before}");
     only_proves(&answer, Some("link_ceiling"));
-    // Whether a lead is proven is decided in virtual time; what was, is told with its figures and what to do.
+    // Whether a lead is proven is decided in virtual time; what was, is told with its figures and
+    // what to do.
     println!("{:?}: {}", then, limit["goodput"]);
     let advice = limit["findings"][0]["advice"].to_string();
     assert!(advice.contains("linerate "), "{advice}");
@@ -74,7 +83,8 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
         );
     }
     assert_eq!((ended.code, leading(&answer)), (Some(0), ("link_ceiling", "proven")), "{answer}");
-    let command = "linerate diagnose --to HOST --param streams=4 --param 'mss=250 B' (goodput should be";
+    let command =
+        "linerate diagnose --to HOST --param streams=4 --param 'mss=250 B' (goodput should be";
     assert!(advice.contains(command), "{advice}");
 }
 
@@ -98,5 +108,8 @@ fn of_a_path_without_a_fault_nothing_is_claimed() {
     }
     assert_eq!(leading(&answer), ("unknown", "inconclusive"), "{answer}");
     let advice = answer["ladder"][0]["findings"][0]["advice"].as_array().expect("advice");
-    assert!(advice.iter().any(|line| line.as_str().is_some_and(|line| line.contains("linerate "))), "{advice:?}");
+    assert!(
+        advice.iter().any(|line| line.as_str().is_some_and(|line| line.contains("linerate "))),
+        "{advice:?}"
+    );
 }

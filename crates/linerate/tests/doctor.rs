@@ -23,7 +23,11 @@ fn the_buffer_it_looks_for_is_the_one_udp_stream_asks_for() {
     let wanted = linerate_load::workloads::UDP_RECEIVE_BUFFER.0;
     let folder = tempfile::tempdir().expect("a folder");
     let with = run(folder.path(), &["doctor", "--json"]).expect(0).json();
-    assert_eq!(check(&with, "socket buffer limits")["good"], true, "limits do not apply to root: {with}");
+    assert_eq!(
+        check(&with, "socket buffer limits")["good"],
+        true,
+        "limits do not apply to root: {with}"
+    );
     let direct = linerate(folder.path(), &["doctor", "--json"]);
     let output = Command::new("setpriv")
         .args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"])
@@ -38,18 +42,24 @@ fn the_buffer_it_looks_for_is_the_one_udp_stream_asks_for() {
     if limit < wanted {
         let remedy = format!("sysctl -w net.core.rmem_max={wanted}, or run with CAP_NET_ADMIN");
         assert_eq!(without["remedy"], remedy.as_str());
-        assert!(without["seen"].as_str().is_some_and(|seen| seen.contains("of the 32 MiB")), "{without}");
+        assert!(
+            without["seen"].as_str().is_some_and(|seen| seen.contains("of the 32 MiB")),
+            "{without}"
+        );
     }
 }
 
 #[test]
 fn it_says_what_an_agent_started_here_would_be() {
     let folder = tempfile::tempdir().expect("a folder");
-    let here = check(&run(folder.path(), &["doctor", "--json"]).expect(0).json(), "agent's separation");
+    let here =
+        check(&run(folder.path(), &["doctor", "--json"]).expect(0).json(), "agent's separation");
     // The policy of this host may say otherwise; then so does the check.
     let seen = here["seen"].as_str().expect("text");
     assert!(seen.starts_with("serving as ") || here["remedy"].is_string(), "{here}");
-    if !privileged("it_says_what_an_agent_started_here_would_be") || std::path::Path::new("/etc/linerate").exists() {
+    if !privileged("it_says_what_an_agent_started_here_would_be")
+        || std::path::Path::new("/etc/linerate").exists()
+    {
         return;
     }
     // As an agent says it when it begins to listen.

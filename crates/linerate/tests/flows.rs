@@ -1,4 +1,5 @@
-//! Ports planned for the members of a port channel, taken by `frames`, `tcp_stream` and `udp_stream`, and seen on the members' own counters.
+//! Ports planned for the members of a port channel, taken by `frames`, `tcp_stream` and
+//! `udp_stream`, and seen on the members' own counters.
 
 mod common;
 
@@ -9,7 +10,8 @@ use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
 use linerate_lab::{Hash, link_of};
 use linerate_model::Direction;
 
-/// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each has.
+/// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each
+/// has.
 const PORT: u16 = 7;
 const FROM: &str = "198.18.0.1";
 const TO: &str = "198.18.0.3";
@@ -24,14 +26,18 @@ fn link_of_port(port: u16) -> u32 {
 const FRAMES: &str = "mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", ";
 const DATAGRAMS: &str = "rate = \"6 kpps\", datagram_size = \"200 B\", ";
 
-/// Runs six flows of `workload` with these source ports over the channel, `repeats` times; how many links were used, and the mean over the
-/// largest; `None`, said aloud, where other programs took the CPUs from it.
+/// Runs six flows of `workload` with these source ports over the channel, `repeats` times; how many
+/// links were used, and the mean over the largest; `None`, said aloud, where other programs took
+/// the CPUs from it.
 fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(f64, f64)> {
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let plan = format!(
-        "[campaign]\nname = \"ports\"\nrepeats = {repeats}\n[[sweep]]\nname = \"ports\"\nduration = \"1 s\"\nwarmup = \"300 ms\"\n\
-         drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a1\"\nto = \"b1\"\n\
-         params = {{ {params}streams = {FLOWS}, source_ports = \"{list}\", destination_port = {PORT} }}\n"
+        "[campaign]\nname = \"ports\"\nrepeats = {repeats}\n[[sweep]]\nname = \"ports\"\nduration \
+            = \"1 s\"\nwarmup = \"300 ms\"\n\
+         drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom \
+         = \"a1\"\nto = \"b1\"\n\
+         params = {{ {params}streams = {FLOWS}, source_ports = \"{list}\", destination_port = \
+         {PORT} }}\n"
     );
     let measured: Measured = measure(&plan, &["--lab", "cisco-vic"]);
     let test = format!("{workload} over planned ports");
@@ -39,10 +45,14 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
         return None;
     }
     let figure = |name: &str| {
-        let metric = measured.job().metric(name, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
+        let metric =
+            measured.job().metric(name, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
         let found = metric.estimate.filter(|estimate| estimate.n == repeats);
         if found.is_none() {
-            println!("skipped: {test}: not every run has a figure of {name}: {:?}", measured.study.points[0].why);
+            println!(
+                "skipped: {test}: not every run has a figure of {name}: {:?}",
+                measured.study.points[0].why
+            );
         }
         found.map(|estimate| estimate.value)
     };
@@ -58,7 +68,8 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
     }
     let _turn = alone();
     let each = (FLOWS / LINKS) as usize;
-    let planned = planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
+    let planned =
+        planner::in_turn(&planner::plan(USUAL_PORTS, LINKS, each, |port| Some(link_of_port(port))));
     let Some((used, balance)) = spread("frames", FRAMES, 1, &planned) else { return };
     assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
 
@@ -72,11 +83,13 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
     let Some((used, balance)) = spread("frames", FRAMES, 1, &in_a_row) else { return };
     assert!(used == 2.0 && (balance - 3.0 / 5.0).abs() < 0.02, "{used} {balance}");
 
-    let all_on_one: Vec<u16> = USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
+    let all_on_one: Vec<u16> =
+        USUAL_PORTS.filter(|port| link_of_port(*port) == 1).take(6).collect();
     let Some((used, balance)) = spread("frames", FRAMES, 1, &all_on_one) else { return };
     assert!(used == 1.0 && (balance - 0.5).abs() < 0.02, "{used} {balance}");
 
-    // Connections and datagrams go where frames do; the second run takes ports that the first one's connections may still hold.
+    // Connections and datagrams go where frames do; the second run takes ports that the first one's
+    // connections may still hold.
     let Some((used, balance)) = spread("udp_stream", DATAGRAMS, 1, &planned) else { return };
     assert!(used == 2.0 && balance > 0.99, "{used} {balance}");
     let Some((used, balance)) = spread("tcp_stream", "", 2, &all_on_one) else { return };
@@ -86,11 +99,26 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
 #[test]
 fn a_plan_is_printed_as_a_workload_takes_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["flows", "plan", "--from", FROM, "--to", "198.18.0.3:7", "--hash", "layer3+4", "--members", "2"];
-    let ended = run(folder.path(), &[&arguments[..], &["--each", "3", "--json"]].concat()).expect(0);
+    let arguments = [
+        "flows",
+        "plan",
+        "--from",
+        FROM,
+        "--to",
+        "198.18.0.3:7",
+        "--hash",
+        "layer3+4",
+        "--members",
+        "2",
+    ];
+    let ended =
+        run(folder.path(), &[&arguments[..], &["--each", "3", "--json"]].concat()).expect(0);
     let params = &ended.json()["params"];
     assert_eq!((&params["streams"], &params["destination_port"]), (&6.into(), &7.into()));
     assert_eq!(params["source_ports"].as_str().map(|list| list.split(',').count()), Some(6));
     let printed = linerate(folder.path(), &arguments).output().expect("starts").stdout;
-    assert!(String::from_utf8_lossy(&printed).contains("streams = 2, source_ports = \""), "{printed:?}");
+    assert!(
+        String::from_utf8_lossy(&printed).contains("streams = 2, source_ports = \""),
+        "{printed:?}"
+    );
 }

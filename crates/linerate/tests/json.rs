@@ -18,7 +18,10 @@ fn every_command_prints_one_document_and_nothing_else() {
         (&["doctor"], "checks"),
         (&["pair", "list"], "own_key"),
         (&["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"], "points"),
-        (&["report", "null.ledger", "--out", "report", "--format", "html,csv,md,xlsx,json"], "points"),
+        (
+            &["report", "null.ledger", "--out", "report", "--format", "html,csv,md,xlsx,json"],
+            "points",
+        ),
     ] {
         let ended = run(folder.path(), &[arguments, &["--json"]].concat()).expect(0);
         let document = ended.json();
@@ -27,10 +30,15 @@ fn every_command_prints_one_document_and_nothing_else() {
             assert_eq!(document["schema"], 1, "{arguments:?}");
         }
     }
-    for registry in ["workloads", "samplers", "limits", "rules", "sections", "plans", "labs", "metrics"] {
+    for registry in
+        ["workloads", "samplers", "limits", "rules", "sections", "plans", "labs", "metrics"]
+    {
         let document = run(folder.path(), &["list", registry, "--json"]).expect(0).json();
         let entries = document.as_array().expect("a list");
-        assert!(!entries.is_empty() && entries.iter().all(|entry| entry["name"].is_string()), "{registry}");
+        assert!(
+            !entries.is_empty() && entries.iter().all(|entry| entry["name"].is_string()),
+            "{registry}"
+        );
     }
 }
 

@@ -1,9 +1,11 @@
-//! Known answers: every workload on a path whose figure follows from arithmetic, end to end through the program.
+//! Known answers: every workload on a path whose figure follows from arithmetic, end to end through
+//! the program.
 //!
-//! Bounds are those of the path, not of this machine: a shaper that passes its rate, a wire that holds every frame for its
-//! time, a wire that drops exactly every hundredth datagram. A busy machine makes a round trip longer and a rate lower, so every run is
-//! held to the bound that no machine can pass, and its figures are printed. What the study makes of recorded figures is decided in its own
-//! tests.
+//! Bounds are those of the path, not of this machine: a shaper that passes its rate, a wire that
+//! holds every frame for its time, a wire that drops exactly every hundredth datagram. A busy
+//! machine makes a round trip longer and a rate lower, so every run is held to the bound that no
+//! machine can pass, and its figures are printed. What the study makes of recorded figures is
+//! decided in its own tests.
 
 mod common;
 
@@ -18,7 +20,8 @@ use linerate_sys::cpu;
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
 const LINK: f64 = 100e6;
-/// An Ethernet frame without FCS of 1500 bytes MTU, and what TCP with timestamps (RFC 7323) and UDP carry in it.
+/// An Ethernet frame without FCS of 1500 bytes MTU, and what TCP with timestamps (RFC 7323) and UDP
+/// carry in it.
 const FRAME: f64 = 1514.0;
 const TCP_PAYLOAD: f64 = 1448.0;
 const UDP_PAYLOAD: f64 = 1472.0;
@@ -26,7 +29,9 @@ const UDP_PAYLOAD: f64 = 1472.0;
 const CLOSE: f64 = 0.02;
 
 fn ledger_of(measured: &Measured) -> LossLedger {
-    let [loss] = &measured.job().loss[..] else { panic!("one direction: {:?}", measured.job().loss) };
+    let [loss] = &measured.job().loss[..] else {
+        panic!("one direction: {:?}", measured.job().loss)
+    };
     assert!(loss.balances(), "{loss:?}");
     loss.ledger
 }
@@ -36,22 +41,32 @@ fn twice(text: &str) -> String {
     text.replace("repeats = 1", "repeats = 2")
 }
 
-/// Holds everything that was delivered to what the link carries in the time from the start of the load to its last interval: the buffer
-/// of the link is part of it, and nothing a busy machine does adds to it. Each run carries a figure, or the study says why not.
+/// Holds everything that was delivered to what the link carries in the time from the start of the
+/// load to its last interval: the buffer of the link is part of it, and nothing a busy machine does
+/// adds to it. Each run carries a figure, or the study says why not.
 fn no_run_exceeds(measured: &Measured, ceiling: f64) {
     const BITS: f64 = 8.0;
     let values = &measured.json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"];
-    let values: Vec<Option<f64>> = values.as_array().expect("a list").iter().map(serde_json::Value::as_f64).collect();
+    let values: Vec<Option<f64>> =
+        values.as_array().expect("a list").iter().map(serde_json::Value::as_f64).collect();
     let trials = &measured.study.points[0].trials;
     assert!(!values.is_empty() && values.len() == trials.len(), "{values:?}");
     for (value, trial) in values.into_iter().zip(trials) {
-        println!("run {:?}: {value:?} bit/s of {ceiling:.0}, {:?} {:?}", trial.id, trial.validity, trial.why);
-        assert!(value.is_some_and(|value| value > 0.0) || !trial.why.is_empty(), "run {:?}: no figure", trial.id);
+        println!(
+            "run {:?}: {value:?} bit/s of {ceiling:.0}, {:?} {:?}",
+            trial.id, trial.validity, trial.why
+        );
+        assert!(
+            value.is_some_and(|value| value > 0.0) || !trial.why.is_empty(),
+            "run {:?}: no figure",
+            trial.id
+        );
         assert_ne!(trial.validity, Validity::Impossible, "{:?}", trial.why);
     }
     for trial in &measured.campaign.trials {
         let intervals = &trial.jobs[0].1.intervals;
-        let bytes: u64 = intervals.iter().map(|interval| interval.counters[Counter::PayloadReceived]).sum();
+        let bytes: u64 =
+            intervals.iter().map(|interval| interval.counters[Counter::PayloadReceived]).sum();
         // Since the start barrier: nothing is sent before it.
         let until = intervals.iter().map(|interval| interval.end).max().expect("intervals");
         let share = bytes as f64 * BITS / (ceiling * until.as_secs_f64());
@@ -66,18 +81,26 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
         return;
     }
     let _turn = alone();
-    let text = twice(&plan("tcp_stream", 1.0, "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2"));
+    let text = twice(&plan(
+        "tcp_stream",
+        1.0,
+        "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2",
+    ));
     let measured = measure(&text, &["--lab", "pair-100m"]);
     let ceiling = LINK * TCP_PAYLOAD / FRAME;
     no_run_exceeds(&measured, ceiling);
-    assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
+    assert!(
+        (measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9,
+        "the program computes the same ceiling"
+    );
     let hosts: Vec<_> = measured.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
     assert_eq!(hosts, ["a", "b"], "an agent in each namespace joined on its standard streams");
     assert_eq!(measured.json["campaign"]["emulated"], true);
 }
 
-/// Losses leave hundreds of kilobytes behind holes when the measurement begins, which are read in it: none of these figures is
-/// impossible. What would be is decided in `linerate-analysis`, on recorded intervals.
+/// Losses leave hundreds of kilobytes behind holes when the measurement begins, which are read in
+/// it: none of these figures is impossible. What would be is decided in `linerate-analysis`, on
+/// recorded intervals.
 #[test]
 fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
     const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -85,13 +108,17 @@ fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
     if !privileged(test) {
         return;
     }
-    if !std::fs::read_to_string(AVAILABLE).is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr")) {
+    if !std::fs::read_to_string(AVAILABLE)
+        .is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr"))
+    {
         println!("skipped: {test}: needs congestion control bbr (modprobe tcp_bbr)");
         return;
     }
     let _turn = alone();
-    let measured =
-        measure(&twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2")), &["--lab", "pair-100m"]);
+    let measured = measure(
+        &twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2")),
+        &["--lab", "pair-100m"],
+    );
     no_run_exceeds(&measured, LINK * TCP_PAYLOAD / FRAME);
     let receivers = measured.campaign.trials.iter().flat_map(|trial| &trial.jobs[0].1.intervals);
     let held: Vec<u64> = receivers.filter_map(|interval| interval.held_bytes).collect();
@@ -134,10 +161,13 @@ fn programs_that_take_the_cpus_make_a_trial_suspect_and_the_reason_says_what_to_
     let rivals = Rivals::start();
     let disturbed = measure(&plan("tcp_stream", 0.5, "wait = \"spin\""), &[]);
     drop(rivals);
-    let (trial, waited) = (&disturbed.study.points[0].trials[0], disturbed.metric("run_queue_wait"));
+    let (trial, waited) =
+        (&disturbed.study.points[0].trials[0], disturbed.metric("run_queue_wait"));
     println!("waited {waited:.3} of the time beside a spinner on each CPU: {:?}", trial.why);
     assert_eq!(trial.validity, Validity::Suspect);
-    assert!(trial.why.iter().any(|why| why.to_string().contains("for a CPU that other programs used")));
+    assert!(
+        trial.why.iter().any(|why| why.to_string().contains("for a CPU that other programs used"))
+    );
     assert!(waited > 0.1);
 }
 
@@ -148,18 +178,30 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = include_str!("../../../labs/pair-100m.toml").replacen("[lab]", "[lab]\nfamily = \"ipv6\"", 1);
+    let lab = include_str!("../../../labs/pair-100m.toml").replacen(
+        "[lab]",
+        "[lab]\nfamily = \"ipv6\"",
+        1,
+    );
     file(folder.path(), "six.toml", &lab);
     // An IPv6 header has 20 bytes more than one of IPv4 (RFC 8200 clause 3).
     for (workload, params, payload) in [
         ("tcp_stream", "congestion = \"cubic\", socket_buffer = \"1 MiB\"", TCP_PAYLOAD - 20.0),
-        ("udp_stream", "rate = \"200 Mbit/s\", datagram_size = \"1452 B\", gso = 1", UDP_PAYLOAD - 20.0),
+        (
+            "udp_stream",
+            "rate = \"200 Mbit/s\", datagram_size = \"1452 B\", gso = 1",
+            UDP_PAYLOAD - 20.0,
+        ),
     ] {
-        let measured = measure_in(folder.path(), &plan(workload, 1.0, params), &["--lab", "six.toml"]);
+        let measured =
+            measure_in(folder.path(), &plan(workload, 1.0, params), &["--lab", "six.toml"]);
         let ceiling = LINK * payload / FRAME;
         println!("{workload} over IPv6, {ceiling:.0} bit/s at most:");
         no_run_exceeds(&measured, ceiling);
-        assert!((measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9, "the program computes the same ceiling");
+        assert!(
+            (measured.ceiling("goodput") / ceiling - 1.0).abs() < 1e-9,
+            "the program computes the same ceiling"
+        );
         let to = measured.campaign.trials[0].spec.jobs[0].to.address.expect("placed");
         assert!(to.is_ipv6(), "{to}");
     }
@@ -171,8 +213,13 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
         return;
     }
     let _turn = alone();
-    let text = plan("udp_stream", 1.0, "rate = \"50 Mbit/s\", datagram_size = \"1472 B\", gso = 1, batch = 1");
-    // A sender that was kept waiting catches up: this queue holds more than its socket may have under way (wmem_default).
+    let text = plan(
+        "udp_stream",
+        1.0,
+        "rate = \"50 Mbit/s\", datagram_size = \"1472 B\", gso = 1, batch = 1",
+    );
+    // A sender that was kept waiting catches up: this queue holds more than its socket may have
+    // under way (wmem_default).
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='deep'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nrate='100 Mbit/s'\n\
                buffer='1 MiB'\n";
@@ -180,11 +227,20 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
     let measured = measure_in(folder.path(), &text, &["--lab", "deep.toml"]);
     let ledger = ledger_of(&measured);
     // By its schedule, of which a sender without a CPU may have left out the end.
-    let counted =
-        |counter| measured.campaign.trials[0].jobs[0].0.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
+    let counted = |counter| {
+        measured.campaign.trials[0].jobs[0]
+            .0
+            .intervals
+            .iter()
+            .map(|one| one.counters[counter])
+            .sum::<u64>()
+    };
     let (due, started) = (counted(Counter::Intended), counted(Counter::Started));
     let rate = due as f64 * UDP_PAYLOAD * 8.0 / (1.0 + common::WARM_UP);
-    println!("udp_stream at 50 Mbit/s: {rate:.0} bit/s due over the load, {started} of {due} started, {ledger:?}");
+    println!(
+        "udp_stream at 50 Mbit/s: {rate:.0} bit/s due over the load, {started} of {due} started, \
+            {ledger:?}"
+    );
     assert!((rate / 50e6 - 1.0).abs() < 0.01, "{rate}");
     assert!(ledger.sent == started && started <= due, "{ledger:?}");
     assert_eq!((ledger.lost(), ledger.late, ledger.duplicates), (0, 0, 0));
@@ -196,7 +252,8 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
         return;
     }
     let _turn = alone();
-    let text = plan("udp_stream", 1.0, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
+    let text =
+        plan("udp_stream", 1.0, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
     let measured = measure(&text, &["--lab", "pair-100m"]);
     let ceiling = LINK * UDP_PAYLOAD / FRAME;
     no_run_exceeds(&measured, ceiling);
@@ -206,7 +263,10 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
     assert!(ledger.lost() > 0);
     let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
     assert_eq!(located + loss.unexplained, ledger.lost(), "{loss:?}");
-    assert_eq!((&loss.located[..], loss.unexplained), (&[(LossPlace::SenderQueue, ledger.lost())][..], 0));
+    assert_eq!(
+        (&loss.located[..], loss.unexplained),
+        (&[(LossPlace::SenderQueue, ledger.lost())][..], 0)
+    );
 }
 
 #[test]
@@ -215,12 +275,20 @@ fn whole_messages_dropped_by_a_queue_are_found_there() {
         return;
     }
     let _turn = alone();
-    // Messages of 6.4 KB fit the link's token bucket: its queue drops them whole, and counts each once.
-    let text = plan("udp_stream", 0.5, "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1");
+    // Messages of 6.4 KB fit the link's token bucket: its queue drops them whole, and counts each
+    // once.
+    let text = plan(
+        "udp_stream",
+        0.5,
+        "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1",
+    );
     let measured = measure(&text, &["--lab", "pair-100m"]);
     let ledger = ledger_of(&measured);
     let [loss] = &measured.job().loss[..] else { panic!("one direction") };
-    println!("udp_stream, gso 64, at 120 Mbit/s: {ledger:?}, located {:?}, not {}", loss.located, loss.unexplained);
+    println!(
+        "udp_stream, gso 64, at 120 Mbit/s: {ledger:?}, located {:?}, not {}",
+        loss.located, loss.unexplained
+    );
     assert!(ledger.lost() > 1_000, "{ledger:?}");
     assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, ledger.lost());
     assert_eq!(loss.located[0].0, LossPlace::SenderQueue);
@@ -251,37 +319,42 @@ fn a_wire_that_doubles_one_in_fifty_is_found_to_do_exactly_that() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab =
-        "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let text = plan("udp_stream", 0.5, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
     let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
     let ledger = ledger_of(&measured);
     println!("udp_stream, one in 50 doubled: {ledger:?}");
-    assert_eq!((ledger.duplicates, ledger.unique, ledger.lost()), (ledger.sent / 50, ledger.sent, 0));
+    assert_eq!(
+        (ledger.duplicates, ledger.unique, ledger.lost()),
+        (ledger.sent / 50, ledger.sent, 0)
+    );
 }
 
 /// The delay of lab `sun-link`, seconds each way.
 const DELAY: f64 = 0.004;
 
-/// Requests over 8 ms there and back: the median is that and what the hosts add; the rate is what depth and time leave.
+/// Requests over 8 ms there and back: the median is that and what the hosts add; the rate is what
+/// depth and time leave.
 fn round_trips(workload: &str, params: &str) {
-    let measured = measure(&plan(workload, 1.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"]);
+    let measured =
+        measure(&plan(workload, 1.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"]);
     let test = format!("{workload} over 8 ms");
     let Some(median) = measured.figure(&test, "response_time_p50") else { return };
     let Some(rate) = measured.figure(&test, "transaction_rate") else { return };
-    println!("{workload} over 8 ms: median {:.3} ms, {rate:.1} transactions/s at depth 4", median * 1e3);
+    println!(
+        "{workload} over 8 ms: median {:.3} ms, {rate:.1} transactions/s at depth 4",
+        median * 1e3
+    );
     // Histograms keep two significant digits and more: a bucket may begin 1 % below its values.
     assert!(median >= 2.0 * DELAY * 0.99, "{median}");
     let ceiling = 4.0 / (2.0 * DELAY);
     assert!(rate <= ceiling * 1.01, "{rate}");
     // What is under way is rate times time (Little's law), whatever made single requests wait.
-    let (n, sum) = measured
-        .job()
-        .response
-        .buckets
-        .iter()
-        .fold((0.0, 0.0), |(n, sum), (nanos, count)| (n + *count as f64, sum + *nanos as f64 * *count as f64));
+    let (n, sum) =
+        measured.job().response.buckets.iter().fold((0.0, 0.0), |(n, sum), (nanos, count)| {
+            (n + *count as f64, sum + *nanos as f64 * *count as f64)
+        });
     let depth = rate * sum / n / 1e9;
     assert!((depth / 4.0 - 1.0).abs() < 0.05, "{depth} requests under way, {rate} a second");
 }
@@ -323,37 +396,52 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
         return;
     }
     let _turn = alone();
-    let params =
-        "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate = \"4 kpps\", depth = 1024";
+    let params = "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate \
+        = \"4 kpps\", depth = 1024";
     let measured = measure(&plan("udp_rr", 3.0, params), &["--lab", "lossy"]);
     let active = &measured.campaign.trials[0].jobs[0].0;
-    let total = |counter: Counter| active.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
+    let total =
+        |counter: Counter| active.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
     let sent = total(Counter::DatagramsSent);
     let (given_up, late) = (total(Counter::TransactionsLost), total(Counter::Late));
-    let open: u64 = active.intervals.iter().map(|interval| interval.counters[Counter::OperationsOpen]).sum();
+    let open: u64 =
+        active.intervals.iter().map(|interval| interval.counters[Counter::OperationsOpen]).sum();
     let lost = given_up + open;
-    // Every hundredth request does not arrive; of the answers to the others every hundredth does not.
+    // Every hundredth request does not arrive; of the answers to the others every hundredth does
+    // not.
     let expected = sent / 100 + (sent - sent / 100) / 100;
     println!(
-        "udp_rr, one in 100 dropped each way: {sent} requests, {given_up} given up, {open} open, {late} late, {expected} dropped"
+        "udp_rr, one in 100 dropped each way: {sent} requests, {given_up} given up, {open} open, \
+            {late} late, {expected} dropped"
     );
-    // A late answer was given up for lost before it came. Nothing else adds to what the wire dropped but a socket whose reader has no CPU.
+    // A late answer was given up for lost before it came. Nothing else adds to what the wire
+    // dropped but a socket whose reader has no CPU.
     assert!(lost >= expected + late, "{lost} lost");
     if lost > expected + late {
         return println!(
-            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {} more were lost than the wire dropped: a socket overflowed",
+            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {} more were lost than the wire \
+                dropped: a socket overflowed",
             lost - expected - late
         );
     }
     if sent < 10_000 {
         return println!(
-            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {sent} requests are too few for 99.9 %"
+            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {sent} requests are too few for \
+                99.9 %"
         );
     }
     let metrics = &measured.json["points"][0]["jobs"][0]["metrics"];
     assert!(metrics["response_time_p50"]["estimate"].is_number());
-    assert!(metrics["response_time_p999"]["estimate"].is_null(), "one in a thousand waits for ever: {metrics}");
-    let ever = measured.job().metrics.iter().find(|metric| metric.name == "response_time_p999").expect("it is known");
+    assert!(
+        metrics["response_time_p999"]["estimate"].is_null(),
+        "one in a thousand waits for ever: {metrics}"
+    );
+    let ever = measured
+        .job()
+        .metrics
+        .iter()
+        .find(|metric| metric.name == "response_time_p999")
+        .expect("it is known");
     assert_eq!(ever.values, [Some(f64::INFINITY)]);
 }
 
@@ -361,7 +449,8 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
 fn a_worker_that_does_nothing_moves_nothing_and_its_cost_is_told() {
     let _turn = alone();
     let measured = measure(&plan("null", 0.3, ""), &[]);
-    let metrics = measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
+    let metrics =
+        measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
     let cost = measured.study.overhead.null_step_ns.expect("the null workload tells it");
     println!("null: {cost:.1} ns a step");
     assert!(!metrics.contains_key("goodput"), "{metrics:?}");
@@ -390,11 +479,16 @@ fn a_testbed_of_ipv6_addresses_is_measured_over_ipv6() {
          [[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"2001:2::1\"\n",
     );
     file(folder.path(), "plan.toml", &plan("tcp_stream", 0.3, "streams = 2"));
-    let arguments = ["run", "plan.toml", "--testbed", "six.toml", "--ledger", "six.ledger", "--json"];
-    let ended: common::Ended =
-        pair.linerate(0, folder.path(), "keys", &arguments).output().expect("linerate starts").into();
+    let arguments =
+        ["run", "plan.toml", "--testbed", "six.toml", "--ledger", "six.ledger", "--json"];
+    let ended: common::Ended = pair
+        .linerate(0, folder.path(), "keys", &arguments)
+        .output()
+        .expect("linerate starts")
+        .into();
     let json = ended.expect(0).json();
-    let goodput = json["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64().expect("a figure");
+    let goodput =
+        json["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64().expect("a figure");
     println!("tcp_stream over IPv6 loopback: {goodput:.0} bit/s");
     assert!(goodput > 0.0);
 }

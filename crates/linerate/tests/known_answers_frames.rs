@@ -1,7 +1,9 @@
-//! Known answers of `frames`: raw load on paths of known rate and known faults, every frame accounted, end to end.
+//! Known answers of `frames`: raw load on paths of known rate and known faults, every frame
+//! accounted, end to end.
 //!
-//! Counts are exact whatever the machine does: what was sent arrived, or was lost where a counter says so. Rates are bounded by the
-//! path from above and times from below; how close they come is printed.
+//! Counts are exact whatever the machine does: what was sent arrived, or was lost where a counter
+//! says so. Rates are bounded by the path from above and times from below; how close they come is
+//! printed.
 
 mod common;
 
@@ -12,7 +14,9 @@ use linerate_analysis::{DropCause, LossPlace, LossStudy};
 use linerate_model::{Counter, JobRecord, Validity};
 
 fn loss(measured: &Measured) -> &LossStudy {
-    let [loss] = &measured.job().loss[..] else { panic!("one direction: {:?}", measured.job().loss) };
+    let [loss] = &measured.job().loss[..] else {
+        panic!("one direction: {:?}", measured.job().loss)
+    };
     assert!(loss.balances(), "{loss:?}");
     loss
 }
@@ -26,7 +30,8 @@ fn counted(end: &JobRecord, counter: Counter) -> u64 {
     end.intervals.iter().map(|interval| interval.counters[counter]).sum()
 }
 
-/// `sent = received + lost + located drops` to the frame, from a trickle to far above what the receiver takes.
+/// `sent = received + lost + located drops` to the frame, from a trickle to far above what the
+/// receiver takes.
 #[test]
 fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
     if !privileged("at_any_load_every_frame_is_received_or_its_loss_is_located") {
@@ -53,7 +58,10 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
         let one = plan("frames", 0.3, &params);
         let (campaign, sweep) = one.split_once("[[sweep]]").expect("a plan has one");
         let head = if n == 0 { campaign } else { "" };
-        text += &format!("{head}[[sweep]]{}", sweep.replace("name = \"known\"", &format!("name = \"{n}\"")));
+        text += &format!(
+            "{head}[[sweep]]{}",
+            sweep.replace("name = \"known\"", &format!("name = \"{n}\""))
+        );
     }
     let measured = measure(&text, &["--lab", "pair"]);
     assert_eq!(measured.study.points.len(), cases.len());
@@ -61,7 +69,10 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
         let (mode, rate) = cases[point.sweep.parse::<usize>().expect("its number")];
         let job = &point.jobs[0];
         let [loss] = &job.loss[..] else { panic!("one direction: {:?}", job.loss) };
-        println!("frames, {mode}, {rate} {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+        println!(
+            "frames, {mode}, {rate} {:?}, located {:?}, not {}",
+            loss.ledger, loss.located, loss.unexplained
+        );
         assert!(loss.balances() && loss.ledger.unique > 0, "{loss:?}");
         let located: u64 = loss.located.iter().map(|(_, n)| n).sum();
         assert_eq!(loss.ledger.sent, loss.ledger.unique + loss.ledger.late + located, "{loss:?}");
@@ -100,9 +111,15 @@ fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
             "the program computes the same ceiling"
         );
         let trial = &measured.study.points[0].trials[0];
-        assert!(trial.validity >= Validity::Suspect, "half of the load was not offered, and that is said");
         assert!(
-            trial.why.iter().any(|why| why.to_string().contains("of the intended load was offered")),
+            trial.validity >= Validity::Suspect,
+            "half of the load was not offered, and that is said"
+        );
+        assert!(
+            trial
+                .why
+                .iter()
+                .any(|why| why.to_string().contains("of the intended load was offered")),
             "{:?}",
             trial.why
         );
@@ -115,15 +132,24 @@ fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
         return;
     }
     let _turn = alone();
-    let measured = measure(&plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\""), &["--lab", "lossy"]);
+    let measured = measure(
+        &plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\""),
+        &["--lab", "lossy"],
+    );
     let loss = loss(&measured);
-    println!("frames, one in 100 dropped: {:?}, located {:?}, not {}", loss.ledger, loss.located, loss.unexplained);
+    println!(
+        "frames, one in 100 dropped: {:?}, located {:?}, not {}",
+        loss.ledger, loss.located, loss.unexplained
+    );
     assert!(loss.ledger.sent >= 100);
     // Pairing datagrams are of another length, which the wire counts apart.
     assert_eq!(loss.ledger.lost(), loss.ledger.sent / 100);
     assert_eq!(
         loss.located,
-        [(LossPlace::Device { name: "link a-b".into(), cause: DropCause::ByOrder }, loss.ledger.lost())],
+        [(
+            LossPlace::Device { name: "link a-b".into(), cause: DropCause::ByOrder },
+            loss.ledger.lost()
+        )],
         "between the hosts, not in them"
     );
 }
@@ -135,8 +161,7 @@ fn a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab =
-        "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let measured = measure_in(
         folder.path(),
@@ -145,10 +170,14 @@ fn a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything() {
     );
     let ledger = loss(&measured).ledger;
     println!("frames, one in 50 doubled: {ledger:?}");
-    assert_eq!((ledger.duplicates, ledger.unique, ledger.lost()), (ledger.sent / 50, ledger.sent, 0));
+    assert_eq!(
+        (ledger.duplicates, ledger.unique, ledger.lost()),
+        (ledger.sent / 50, ledger.sent, 0)
+    );
 }
 
-/// A frame's time over a wire of 4 ms is 4 ms and what the hosts add; from its scheduled departure never less than from its own.
+/// A frame's time over a wire of 4 ms is 4 ms and what the hosts add; from its scheduled departure
+/// never less than from its own.
 #[test]
 fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
     if !privileged("one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it") {
@@ -156,11 +185,18 @@ fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
     }
     const DELAY: f64 = 0.004;
     let _turn = alone();
-    let measured = measure(&plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\""), &["--lab", "sun-link"]);
+    let measured = measure(
+        &plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\""),
+        &["--lab", "sun-link"],
+    );
     let test = "one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it";
     let Some(response) = measured.figure(test, "response_time_p50") else { return };
     let Some(service) = measured.figure(test, "service_time_p50") else { return };
-    println!("frames over 4 ms: median {:.3} ms from schedule, {:.3} ms from hand-over", response * 1e3, service * 1e3);
+    println!(
+        "frames over 4 ms: median {:.3} ms from schedule, {:.3} ms from hand-over",
+        response * 1e3,
+        service * 1e3
+    );
     assert_eq!(loss(&measured).ledger.lost(), 0);
     for median in [response, service] {
         // Histograms keep three significant digits.
@@ -182,12 +218,24 @@ fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do()
     file(
         folder.path(),
         "here.toml",
-        "[[host]]\nname = \"here\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost = \"here\"\n\
-         address = \"198.18.8.1\"\n[[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress = \"198.18.8.1\"\n",
+        "[[host]]\nname = \"here\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \
+            = \"here\"\n\
+         address = \"198.18.8.1\"\n[[endpoint]]\nname = \"b\"\nhost = \"here\"\naddress \
+         = \"198.18.8.1\"\n",
     );
     let program = env!("CARGO_BIN_EXE_linerate");
-    let arguments =
-        ["netns", "exec", &outside.0, program, "run", "plan.toml", "--testbed", "here.toml", "--ledger", "raw.ledger"];
+    let arguments = [
+        "netns",
+        "exec",
+        &outside.0,
+        program,
+        "run",
+        "plan.toml",
+        "--testbed",
+        "here.toml",
+        "--ledger",
+        "raw.ledger",
+    ];
     let mut command = Command::new("ip");
     command
         .args(arguments)
@@ -197,7 +245,11 @@ fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do()
     let ended: Ended = command.output().expect("ip starts").into();
     println!("{}", ended.stderr);
     assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("RFC 6815") && ended.stderr.contains("allow_outside_lab = true"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("RFC 6815") && ended.stderr.contains("allow_outside_lab = true"),
+        "{}",
+        ended.stderr
+    );
     assert!(ended.stderr.contains("interface d0"), "{}", ended.stderr);
 }
 
@@ -217,7 +269,11 @@ impl Outside {
             format!("-n {name} address add 198.18.8.1/24 dev d0"),
         ] {
             let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
-            assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "ip {command}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         outside
     }
@@ -230,7 +286,8 @@ impl Drop for Outside {
     }
 }
 
-/// A device that drops, repeats, overtakes and sends back: each is counted as what it is, both ways.
+/// A device that drops, repeats, overtakes and sends back: each is counted as what it is, both
+/// ways.
 #[test]
 fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
     if !privileged("a_device_that_repeats_reorders_and_reflects_fools_no_counter") {
@@ -242,7 +299,8 @@ fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
                faults={drop_one_in=100,duplicate_one_in=50,reorder_one_in=80,reorder_by=3,reflect_one_in=70}\n";
     file(folder.path(), "trickster.toml", lab);
     let params = "direction = \"both\", rate = \"2 kpps\", frame_size = \"200 B\"";
-    let measured = measure_in(folder.path(), &plan("frames", 0.7, params), &["--lab", "trickster.toml"]);
+    let measured =
+        measure_in(folder.path(), &plan("frames", 0.7, params), &["--lab", "trickster.toml"]);
     let (active, passive) = ends(&measured);
     let losses = &measured.job().loss;
     assert_eq!(losses.len(), 2, "both directions");
@@ -256,11 +314,18 @@ fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
         assert!(loss.balances() && ledger.sent >= 100, "{loss:?}");
         // One that is both dropped and to be repeated is dropped.
         let (dropped, both) = (ledger.sent / 100, ledger.sent / 100);
-        assert_eq!((ledger.lost(), loss.unexplained), (dropped, 0), "all of it in the device, which tells");
+        assert_eq!(
+            (ledger.lost(), loss.unexplained),
+            (dropped, 0),
+            "all of it in the device, which tells"
+        );
         assert_eq!(ledger.duplicates, ledger.sent / 50 - both);
         assert_eq!(reflected, ledger.sent / 70, "told by its tag, at the end it came back to");
         assert!(ledger.reordered > 0 && ledger.late == 0);
-        assert_eq!((counted(receiver, Counter::Foreign), ledger.unique), (0, ledger.sent - dropped));
+        assert_eq!(
+            (counted(receiver, Counter::Foreign), ledger.unique),
+            (0, ledger.sent - dropped)
+        );
     }
 }
 
@@ -274,13 +339,18 @@ fn a_device_that_holds_frames_back_for_long_gives_the_next_trial_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='slow'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\nbuffer='8 MiB'\ndelay='400 ms'\n";
     file(folder.path(), "slow.toml", lab);
-    let text = plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"200 B\"").replace("repeats = 1", "repeats = 2");
+    let text = plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"200 B\"")
+        .replace("repeats = 1", "repeats = 2");
     let measured = measure_in(folder.path(), &text, &["--lab", "slow.toml"]);
     for trial in &measured.campaign.trials {
         let (active, passive) = &trial.jobs[0];
-        let total = |end: &JobRecord, counter| end.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
-        let (sent, unique) = (total(active, Counter::DatagramsSent), total(passive, Counter::DatagramsReceived));
-        let strange = [Counter::Duplicates, Counter::Late, Counter::Reordered].map(|counter| total(passive, counter));
+        let total = |end: &JobRecord, counter| {
+            end.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>()
+        };
+        let (sent, unique) =
+            (total(active, Counter::DatagramsSent), total(passive, Counter::DatagramsReceived));
+        let strange = [Counter::Duplicates, Counter::Late, Counter::Reordered]
+            .map(|counter| total(passive, counter));
         println!("held back 0.4 s: {sent} sent, {unique} unique, {strange:?}");
         assert_eq!(strange, [0; 3]);
         // The drain is 0.3 s long: what was sent in the last 0.1 s comes after it.
@@ -295,12 +365,19 @@ fn how_far_departures_are_from_their_gaps_is_told() {
         return;
     }
     let _turn = alone();
-    let measured = measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"]);
-    let Some(error) = measured.figure("how_far_departures_are_from_their_gaps_is_told", "departure_gap_error_p99")
+    let measured =
+        measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"]);
+    let Some(error) = measured
+        .figure("how_far_departures_are_from_their_gaps_is_told", "departure_gap_error_p99")
     else {
         return;
     };
     let trial = &measured.study.points[0].trials[0];
-    println!("frames at 100 kpps: p99 of the gaps' error {:.2} us, {:?} {:?}", error * 1e6, trial.validity, trial.why);
+    println!(
+        "frames at 100 kpps: p99 of the gaps' error {:.2} us, {:?} {:?}",
+        error * 1e6,
+        trial.validity,
+        trial.why
+    );
     assert!(error > 0.0, "{error}");
 }

@@ -1,8 +1,9 @@
-//! Known answers of latency: devices whose delay is known to the nanosecond, found by `frames` end to end.
+//! Known answers of latency: devices whose delay is known to the nanosecond, found by `frames` end
+//! to end.
 //!
-//! The emulated device decides in the kernel's time of arrival and lets a frame go when its thread wakes, never before: what is
-//! measured is the known delay and what waking adds: no time is shorter than the known one. How much longer it is depends on what else
-//! runs, and is printed.
+//! The emulated device decides in the kernel's time of arrival and lets a frame go when its thread
+//! wakes, never before: what is measured is the known delay and what waking adds: no time is
+//! shorter than the known one. How much longer it is depends on what else runs, and is printed.
 
 mod common;
 
@@ -26,8 +27,9 @@ fn point<'a>(measured: &'a Measured, sweep: &str) -> &'a PointStudy {
     measured.study.points.iter().find(|point| point.sweep == sweep).expect("it was planned")
 }
 
-/// RFC 1242 3.8: a device that stores and forwards has a frame whole before it sends the first bit; one that cuts through
-/// does not wait. Nothing else differs, so that their latencies differ by one serialisation.
+/// RFC 1242 3.8: a device that stores and forwards has a frame whole before it sends the first bit;
+/// one that cuts through does not wait. Nothing else differs, so that their latencies differ by one
+/// serialisation.
 #[test]
 fn storing_and_forwarding_costs_one_serialisation_at_least() {
     if !privileged("storing_and_forwarding_costs_one_serialisation_at_least") {
@@ -38,7 +40,8 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
     let folder = tempfile::tempdir().expect("a folder");
     let element = |name: &str, forwarding: &str| {
         format!(
-            "[[element]]\nname = '{name}'\nends = ['a.a{name}', 'b.b{name}']\nport_rate = '10 Mbit/s'\n\
+            "[[element]]\nname = '{name}'\nends = ['a.a{name}', 'b.b{name}']\nport_rate = '10 \
+                Mbit/s'\n\
              forwarding = '{forwarding}'\ndelay = '500 us'\n"
         )
     };
@@ -50,20 +53,25 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
     file(folder.path(), "forwarding.toml", &lab);
     let sweep = |name: &str| {
         format!(
-            "[[sweep]]\nname = '{name}'\nduration = '500 ms'\nwarmup = '100 ms'\ndrain = '200 ms'\nrest = '0 s'\n[[sweep.job]]\n\
-             workload = 'frames'\nfrom = 'a{name}'\nto = 'b{name}'\nparams = {{ frame_size = '1518 B', rate = '200 pps' }}\n"
+            "[[sweep]]\nname = '{name}'\nduration = '500 ms'\nwarmup = '100 ms'\ndrain = '200 \
+                ms'\nrest = '0 s'\n[[sweep.job]]\n\
+             workload = 'frames'\nfrom = 'a{name}'\nto = 'b{name}'\nparams = {{ frame_size = '1518 \
+             B', rate = '200 pps' }}\n"
         )
     };
-    let plan = format!("[campaign]\nname = 'forwarding'\nrepeats = 3\n{}{}", sweep("store"), sweep("cut"));
+    let plan =
+        format!("[campaign]\nname = 'forwarding'\nrepeats = 3\n{}{}", sweep("store"), sweep("cut"));
     let measured = measure_in(folder.path(), &plan, &["--lab", "forwarding.toml"]);
     if measured.refused("storing_and_forwarding_costs_one_serialisation_at_least") {
         return;
     }
     let (store, cut) = (point(&measured, "store"), point(&measured, "cut"));
     for (point, known) in [(store, DELAY + 2.0 * SERIALISED), (cut, DELAY + SERIALISED)] {
-        let (least, typical) = (estimate(point, "service_time_min"), estimate(point, "service_time_p50"));
+        let (least, typical) =
+            (estimate(point, "service_time_min"), estimate(point, "service_time_p50"));
         println!(
-            "{}: known {:.1} us, least {:.1}, median {:.1} [{:?}, {:?}] of {} runs, PDV {:?}, IPDV {:.1} {:.1} {:.1} us",
+            "{}: known {:.1} us, least {:.1}, median {:.1} [{:?}, {:?}] of {} runs, PDV {:?}, IPDV \
+                {:.1} {:.1} {:.1} us",
             point.sweep,
             known * 1e6,
             least.value * 1e6,
@@ -71,28 +79,33 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
             typical.low.map(|low| low * 1e6),
             typical.high.map(|high| high * 1e6),
             typical.n,
-            point.jobs[0].metric("delay_variation", Direction::Sum).and_then(|metric| metric.estimate),
+            point.jobs[0]
+                .metric("delay_variation", Direction::Sum)
+                .and_then(|metric| metric.estimate),
             estimate(point, "delay_variation_min").value * 1e6,
             estimate(point, "delay_variation_p50").value * 1e6,
             estimate(point, "delay_variation_max").value * 1e6,
         );
         assert!(least.value >= known * 0.999, "{least:?} of {known}");
         assert!(typical.value >= known * 0.999, "{typical:?} of {known}");
-        // 120 frames a run: enough for a median, too few for a 99.9th percentile, which is not given.
+        // 120 frames a run: enough for a median, too few for a 99.9th percentile, which is not
+        // given.
         assert!(point.jobs[0].metric("service_time_p999", Direction::Sum).is_none());
         assert!(estimate(point, "delay_variation_min").value <= 0.0);
         assert!(estimate(point, "delay_variation_max").value >= 0.0);
     }
     let difference = |metric| estimate(store, metric).value - estimate(cut, metric).value;
     println!(
-        "store-and-forward less cut-through: least {:.1}, medians {:.1} us; one serialisation is {:.1} us",
+        "store-and-forward less cut-through: least {:.1}, medians {:.1} us; one serialisation is \
+            {:.1} us",
         difference("service_time_min") * 1e6,
         difference("service_time_p50") * 1e6,
         SERIALISED * 1e6
     );
 }
 
-/// Frames that come at m ports at once leave one after the other at the one they all go to: the last has waited for m - 1.
+/// Frames that come at m ports at once leave one after the other at the one they all go to: the
+/// last has waited for m - 1.
 #[test]
 fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
     if !privileged("the_last_frame_of_a_synchronised_burst_has_waited_for_all_others") {
@@ -107,12 +120,14 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
             .map(|n| {
                 format!(
                     "[[sweep.job]]\nworkload = 'frames'\nfrom = 'a{n}'\nto = 'z'\n\
-                     params = {{ frame_size = '1518 B', rate = '50 pps', awake = true, snapshot = 1000 }}\n"
+                     params = {{ frame_size = '1518 B', rate = '50 pps', awake = true, snapshot = \
+                     1000 }}\n"
                 )
             })
             .collect();
         let plan = format!(
-            "[campaign]\nname = 'last'\nrepeats = 1\n[[sweep]]\nname = 'last'\nduration = '700 ms'\nwarmup = '100 ms'\n\
+            "[campaign]\nname = 'last'\nrepeats = 1\n[[sweep]]\nname = 'last'\nduration = '700 \
+                ms'\nwarmup = '100 ms'\n\
              drain = '300 ms'\nrest = '0 s'\n{jobs}"
         );
         measure_in(folder, &plan, &["--lab", "fan-in"])
@@ -124,13 +139,17 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
         return;
     }
     let times = &together.study.points[0].jobs.last().expect("the sum of all jobs").service;
-    let quantile = |quantile: f64| times.percentile(quantile).flatten().expect("enough frames, none lost") as f64 / 1e9;
-    // Of every burst one frame waits for none, one for one and one for two: the slowest third are the last ones.
+    let quantile = |quantile: f64| {
+        times.percentile(quantile).flatten().expect("enough frames, none lost") as f64 / 1e9
+    };
+    // Of every burst one frame waits for none, one for one and one for two: the slowest third are
+    // the last ones.
     let (first, last) = (times.buckets[0].0 as f64 / 1e9, quantile(1.0 - 0.5 / PORTS as f64));
     let one = estimate(&alone.study.points[0], "service_time_p50").value;
     let known = PORTS as f64 * SERIALISED;
     println!(
-        "of {PORTS} ports: first {:.0} us, middle {:.0}, last {:.0}; known {:.0} us; one port alone {:.0} us; {} frames",
+        "of {PORTS} ports: first {:.0} us, middle {:.0}, last {:.0}; known {:.0} us; one port \
+            alone {:.0} us; {} frames",
         first * 1e6,
         quantile(0.5) * 1e6,
         last * 1e6,
@@ -139,9 +158,13 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
         times.count()
     );
     assert!(first >= SERIALISED * 0.999, "{first}");
-    // Burst by burst, from its instant: whoever was late, the last of m frames is never sooner than m serialisations.
+    // Burst by burst, from its instant: whoever was late, the last of m frames is never sooner than
+    // m serialisations.
     let bursts = together.study.points[0].bursts.as_ref().expect("receivers kept them");
-    println!("burst by burst: {:?}", linerate_analysis::BurstStudy { snapshot: Vec::new(), ..bursts.clone() });
+    println!(
+        "burst by burst: {:?}",
+        linerate_analysis::BurstStudy { snapshot: Vec::new(), ..bursts.clone() }
+    );
     assert_eq!(bursts.ports, PORTS);
     assert!(bursts.n > 0 && bursts.least > known * 0.999, "{bursts:?}");
 }

@@ -1,5 +1,5 @@
-//! Points that are repeated until their figures are known well enough, in a lab: a steady one ends at the first look, a noisy one goes
-//! on to the most and says so; what was interrupted goes on.
+//! Points that are repeated until their figures are known well enough, in a lab: a steady one ends
+//! at the first look, a noisy one goes on to the most and says so; what was interrupted goes on.
 
 mod common;
 
@@ -9,12 +9,16 @@ use std::process::Stdio;
 use common::{alone, file, linerate, load, privileged, run, signal};
 use linerate_analysis::{LooksEnded, PointStudy, study};
 
-/// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones by a tenth (Poisson). The gaps are
-/// seeded: the half range of the first six runs is 8 %, that of ten 15 %, each time.
-const PLAN: &str = "[campaign]\nname = \"looks\"\nrepeats = { within = \"4 %\", most = 10 }\n[[sweep]]\nname = \"arrivals\"\nduration = \"500 ms\"\n\
-     warmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
+/// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones
+/// by a tenth (Poisson). The gaps are seeded: the half range of the first six runs is 8 %, that of
+/// ten 15 %, each time.
+const PLAN: &str = "[campaign]\nname = \"looks\"\nrepeats = \
+    { within = \"4 %\", most = 10 }\n[[sweep]]\nname = \"arrivals\"\nduration = \"500 ms\"\n\
+     warmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\nrest = \"0 \
+     s\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
      params = { direction = \"tx\", rate = \"200 packet/s\", datagram_size = \"100 B\" }\n[sweep.axis]\n\"params.poisson\" = [false, true]\n";
-const RUN: [&str; 8] = ["run", "plan.toml", "--lab", "pair", "--ledger", "looks.ledger", "--out", "report"];
+const RUN: [&str; 8] =
+    ["run", "plan.toml", "--lab", "pair", "--ledger", "looks.ledger", "--out", "report"];
 
 /// The point with exponential gaps or without.
 fn point(points: &[PointStudy], poisson: bool) -> &PointStudy {
@@ -32,10 +36,17 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     let planned = run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0).stdout;
     assert!(planned.contains("known to ±4.0 %: 6 to 10 runs, looked at after 6, 10"), "{planned}");
     // It is interrupted after the look that asks the noisy point for more, and goes on.
-    let mut child =
-        linerate(folder.path(), &RUN).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.starts_with("13/")), "four more runs of the noisy point follow the first look");
+    let mut child = linerate(folder.path(), &RUN)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines =
+        BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(
+        lines.any(|line| line.starts_with("13/")),
+        "four more runs of the noisy point follow the first look"
+    );
     signal(child.id(), "INT");
     lines.for_each(drop);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
@@ -47,7 +58,8 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     let study = study(&campaign);
     let (steady, noisy) = (point(&study.points, false), point(&study.points, true));
     let looks = |point: &PointStudy| point.looks.clone().expect("it was looked at");
-    let told = |point: &PointStudy| (looks(point).runs, looks(point).taken.len(), looks(point).ended);
+    let told =
+        |point: &PointStudy| (looks(point).runs, looks(point).taken.len(), looks(point).ended);
     assert_eq!(told(noisy), (10, 2, LooksEnded::Most), "{:?}", looks(noisy));
     let test = "a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise";
     if told(steady) != (6, 1, LooksEnded::Narrow) {
@@ -57,10 +69,19 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     }
     assert_eq!(campaign.trials.len(), 16, "six runs of one point, ten of the other");
     assert_eq!((steady.trials.len(), noisy.trials.len()), (6, 10));
-    // What is told holds in spite of two looks; on a busy machine the cost of single runs is withheld, so that fewer stand for it.
+    // What is told holds in spite of two looks; on a busy machine the cost of single runs is
+    // withheld, so that fewer stand for it.
     let estimates = noisy.jobs[0].metrics.iter().filter_map(|metric| metric.estimate);
-    let of_all: Vec<f64> = estimates.filter(|of| of.n == 10).filter_map(|of| of.confidence).collect();
-    assert!(!of_all.is_empty() && of_all.iter().all(|confidence| *confidence >= 0.95), "{of_all:?}");
-    let report = std::fs::read_to_string(folder.path().join("report/report.html")).expect("a report");
-    assert!(report.contains("at the most: noise") && report.contains("narrow enough"), "each point's looks are told");
+    let of_all: Vec<f64> =
+        estimates.filter(|of| of.n == 10).filter_map(|of| of.confidence).collect();
+    assert!(
+        !of_all.is_empty() && of_all.iter().all(|confidence| *confidence >= 0.95),
+        "{of_all:?}"
+    );
+    let report =
+        std::fs::read_to_string(folder.path().join("report/report.html")).expect("a report");
+    assert!(
+        report.contains("at the most: noise") && report.contains("narrow enough"),
+        "each point's looks are told"
+    );
 }

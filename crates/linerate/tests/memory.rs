@@ -1,4 +1,5 @@
-//! Memory: an agent at rest is small, and neither agent nor conductor grows with the number of trials.
+//! Memory: an agent at rest is small, and neither agent nor conductor grows with the number of
+//! trials.
 
 mod common;
 
@@ -11,8 +12,9 @@ use common::{Guard, alone, file, linerate, wait};
 const TRIALS: usize = 50;
 const SETTLED: usize = 20;
 
-/// An agent at rest in the dev profile. How many pages of the program's file are resident besides is the page cache's
-/// affair and moves by megabytes; the benchmark of the release profile has the goal for both together, 10 MiB.
+/// An agent at rest in the dev profile. How many pages of the program's file are resident besides
+/// is the page cache's affair and moves by megabytes; the benchmark of the release profile has the
+/// goal for both together, 10 MiB.
 const REST_KIB: u64 = 4 * 1024;
 /// What 30 more trials may add.
 const GROWTH_KIB: u64 = 2 * 1024;
@@ -29,10 +31,14 @@ fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut agent = linerate(folder.path(), &["agent", "--listen", "127.0.0.1:0"]);
-    let mut agent = Guard(agent.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
+    let mut agent =
+        Guard(agent.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
     let mut lines = BufReader::new(agent.0.stderr.take().expect("piped")).lines();
     let line = lines.next().expect("a line").expect("text");
-    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("it says where");
+    let address = line
+        .strip_prefix("listening on ")
+        .and_then(|rest| rest.split(',').next())
+        .expect("it says where");
     std::thread::spawn(move || lines.for_each(drop));
     let at_rest = own_kib(agent.0.id());
     println!("agent at rest: {at_rest} KiB of its own");
@@ -42,13 +48,17 @@ fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
         folder.path(),
         "soak.toml",
         &format!(
-            "[campaign]\nname = \"soak\"\nrepeats = {TRIALS}\n[[sweep]]\nname = \"soak\"\nduration = \"50 ms\"\ninterval = \"50 ms\"\n\
-             warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n"
+            "[campaign]\nname = \"soak\"\nrepeats = {TRIALS}\n[[sweep]]\nname = \"soak\"\nduration \
+                = \"50 ms\"\ninterval = \"50 ms\"\n\
+             warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload \
+             = \"null\"\nfrom = \"a\"\nto = \"b\"\n"
         ),
     );
-    let arguments = ["run", "soak.toml", "--to", address, "--ledger", "soak.ledger", "--out", "report"];
+    let arguments =
+        ["run", "soak.toml", "--to", address, "--ledger", "soak.ledger", "--out", "report"];
     let mut conductor = linerate(folder.path(), &arguments);
-    let mut conductor = conductor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut conductor =
+        conductor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let mut lines = BufReader::new(conductor.stderr.take().expect("piped")).lines();
     let mut after = |n: usize| {
         let wanted = format!("{n}/{TRIALS} done");
@@ -57,7 +67,10 @@ fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
     };
     let settled = after(SETTLED);
     let late = after(TRIALS - 1);
-    println!("conductor and agent after {SETTLED} trials: {settled:?} KiB, after {}: {late:?} KiB", TRIALS - 1);
+    println!(
+        "conductor and agent after {SETTLED} trials: {settled:?} KiB, after {}: {late:?} KiB",
+        TRIALS - 1
+    );
     std::thread::spawn(move || lines.for_each(drop));
     assert_eq!(wait(conductor).code, Some(0));
     for (settled, late) in settled.into_iter().zip(late) {

@@ -31,8 +31,12 @@ impl Standing {
             .spawn()
             .expect("starts");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        let told: Vec<String> =
-            output.by_ref().lines().map_while(Result::ok).take_while(|line| !line.contains("Ctrl-C")).collect();
+        let told: Vec<String> = output
+            .by_ref()
+            .lines()
+            .map_while(Result::ok)
+            .take_while(|line| !line.contains("Ctrl-C"))
+            .collect();
         assert!(told.iter().any(|line| line.starts_with("bmc")), "{told:?}");
         Self { child, _output: output, name: name.to_owned() }
     }
@@ -50,7 +54,11 @@ impl Standing {
     fn says(&self, arguments: &[&str], parts: &[&str]) {
         let output = self.ncsi(arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         for part in parts {
             assert!(text.contains(part), "no {part:?} in the answer to {arguments:?}:\n{text}");
         }
@@ -82,7 +90,16 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     }
     let lab = Standing::up("ncsiv", "");
     let ask = |verb: &str, parts: &[&str]| lab.says(&[verb, "-i", SIDEBAND], parts);
-    ask("discover", &["package 0 channel 0", "8192 B (8 KiB)", "1000 Mbit/s, full duplex", "channel 1", "initial"]);
+    ask(
+        "discover",
+        &[
+            "package 0 channel 0",
+            "8192 B (8 KiB)",
+            "1000 Mbit/s, full duplex",
+            "channel 1",
+            "initial",
+        ],
+    );
     ask("version", &["1.0.1", "linerate-nc"]);
     ask("capabilities", &["8192 B", "2 unicast"]);
     ask("parameters", &["traffic to the BMC", "on", "02:4e:43:53:49:00"]);
@@ -95,34 +112,46 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
     assert_eq!(value["transport"], "raw_frames");
     lab.refuses(&["version", "-i", SIDEBAND, "--channel", "1"], 4, "initial state");
     lab.refuses(&["configure", "-i", SIDEBAND, "--channel", "1"], 2, "--allow-set");
-    lab.says(&["configure", "-i", SIDEBAND, "--channel", "1", "--allow-set"], &["done", "EnableChannel"]);
+    lab.says(
+        &["configure", "-i", SIDEBAND, "--channel", "1", "--allow-set"],
+        &["done", "EnableChannel"],
+    );
     lab.says(&["version", "-i", SIDEBAND, "--channel", "1"], &["1.0.1"]);
     lab.refuses(&["link", "-i", SIDEBAND, "--channel", "9"], 4, "out of range");
     lab.refuses(&["link", "-i", "lr-none"], 4, "No such device");
     lab.refuses(&["link", "-i", "lo"], 4, "looped");
 }
 
-/// The kernel offers its NC-SI stack in the first network namespace only, so a lab never has one, whatever the kernel.
+/// The kernel offers its NC-SI stack in the first network namespace only, so a lab never has one,
+/// whatever the kernel.
 #[test]
 fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
     if !common::privileged("raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why") {
         return;
     }
     let lab = Standing::up("ncsit", "");
-    let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic netlink family NCSI)";
+    let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic \
+        netlink family NCSI)";
     for verb in ["discover", "version", "capabilities", "parameters", "link", "stats"] {
         lab.says(&[verb, "-i", SIDEBAND], &[&format!("{SIDEBAND}: {why}\n")]);
         let told = lab.ncsi(&[verb, "-i", SIDEBAND, "--json"]);
-        let value: serde_json::Value = serde_json::from_slice(&told.stdout).expect("one document, nothing beside it");
+        let value: serde_json::Value =
+            serde_json::from_slice(&told.stdout).expect("one document, nothing beside it");
         assert_eq!(value["transport"], "raw_frames", "{verb}");
         assert_eq!(value["transport_reason"], why, "{verb}");
     }
     let watched = lab.ncsi(&["watch", "-i", SIDEBAND, "--count", "1", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&watched.stdout).expect("one line");
-    assert_eq!((&value["transport"], &value["interface"]), (&"raw_frames".into(), &SIDEBAND.into()));
+    assert_eq!(
+        (&value["transport"], &value["interface"]),
+        (&"raw_frames".into(), &SIDEBAND.into())
+    );
     // Forced, they are the same frames for another reason, and there is nobody to collide with.
     let forced = lab.ncsi(&["version", "-i", SIDEBAND, "--force-raw"]);
-    assert!(String::from_utf8_lossy(&forced.stdout).contains("because --force-raw says so"), "{forced:?}");
+    assert!(
+        String::from_utf8_lossy(&forced.stdout).contains("because --force-raw says so"),
+        "{forced:?}"
+    );
     assert!(forced.stderr.is_empty(), "{forced:?}");
 }
 

@@ -1,5 +1,6 @@
-//! Observers end to end: two hosts joined by a switch, a bridge in a namespace of its own with SNMP agents, whose counters of known loads
-//! are reconciled with the tool's bytes, alone and with traffic of others.
+//! Observers end to end: two hosts joined by a switch, a bridge in a namespace of its own with SNMP
+//! agents, whose counters of known loads are reconciled with the tool's bytes, alone and with
+//! traffic of others.
 
 mod common;
 
@@ -11,7 +12,8 @@ use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, file, 
 use linerate_analysis::{Agreement, PortStudy, Reason, study};
 use linerate_model::{Direction, Validity};
 
-/// Octets of L2 for each of payload on a loss-free run (V4.4): MTU 1500 and Ethernet's header over the payload of a segment with timestamps.
+/// Octets of L2 for each of payload on a loss-free run (V4.4): MTU 1500 and Ethernet's header over
+/// the payload of a segment with timestamps.
 const FULL_FRAMES: f64 = (1500.0 + 14.0) / 1448.0;
 
 /// `Pair` with a bridge between its ends.
@@ -64,20 +66,25 @@ impl Switched {
     /// Whether the ends send super-packets.
     fn offloads(&self, state: &str) {
         for end in &self.pair.names {
-            let arguments = ["netns", "exec", end, "ethtool", "-K", "v0", "gso", state, "tso", state, "gro", state];
+            let arguments = [
+                "netns", "exec", end, "ethtool", "-K", "v0", "gso", state, "tso", state, "gro",
+                state,
+            ];
             let output = Command::new("ip").args(arguments).output().expect("ip runs");
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
     }
 
-    /// An SNMP agent of the switch on `port`, which reads the interfaces' counters every `cache` seconds.
+    /// An SNMP agent of the switch on `port`, which reads the interfaces' counters every `cache`
+    /// seconds.
     fn agent(&mut self, folder: &Path, port: u16, cache: u32) {
         let own = folder.join(format!("snmpd-{port}"));
         std::fs::create_dir_all(&own).expect("the folder is writable");
         file(
             &own,
             "snmpd.conf",
-            "rwcommunity secret-community\ncreateUser watcher SHA-256 \"a password\" AES \"another one\"\nrouser watcher priv\n",
+            "rwcommunity secret-community\ncreateUser watcher SHA-256 \"a password\" AES \"another \
+                one\"\nrouser watcher priv\n",
         );
         let child = Command::new("ip")
             .args([
@@ -103,31 +110,60 @@ impl Switched {
         let object = "1.3.6.1.4.1.8072.1.5.3.1.2.1.3.6.1.2.1.2.2";
         let (address, cache) = (format!("127.0.0.1:{port}"), cache.to_string());
         eventually("the SNMP agent", || {
-            let set =
-                ["snmpset", "-v2c", "-c", "secret-community", "-t", "0.5", "-r", "0", &address, object, "i", &cache];
-            let output = Command::new("ip").args(["netns", "exec", &self.switch]).args(set).output().expect("ip runs");
+            let set = [
+                "snmpset",
+                "-v2c",
+                "-c",
+                "secret-community",
+                "-t",
+                "0.5",
+                "-r",
+                "0",
+                &address,
+                object,
+                "i",
+                &cache,
+            ];
+            let output = Command::new("ip")
+                .args(["netns", "exec", &self.switch])
+                .args(set)
+                .output()
+                .expect("ip runs");
             output.status.success().then_some(())
         });
     }
 
     fn testbed(&self) -> String {
         let switch = &self.switch;
-        let observer =
-            |name: &str, rest: &str| format!("[[observer]]\nname = \"{name}\"\nnamespace = \"{switch}\"\n{rest}\n");
+        let observer = |name: &str, rest: &str| {
+            format!("[[observer]]\nname = \"{name}\"\nnamespace = \"{switch}\"\n{rest}\n")
+        };
         [
-            "[[host]]\nname = \"here\"\nreach = \"local\"\n[[host]]\nname = \"there\"\nreach = \"198.18.9.2\"\n".to_owned(),
-            "[[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"198.18.9.1\"\ndevice = \"v0\"\n".to_owned(),
-            "[[endpoint]]\nname = \"b\"\nhost = \"there\"\naddress = \"198.18.9.2\"\ndevice = \"v0\"\n".to_owned(),
+            "[[host]]\nname = \"here\"\nreach = \"local\"\n[[host]]\nname = \"there\"\nreach \
+                = \"198.18.9.2\"\n"
+                .to_owned(),
+            "[[endpoint]]\nname = \"a\"\nhost = \"here\"\naddress = \"198.18.9.1\"\ndevice \
+                = \"v0\"\n"
+                .to_owned(),
+            "[[endpoint]]\nname = \"b\"\nhost = \"there\"\naddress = \"198.18.9.2\"\ndevice \
+                = \"v0\"\n"
+                .to_owned(),
             observer(
                 "live",
-                "kind = \"snmp\"\naddress = \"127.0.0.1\"\ncommunity = { env = \"SWITCH_COMMUNITY\" }\ninterface = \"pa\"\nfaces = \"a\"",
+                "kind = \"snmp\"\naddress = \"127.0.0.1\"\ncommunity = \
+                    { env = \"SWITCH_COMMUNITY\" }\ninterface = \"pa\"\nfaces = \"a\"",
             ),
             observer(
                 "late",
-                "kind = \"snmp\"\naddress = \"127.0.0.1:1161\"\nuser = \"watcher\"\nauthentication = \"sha256\"\npassword = \"a password\"\n\
+                "kind = \"snmp\"\naddress = \"127.0.0.1:1161\"\nuser = \"watcher\"\nauthentication \
+                    = \"sha256\"\npassword = \"a password\"\n\
                  privacy_password = \"another one\"\ninterface = \"pb\"\nfaces = \"b\"",
             ),
-            observer("bridge", "kind = \"interface\"\ninterface = \"pb\"\nfaces = \"b\"\nperiod = \"200 ms\""),
+            observer(
+                "bridge",
+                "kind = \"interface\"\ninterface = \"pb\"\nfaces = \"b\"\nperiod \
+                = \"200 ms\"",
+            ),
         ]
         .concat()
     }
@@ -135,23 +171,45 @@ impl Switched {
 
 fn plan(seconds: u32) -> String {
     format!(
-        "[campaign]\nname = \"observed\"\nrepeats = 1\n[[sweep]]\nname = \"observed\"\nduration = \"{seconds} s\"\nwarmup = \"200 ms\"\n\
-         drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
+        "[campaign]\nname = \"observed\"\nrepeats = 1\n[[sweep]]\nname = \"observed\"\nduration \
+            = \"{seconds} s\"\nwarmup = \"200 ms\"\n\
+         drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom \
+         = \"a\"\nto = \"b\"\n\
          params = {{ congestion = \"cubic\", pacing_rate = \"80 Mbit/s\" }}\n"
     )
 }
 
 /// Runs the plan and returns what became of the only point, and all that was written.
-fn campaign(switched: &Switched, folder: &Path, name: &str, seconds: u32) -> (Vec<PortStudy>, Validity, Vec<Reason>) {
+fn campaign(
+    switched: &Switched,
+    folder: &Path,
+    name: &str,
+    seconds: u32,
+) -> (Vec<PortStudy>, Validity, Vec<Reason>) {
     file(folder, "testbed.toml", &switched.testbed());
     file(folder, "plan.toml", &plan(seconds));
     let ledger = format!("{name}.ledger");
-    let arguments = ["run", "plan.toml", "--testbed", "testbed.toml", "--ledger", &ledger, "--out", name, "--json"];
+    let arguments = [
+        "run",
+        "plan.toml",
+        "--testbed",
+        "testbed.toml",
+        "--ledger",
+        &ledger,
+        "--out",
+        name,
+        "--json",
+    ];
     let mut run = switched.pair.linerate(0, folder, "a", &arguments);
-    let ended = Ended::from(run.env("SWITCH_COMMUNITY", "secret-community").output().expect("starts")).expect(0);
+    let ended =
+        Ended::from(run.env("SWITCH_COMMUNITY", "secret-community").output().expect("starts"))
+            .expect(0);
     let bytes = std::fs::read(folder.join(&ledger)).expect("the ledger is there");
     for secret in ["secret-community", "a password", "another one"] {
-        assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{secret} is in the ledger");
+        assert!(
+            !bytes.windows(secret.len()).any(|part| part == secret.as_bytes()),
+            "{secret} is in the ledger"
+        );
         assert!(!ended.stdout.contains(secret), "{secret} is in the report");
     }
     let study = study(&load(&folder.join(&ledger)));
@@ -164,7 +222,10 @@ fn campaign(switched: &Switched, folder: &Path, name: &str, seconds: u32) -> (Ve
 }
 
 fn of<'a>(ports: &'a [PortStudy], observer: &str, direction: Direction) -> &'a PortStudy {
-    ports.iter().find(|port| port.observer == observer && port.direction == direction).expect("it was observed")
+    ports
+        .iter()
+        .find(|port| port.observer == observer && port.direction == direction)
+        .expect("it was observed")
 }
 
 #[test]
@@ -181,7 +242,11 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
         return;
     }
     exchange_keys(&switched.pair, folder);
-    let mut agent = switched.pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
+    let mut agent = switched
+        .pair
+        .linerate(1, folder, "b", &["agent", "--listen", AGENT])
+        .spawn()
+        .expect("starts");
     let mut lines = BufReader::new(agent.stderr.take().expect("piped")).lines();
     assert!(lines.next().expect("a line").expect("text").starts_with("listening on"));
     std::thread::spawn(move || lines.for_each(drop));
@@ -200,16 +265,23 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
         let port = of(&ports, observer, direction);
         assert_eq!(port.agreement, Agreement::Agrees, "{port:?} {why:?}");
         let ratio = port.octets / port.payload;
-        println!("{observer}: {ratio:.5} octets for each of payload, {FULL_FRAMES:.5} by the algebra");
+        println!(
+            "{observer}: {ratio:.5} octets for each of payload, {FULL_FRAMES:.5} by the algebra"
+        );
         assert!((ratio / FULL_FRAMES - 1.0).abs() < 0.005, "{ratio} against {FULL_FRAMES}");
         assert!(port.octets > 0.0, "{port:?}");
     }
-    // An agent that reads its counters every three seconds is asked until it has read them after the load, so that the bound stays narrow.
+    // An agent that reads its counters every three seconds is asked until it has read them after
+    // the load, so that the bound stays narrow.
     let late = of(&ports, "late", Direction::Rx);
     assert_eq!(late.agreement, Agreement::Agrees, "{late:?}");
-    assert!(late.why.first().is_some_and(|why| why.contains("its counters change every")), "{late:?}");
+    assert!(
+        late.why.first().is_some_and(|why| why.contains("its counters change every")),
+        "{late:?}"
+    );
     assert!(late.bound < 0.02 * late.expected, "{late:?}");
-    let page = std::fs::read_to_string(folder.join("alone/report.html")).expect("the report is there");
+    let page =
+        std::fs::read_to_string(folder.join("alone/report.html")).expect("the report is there");
     assert!(page.contains("What others counted"), "{page}");
 
     // Super-packets, and a stranger's datagrams through the same ports.
@@ -217,7 +289,10 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
     let (a, seconds) = (&switched.pair.names[0], "3");
     let stranger = Command::new("ip")
         .args(["netns", "exec", a, "bash", "-c"])
-        .arg("end=$((SECONDS + $0 + 4)); while [ $SECONDS -lt $end ]; do for n in 1 2 3 4 5; do head -c 1400 /dev/zero > /dev/udp/198.18.9.2/9; done; sleep 0.002; done")
+        .arg(
+            "end=$((SECONDS + $0 + 4)); while [ $SECONDS -lt $end ]; do for n in 1 2 3 4 5; do \
+            head -c 1400 /dev/zero > /dev/udp/198.18.9.2/9; done; sleep 0.002; done",
+        )
         .arg(seconds)
         .spawn();
     let stranger = Guard(stranger.expect("ip runs"));
@@ -228,7 +303,10 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
         let share = port.background().expect("octets were counted");
         println!("{observer}: {:.1} % were others'", share * 100.0);
         if port.agreement == Agreement::Agrees && share < 0.02 {
-            return println!("skipped: what others sent: a busy machine let the stranger send {:.1} %", share * 100.0);
+            return println!(
+                "skipped: what others sent: a busy machine let the stranger send {:.1} %",
+                share * 100.0
+            );
         }
         assert_eq!(port.agreement, Agreement::Background, "{port:?}");
         assert!(share > 0.0, "{port:?}");
@@ -246,39 +324,66 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
 fn an_observer_that_is_not_there_is_told_of_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let ends = "[[host]]\nname = \"h\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost = \"h\"\naddress = \"127.0.0.1\"\n\
+    let ends = "[[host]]\nname = \"h\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \
+        = \"h\"\naddress = \"127.0.0.1\"\n\
                 [[endpoint]]\nname = \"b\"\nhost = \"h\"\naddress = \"127.0.0.1\"\n";
     let run = |observer: &str| {
         file(folder, "testbed.toml", &format!("{ends}[[observer]]\nname = \"sw\"\n{observer}"));
         file(folder, "plan.toml", &plan(1));
-        common::run(folder, &["run", "plan.toml", "--testbed", "testbed.toml", "--ledger", "x.ledger"])
+        common::run(
+            folder,
+            &["run", "plan.toml", "--testbed", "testbed.toml", "--ledger", "x.ledger"],
+        )
     };
     let snmp = "kind = \"snmp\"\naddress = \"127.0.0.1:1\"\n";
-    let gone = run(&format!("{snmp}community = \"c\"\ninterface = \"1\"\nfaces = \"a\"\n")).expect(4);
+    let gone =
+        run(&format!("{snmp}community = \"c\"\ninterface = \"1\"\nfaces = \"a\"\n")).expect(4);
     assert!(gone.stderr.contains("ask SNMP agent 127.0.0.1:1"), "{gone:?}");
     assert!(!folder.join("x.ledger").exists());
     for (observer, told) in [
-        (format!("{snmp}community = \"c\"\ninterface = \"1\"\nfaces = \"c\"\n"), "there is no endpoint `c`"),
-        (format!("{snmp}interface = \"1\"\nfaces = \"a\"\n"), "needs a `community` (SNMPv2c) or a `user` (SNMPv3)"),
-        (format!("{snmp}user = \"u\"\npassword = \"12345678\"\ninterface = \"1\"\nfaces = \"a\"\n"), "go together"),
+        (
+            format!("{snmp}community = \"c\"\ninterface = \"1\"\nfaces = \"c\"\n"),
+            "there is no endpoint `c`",
+        ),
+        (
+            format!("{snmp}interface = \"1\"\nfaces = \"a\"\n"),
+            "needs a `community` (SNMPv2c) or a `user` (SNMPv3)",
+        ),
         (
             format!(
-                "{snmp}user = \"u\"\nauthentication = \"sha256\"\npassword = \"short\"\ninterface = \"1\"\nfaces = \"a\"\n"
+                "{snmp}user = \"u\"\npassword = \"12345678\"\ninterface = \"1\"\nfaces = \"a\"\n"
+            ),
+            "go together",
+        ),
+        (
+            format!(
+                "{snmp}user = \"u\"\nauthentication = \"sha256\"\npassword = \"short\"\ninterface \
+                    = \"1\"\nfaces = \"a\"\n"
             ),
             "shorter than 8 characters",
         ),
         (
-            format!("{snmp}community = {{ env = \"NO_SUCH_VARIABLE\" }}\ninterface = \"1\"\nfaces = \"a\"\n"),
+            format!(
+                "{snmp}community = {{ env = \"NO_SUCH_VARIABLE\" }}\ninterface = \"1\"\nfaces \
+                    = \"a\"\n"
+            ),
             "is not set",
         ),
         (
             "kind = \"interface\"\naddress = \"x\"\ninterface = \"lo\"\nfaces = \"a\"\n".to_owned(),
             "neither address nor secrets",
         ),
-        ("kind = \"interface\"\nperiod = \"0 s\"\ninterface = \"lo\"\nfaces = \"a\"\n".to_owned(), "is not above 0"),
+        (
+            "kind = \"interface\"\nperiod = \"0 s\"\ninterface = \"lo\"\nfaces = \"a\"\n"
+                .to_owned(),
+            "is not above 0",
+        ),
         ("kind = \"telnet\"\ninterface = \"lo\"\nfaces = \"a\"\n".to_owned(), "telnet"),
     ] {
         let wrong = run(&observer).expect(2);
-        assert!(wrong.stderr.contains(told) && wrong.stderr.contains("nothing was run"), "{told}: {wrong:?}");
+        assert!(
+            wrong.stderr.contains(told) && wrong.stderr.contains("nothing was run"),
+            "{told}: {wrong:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Readers that go away, and a standard output that cannot be written: nothing panics, and what was begun is finished.
+//! Readers that go away, and a standard output that cannot be written: nothing panics, and what was
+//! begun is finished.
 
 mod common;
 
@@ -7,7 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-use common::{Ended, alone, eventually, file, linerate, load, namespaces, plan, privileged, run, signal, start, wait};
+use common::{
+    Ended, alone, eventually, file, linerate, load, namespaces, plan, privileged, run, signal,
+    start, wait,
+};
 
 /// SIGPIPE, by which a command that only prints may end when nobody reads.
 const BROKEN_PIPE: i32 = 13;
@@ -16,7 +20,10 @@ const BROKEN_PIPE: i32 = 13;
 fn unread(mut child: Child) -> (Option<i32>, String) {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it is our child");
-    let code = output.status.code().or_else(|| output.status.signal().filter(|s| *s == BROKEN_PIPE).map(|_| 0));
+    let code = output
+        .status
+        .code()
+        .or_else(|| output.status.signal().filter(|s| *s == BROKEN_PIPE).map(|_| 0));
     (code, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -25,7 +32,8 @@ fn no_command_minds_that_nobody_reads_on() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, ""));
-    run(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"]).expect(0);
+    run(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"])
+        .expect(0);
     let commands: &[&[&str]] = &[
         &["--help"],
         &["completions", "bash"],
@@ -46,7 +54,10 @@ fn no_command_minds_that_nobody_reads_on() {
     for command in commands {
         let (code, stderr) = unread(start(folder.path(), command));
         // `replay` says by 1 that a paper disagrees with itself.
-        assert!(code == Some(0) || (command[0] == "replay" && code == Some(1)), "{command:?}: {code:?} {stderr}");
+        assert!(
+            code == Some(0) || (command[0] == "replay" && code == Some(1)),
+            "{command:?}: {code:?} {stderr}"
+        );
         assert!(!stderr.contains("panicked"), "{command:?}: {stderr}");
     }
     assert!(load(&folder.path().join("two.ledger")).ended.is_some());
@@ -57,7 +68,8 @@ fn a_campaign_goes_on_when_neither_output_is_read() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, "").replace("repeats = 1", "repeats = 3"));
-    let mut child = start(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"]);
+    let mut child =
+        start(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"]);
     drop((child.stdout.take(), child.stderr.take()));
     assert_eq!(child.wait().expect("it is our child").code(), Some(0));
     let campaign = load(&folder.path().join("one.ledger"));
@@ -68,12 +80,16 @@ fn a_campaign_goes_on_when_neither_output_is_read() {
 #[test]
 fn what_could_not_be_printed_is_no_success() {
     let folder = tempfile::tempdir().expect("a folder");
-    for command in [&["list", "metrics"][..], &["doctor", "--json"], &["limit", "lag", "--links", "4", "--flows", "8"]]
-    {
+    for command in [
+        &["list", "metrics"][..],
+        &["doctor", "--json"],
+        &["limit", "lag", "--links", "4", "--flows", "8"],
+    ] {
         let full = File::create("/dev/full").expect("Linux has one");
         let output = linerate(folder.path(), command).stdout(full).output().expect("starts");
         let ended = Ended::from(output).expect(4);
-        let message = "linerate: write to standard output: No space left on device (os error 28) (what was printed is \
+        let message = "linerate: write to standard output: No space left on device (os error 28) \
+            (what was printed is \
                        incomplete)\n";
         assert_eq!(ended.stderr, message, "{command:?}");
     }
@@ -86,25 +102,32 @@ fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let name = format!("o{}", std::process::id());
-    let text = include_str!("../../../labs/ncsi.toml").replace("name = \"ncsi\"", &format!("name = \"{name}\""));
+    let text = include_str!("../../../labs/ncsi.toml")
+        .replace("name = \"ncsi\"", &format!("name = \"{name}\""));
     file(folder.path(), "lab.toml", &text);
     let mut command = linerate(folder.path(), &["lab", "up", "lab.toml"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
     // The first line is printed when everything stands; the reader then goes.
     let mut first = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("it speaks");
     let listed = run(folder.path(), &["lab", "list"]).expect(0).stdout;
-    let own: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix(&format!("{name} "))).collect();
+    let own: Vec<&str> =
+        listed.lines().filter_map(|line| line.strip_prefix(&format!("{name} "))).collect();
     let as_json = run(folder.path(), &["lab", "list", "--json"]).expect(0).json();
     let alive = child.try_wait().expect("it is our child").is_none();
     signal(child.id(), "INT");
     let ended = wait(child);
     assert!(alive, "{ended:?}");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let hosts: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
+    let hosts: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
     assert!(own.len() >= 3 && own.iter().all(|node| hosts.contains(node)), "{own:?} of {hosts:?}");
-    let in_json =
-        as_json.as_array().expect("a list").iter().filter_map(|full| full.as_str()?.strip_prefix(&format!("{name}-")));
+    let in_json = as_json
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|full| full.as_str()?.strip_prefix(&format!("{name}-")));
     let mut in_json: Vec<&str> = in_json.collect();
     let mut own = own;
     own.sort_unstable();
@@ -116,17 +139,32 @@ fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
 /// Its supervisor ends with the PID namespace too: what is left is what only the kernel can remove.
 #[test]
 fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace() {
-    if !privileged("a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace") {
+    if !privileged(
+        "a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace",
+    ) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let name = format!("p{}", std::process::id());
-    let text = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\ndelay = \"1 ms\"\n";
+    let text = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = \
+        [\"a\", \"b\"]\ndelay = \"1 ms\"\n";
     file(folder.path(), "lab.toml", &format!("[lab]\nname = \"{name}\"\n{text}"));
     let up = || {
         let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_linerate"), "lab", "up", "lab.toml"]);
-        let mut child = command.current_dir(folder.path()).stdout(Stdio::piped()).spawn().expect("unshare starts");
+        command.args([
+            "--pid",
+            "--fork",
+            "--kill-child",
+            env!("CARGO_BIN_EXE_linerate"),
+            "lab",
+            "up",
+            "lab.toml",
+        ]);
+        let mut child = command
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare starts");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         let mut first = String::new();
         output.read_line(&mut first).expect("it speaks when everything stands");
@@ -135,7 +173,11 @@ fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespa
     };
     let listed = || run(folder.path(), &["lab", "list"]).expect(0).stdout;
     let (mut child, _output) = up();
-    assert_eq!(listed().lines().filter(|line| line.starts_with(&name)).count(), 2, "two hosts, and no device");
+    assert_eq!(
+        listed().lines().filter(|line| line.starts_with(&name)).count(),
+        2,
+        "two hosts, and no device"
+    );
     let here = "pwd; ip netns identify; ls /sys/class/net";
     let said = run(folder.path(), &["lab", "exec", &name, "a", "sh", "-c", here]).expect(0).stdout;
     let own = folder.path().canonicalize().expect("it is there").display().to_string();

@@ -1,4 +1,5 @@
-//! Campaigns that are killed, interrupted or run out of disk: what was measured is kept, and the rest is done later.
+//! Campaigns that are killed, interrupted or run out of disk: what was measured is kept, and the
+//! rest is done later.
 
 mod common;
 
@@ -9,27 +10,41 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run, signal, wait, within_mounts,
+    Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run, signal,
+    wait, within_mounts,
 };
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
 
 /// Five trials, of which most are still to come when the second has ended.
-const PLAN: &str = "[campaign]\nname = \"five\"\nrepeats = 5\n[[sweep]]\nname = \"five\"\nduration = \"400 ms\"\n\
-     warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+const PLAN: &str = "[campaign]\nname = \"five\"\nrepeats = 5\n[[sweep]]\nname = \"five\"\nduration \
+    = \"400 ms\"\n\
+     warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload \
+     = \"tcp_stream\"\nfrom = \"a\"\n\
      to = \"b\"\nparams = { congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }\n";
 
-const RUN: [&str; 8] = ["run", "plan.toml", "--lab", "pair", "--ledger", "five.ledger", "--out", "report"];
+const RUN: [&str; 8] =
+    ["run", "plan.toml", "--lab", "pair", "--ledger", "five.ledger", "--out", "report"];
 
-/// Starts the campaign in a process group of its own, as a shell does, and waits until its second trial has ended.
+/// Starts the campaign in a process group of its own, as a shell does, and waits until its second
+/// trial has ended.
 fn second_trial_done(folder: &Path) -> Child {
     file(folder, "plan.toml", PLAN);
-    // A test run in the background or behind `nohup` ignores these signals, and its children inherit that.
+    // A test run in the background or behind `nohup` ignores these signals, and its children
+    // inherit that.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT", env!("CARGO_BIN_EXE_linerate")]).args(RUN);
-    command.current_dir(folder).env("LINERATE_KEYS", folder.join("keys")).env("NO_COLOR", "1").stdin(Stdio::null());
-    let mut child =
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
+    command
+        .current_dir(folder)
+        .env("LINERATE_KEYS", folder.join("keys"))
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("linerate starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("2/5 done"))));
     std::thread::spawn(move || lines.for_each(drop));
@@ -39,7 +54,8 @@ fn second_trial_done(folder: &Path) -> Child {
 /// The names in `folder` that begin with `start`.
 fn files(folder: &Path, start: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("it is a folder");
-    let names = entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
+    let names =
+        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
     names.filter(|name| name.starts_with(start)).collect()
 }
 
@@ -48,7 +64,8 @@ fn a_finished_campaign_is_one_file_and_stays_so_when_it_is_read() {
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &common::plan("null", 0.2, ""));
-    run(folder.path(), &["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"]).expect(0);
+    run(folder.path(), &["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"])
+        .expect(0);
     assert_eq!(files(folder.path(), "null.ledger"), ["null.ledger"]);
     run(folder.path(), &["report", "null.ledger", "--out", "report"]).expect(0);
     run(folder.path(), &["report", "null.ledger", "--json", "--out", "report"]).expect(0);
@@ -57,7 +74,8 @@ fn a_finished_campaign_is_one_file_and_stays_so_when_it_is_read() {
 
 /// When each completed trial of the campaign began.
 fn completed(campaign: &Campaign) -> BTreeMap<TrialId, u64> {
-    let completed = campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
+    let completed =
+        campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
     completed.map(|trial| (trial.spec.id, trial.started.expect("it ran").0)).collect()
 }
 
@@ -65,22 +83,34 @@ fn completed(campaign: &Campaign) -> BTreeMap<TrialId, u64> {
 fn resume(folder: &Path) {
     let ledger = folder.join("five.ledger");
     let before = completed(&load(&ledger));
-    assert_eq!(files(folder, "five.ledger"), ["five.ledger"], "reading has taken the log of a killed campaign in");
+    assert_eq!(
+        files(folder, "five.ledger"),
+        ["five.ledger"],
+        "reading has taken the log of a killed campaign in"
+    );
     assert!((2..5).contains(&before.len()), "{before:?}");
     let mut arguments = RUN.to_vec();
     arguments.extend(["--resume", "--json"]);
     let ended = run(folder, &arguments).expect(0);
     let missing = 5 - before.len();
-    let done = ended.stderr.lines().filter(|line| line.contains("/") && line.contains(" done ")).count();
+    let done =
+        ended.stderr.lines().filter(|line| line.contains("/") && line.contains(" done ")).count();
     assert_eq!(done, missing, "{}", ended.stderr);
     let campaign = load(&ledger);
     let after = completed(&campaign);
     assert_eq!(after.len(), 5);
     assert!(before.iter().all(|(trial, started)| after[trial] == *started), "{before:?} {after:?}");
     assert!(campaign.ended.is_some());
-    assert_eq!(Ledger::open_read_only(&ledger).and_then(|l| l.campaigns()).expect("it opens").len(), 1);
-    let json = run(folder, &["report", "five.ledger", "--json", "--out", "report"]).expect(0).json();
-    let values = json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"].as_array().expect("a list").clone();
+    assert_eq!(
+        Ledger::open_read_only(&ledger).and_then(|l| l.campaigns()).expect("it opens").len(),
+        1
+    );
+    let json =
+        run(folder, &["report", "five.ledger", "--json", "--out", "report"]).expect(0).json();
+    let values = json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"]
+        .as_array()
+        .expect("a list")
+        .clone();
     assert_eq!(values.iter().filter(|value| value.is_number()).count(), 5, "{values:?}");
 }
 
@@ -93,11 +123,17 @@ fn a_killed_campaign_leaves_nothing_and_is_resumed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = second_trial_done(folder.path());
     let names = private_namespaces(child.id());
-    let processes_in = |name: &String| String::from_utf8(within_mounts(child.id(), &["netns", "pids", name]).stdout);
+    let processes_in = |name: &String| {
+        String::from_utf8(within_mounts(child.id(), &["netns", "pids", name]).stdout)
+    };
     let pids = names.iter().map(|name| processes_in(name).expect("numbers")).collect::<String>();
     let agents: Vec<u32> = pids.lines().map(|pid| pid.trim().parse().expect("a number")).collect();
     assert_eq!((names.len(), agents.len()), (2, 2), "one agent in each namespace");
-    assert_eq!(namespaces(&format!("lr-{}.", child.id())), [""; 0], "their names are seen by nobody else");
+    assert_eq!(
+        namespaces(&format!("lr-{}.", child.id())),
+        [""; 0],
+        "their names are seen by nobody else"
+    );
     child.kill().expect("SIGKILL");
     child.wait().expect("our child");
     eventually("the agents to notice that nobody conducts them", || {
@@ -116,7 +152,9 @@ fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
     let child = second_trial_done(folder.path());
     // A terminal's Ctrl-C goes to every process of the group.
     let group = format!("-{}", child.id());
-    assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success()
+    );
     let ended = wait(child);
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.stdout.contains("ledger five.ledger"), "{ended:?}");
@@ -160,12 +198,15 @@ fn a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration = \"100 ms\"\n\
-                warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
+    let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration \
+        = \"100 ms\"\n\
+                warmup = \"0 s\"\ndrain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload \
+                = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
     file(folder.path(), "plan.toml", plan);
     std::fs::create_dir(folder.path().join("small")).expect("made");
     // The mount lives in a namespace of this command: it goes with it.
-    let script = "mount -t tmpfs -o size=500k tmpfs small && \"$0\" run plan.toml --ledger small/full.ledger --out report; \
+    let script = "mount -t tmpfs -o size=500k tmpfs small && \"$0\" run plan.toml --ledger \
+        small/full.ledger --out report; \
                   code=$?; cp small/* . ; exit $code";
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate")])

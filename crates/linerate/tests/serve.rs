@@ -1,4 +1,5 @@
-//! `linerate serve`: what a client of its own makes is given the bytes of the file, and what was served is said, also after an interrupt.
+//! `linerate serve`: what a client of its own makes is given the bytes of the file, and what was
+//! served is said, also after an interrupt.
 
 mod common;
 
@@ -13,15 +14,23 @@ use common::{Ended, PATIENCE, file, signal, start, wait};
 const NAME: &str = "a b.txt";
 const CONTENTS: &str = "thirty-two bytes, and no others.";
 
-/// A server of `protocol` with its announcement read, and the address it serves at: of this process alone, so that its port is free.
-fn serve(folder: &Path, protocol: &str, last: u8) -> (Child, BufReader<std::process::ChildStdout>, String) {
+/// A server of `protocol` with its announcement read, and the address it serves at: of this process
+/// alone, so that its port is free.
+fn serve(
+    folder: &Path,
+    protocol: &str,
+    last: u8,
+) -> (Child, BufReader<std::process::ChildStdout>, String) {
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let address = format!("127.{}.{low}.{last}", high | 1);
     let seconds = PATIENCE.as_secs().to_string();
     let root = folder.join("root");
     std::fs::create_dir(&root).expect("the folder is writable");
     file(&root, NAME, CONTENTS);
-    let mut child = start(folder, &["serve", protocol, "--root", "root", "-B", &address, "-p", "8080", "-t", &seconds]);
+    let mut child = start(
+        folder,
+        &["serve", protocol, "--root", "root", "-B", &address, "-p", "8080", "-t", &seconds],
+    );
     let mut output = BufReader::new(child.stdout.take().expect("it was asked for"));
     let announced = line(&mut output, "serving ");
     assert!(announced.starts_with(&format!("serving {protocol}://{address}:8080/")), "{announced}");
@@ -30,7 +39,11 @@ fn serve(folder: &Path, protocol: &str, last: u8) -> (Child, BufReader<std::proc
 
 /// The next line that holds `text`.
 fn line(output: &mut impl BufRead, text: &str) -> String {
-    output.lines().map(|line| line.expect("UTF-8")).find(|line| line.contains(text)).unwrap_or_default()
+    output
+        .lines()
+        .map(|line| line.expect("UTF-8"))
+        .find(|line| line.contains(text))
+        .unwrap_or_default()
 }
 
 fn connect(address: &str, port: u16) -> TcpStream {
@@ -54,10 +67,14 @@ fn a_client_of_http_is_given_the_file_and_what_was_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let (child, output, address) = serve(folder.path(), "http", 1);
     let mut stream = connect(&address, 8080);
-    write!(stream, "GET /a%20b.txt HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("it listens");
+    write!(stream, "GET /a%20b.txt HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+        .expect("it listens");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(&format!("\r\n\r\n{CONTENTS}")), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(&format!("\r\n\r\n{CONTENTS}")),
+        "{answer}"
+    );
     let (ended, rest) = end(child, output);
     assert!(rest.contains("ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
     assert!(rest.contains("bit/s goodput while files were under way"), "{rest}");

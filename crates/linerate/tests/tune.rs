@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal};
+use common::{
+    AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal,
+};
 use linerate_control::{Setting, Tuner};
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
@@ -47,8 +49,13 @@ fn tuner(pair: &Pair) -> Tuner {
 /// Route and `tcp_rmem` of the second host.
 fn settings(pair: &Pair) -> (String, String) {
     let name = &pair.names[1];
-    let route = Command::new("ip").args(["-n", name, "route", "show", "198.18.9.0/24"]).output().expect("ip runs");
-    let rmem = within(name, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem")).expect("there").expect("readable");
+    let route = Command::new("ip")
+        .args(["-n", name, "route", "show", "198.18.9.0/24"])
+        .output()
+        .expect("ip runs");
+    let rmem = within(name, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem"))
+        .expect("there")
+        .expect("readable");
     (String::from_utf8_lossy(&route.stdout).trim().to_owned(), rmem)
 }
 
@@ -62,15 +69,23 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_d
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("tune"));
     let before = settings(&pair);
-    let restore = || Ended::from(pair.linerate(1, folder, "b", &["tune", "restore"]).output().expect("starts"));
+    let restore = || {
+        Ended::from(pair.linerate(1, folder, "b", &["tune", "restore"]).output().expect("starts"))
+    };
     assert_eq!(restore().expect(0).stdout, "nothing was left changed here\n");
 
     for ending in ["TERM", "INT"] {
         let mut serving = agent(&pair, folder, &[DEVICE, "host"]);
         let mut tuner = tuner(&pair);
         tuner.apply(vec![window(7300), rmem()]).expect("it consents");
-        assert!(settings(&pair).0.ends_with("window 7300") && settings(&pair).1 == "4096 12288 12288");
-        assert_eq!(restore().expect(0).stdout, "nothing was left changed here\n", "the agent lives");
+        assert!(
+            settings(&pair).0.ends_with("window 7300") && settings(&pair).1 == "4096 12288 12288"
+        );
+        assert_eq!(
+            restore().expect(0).stdout,
+            "nothing was left changed here\n",
+            "the agent lives"
+        );
         signal(serving.0.id(), ending);
         assert_eq!(serving.0.wait().expect("our child").code(), Some(130));
         assert_eq!(settings(&pair), before, "{ending}");
@@ -106,7 +121,8 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_d
 
 #[test]
 fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_changes_nothing() {
-    let test = "a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_changes_nothing";
+    let test =
+        "a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_changes_nothing";
     if !privileged(test) {
         return;
     }
@@ -125,7 +141,8 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
     drop(serving);
 
     let _untold = agent(&pair, folder, &[]);
-    let refused = tuner(&pair).apply(vec![window(7300)]).expect_err("it was told of nothing").to_string();
+    let refused =
+        tuner(&pair).apply(vec![window(7300)]).expect_err("it was told of nothing").to_string();
     assert!(refused.contains("--allow-tune v0"), "{refused}");
     assert_eq!(settings(&pair), before);
 }
@@ -133,10 +150,17 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
 /// A 100 Mbit/s link with room for five full frames behind the first end of the pair.
 fn shape(pair: &Pair) {
     let shaper = "qdisc add dev v0 root tbf rate 100mbit burst 1600 limit 8192";
-    let output = Command::new("tc").args(["-n", &pair.names[0]]).args(shaper.split(' ')).output().expect("tc runs");
+    let output = Command::new("tc")
+        .args(["-n", &pair.names[0]])
+        .args(shaper.split(' '))
+        .output()
+        .expect("tc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for name in &pair.names {
-        let off = ["netns", "exec", name, "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro", "off"];
+        let off = [
+            "netns", "exec", name, "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro",
+            "off",
+        ];
         assert!(Command::new("ip").args(off).output().expect("ip runs").status.success());
     }
 }
@@ -163,7 +187,8 @@ params = { }
 
 #[test]
 fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed() {
-    let test = "tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed";
+    let test =
+        "tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed";
     if !privileged(test) {
         return;
     }
@@ -174,26 +199,39 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     exchange_keys(&pair, folder);
     let before = settings(&pair);
     let tune = |more: &[&str]| {
-        let mut arguments = vec!["tune", "window", "--to", AGENT, "--quick", "--seconds", "0.2", "--omit", "0.1"];
+        let mut arguments =
+            vec!["tune", "window", "--to", AGENT, "--quick", "--seconds", "0.2", "--omit", "0.1"];
         arguments.extend(more);
         pair.linerate(0, folder, "a", &arguments)
     };
     let serving = agent_on(AGENT, &pair, folder, &[DEVICE, "host"]);
 
     let unasked = Ended::from(tune(&[]).output().expect("starts")).expect(2);
-    assert!(unasked.stderr.contains("--yes") && unasked.stderr.contains("--dry-run"), "{unasked:?}");
-    let elsewhere = Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
-    assert!(elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"), "{elsewhere:?}");
+    assert!(
+        unasked.stderr.contains("--yes") && unasked.stderr.contains("--dry-run"),
+        "{unasked:?}"
+    );
+    let elsewhere =
+        Ended::from(tune(&["--yes", "--interface", "eth9"]).output().expect("starts")).expect(2);
+    assert!(
+        elsewhere.stderr.contains("tune eth9") && elsewhere.stderr.contains("--interface v0"),
+        "{elsewhere:?}"
+    );
 
     // While a setting is in force, the conductor is interrupted, then killed.
     std::fs::write(folder.join("arms.toml"), ARMS).expect("the folder is ours");
     for (how, ledger) in [("INT", "one.ledger"), ("KILL", "two.ledger")] {
-        let mut conductor = pair.linerate(0, folder, "a", &["run", "arms.toml", "--to", AGENT, "--ledger", ledger]);
+        let mut conductor =
+            pair.linerate(0, folder, "a", &["run", "arms.toml", "--to", AGENT, "--ledger", ledger]);
         let mut running = conductor.stdout(std::process::Stdio::null()).spawn().expect("starts");
         let stderr = BufReader::new(running.stderr.take().expect("piped"));
-        let said = std::thread::spawn(move || std::io::read_to_string(stderr).expect("it speaks UTF-8"));
+        let said =
+            std::thread::spawn(move || std::io::read_to_string(stderr).expect("it speaks UTF-8"));
         eventually("a setting in force", || {
-            assert!(running.try_wait().expect("our child").is_none(), "it ended before it changed anything");
+            assert!(
+                running.try_wait().expect("our child").is_none(),
+                "it ended before it changed anything"
+            );
             (settings(&pair) != before).then_some(())
         });
         let mut running = Guard(running);
@@ -207,8 +245,10 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     drop(serving);
 
     let _untold = agent_on(AGENT, &pair, folder, &[]);
-    let dry = Ended::from(tune(&["--dry-run", "--json"]).output().expect("starts")).expect(0).json();
-    let commands: Vec<&str> = dry["commands"].as_array().expect("a list").iter().filter_map(|c| c.as_str()).collect();
+    let dry =
+        Ended::from(tune(&["--dry-run", "--json"]).output().expect("starts")).expect(0).json();
+    let commands: Vec<&str> =
+        dry["commands"].as_array().expect("a list").iter().filter_map(|c| c.as_str()).collect();
     assert!(commands[0].starts_with("ip route change 198.18.9.0/24 dev v0 "), "{commands:?}");
     assert!(
         commands[0].contains(" window ") && commands[1].starts_with("sysctl -w net.ipv4.tcp_rmem="),
@@ -217,9 +257,11 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     assert_eq!((settings(&pair), dry["tried"].as_array().map(Vec::len)), (before, Some(0)));
 }
 
-const BBR_TEST: &str = "bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read";
+const BBR_TEST: &str =
+    "bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read";
 
-/// What window is found and what it does is decided in virtual time; here the parts connect: trains, controller, windows, pairs.
+/// What window is found and what it does is decided in virtual time; here the parts connect:
+/// trains, controller, windows, pairs.
 #[test]
 fn bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read() {
     if !privileged(BBR_TEST) {
@@ -227,28 +269,66 @@ fn bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let place = ["tune", "window", "--lab", "ncsi", "--to", "bmc", "--congestion", "bbr", "--quick", "--json"];
+    let place = [
+        "tune",
+        "window",
+        "--lab",
+        "ncsi",
+        "--to",
+        "bmc",
+        "--congestion",
+        "bbr",
+        "--quick",
+        "--json",
+    ];
     let length = ["--seconds", "0.3", "--omit", "0.2", "--pairs", "1"];
     let ended = run(folder.path(), &[&place[..], &length].concat());
-    // One pair carries no interval: an indication and no proof. Where other programs run, the search for a window may end without one.
-    assert!(matches!(ended.code, Some(1 | 3)), "{:?}: {}\n{}", ended.code, ended.stdout, ended.stderr);
+    // One pair carries no interval: an indication and no proof. Where other programs run, the
+    // search for a window may end without one.
+    assert!(
+        matches!(ended.code, Some(1 | 3)),
+        "{:?}: {}\n{}",
+        ended.code,
+        ended.stdout,
+        ended.stderr
+    );
     let told = ended.json();
     println!(
         "bbr: {}, {}, {} -> {}",
-        told["buffer"], told["choice"], told["proof"]["effect"]["before"], told["proof"]["effect"]["after"]
+        told["buffer"],
+        told["choice"],
+        told["proof"]["effect"]["before"],
+        told["proof"]["effect"]["after"]
     );
-    assert_eq!(told["attribution"]["certain"], true, "the controller was read: {}", told["attribution"]);
-    assert_eq!((&told["kept"], told["proof"]["verdict"] == "proven"), (&false.into(), false), "{}", told["proof"]);
+    assert_eq!(
+        told["attribution"]["certain"], true,
+        "the controller was read: {}",
+        told["attribution"]
+    );
+    assert_eq!(
+        (&told["kept"], told["proof"]["verdict"] == "proven"),
+        (&false.into(), false),
+        "{}",
+        told["proof"]
+    );
     assert_eq!(told["reported_buffer"]["reported_bytes"], 8192, "{}", told["reported_buffer"]);
     if !told["proof"].is_object() {
         return println!("skipped: {BBR_TEST}: no window was chosen: {}", told["choice"]);
     }
-    assert!(told["side_effects"].as_array().is_some_and(|effects| effects.len() >= 4), "{}", told["side_effects"]);
+    assert!(
+        told["side_effects"].as_array().is_some_and(|effects| effects.len() >= 4),
+        "{}",
+        told["side_effects"]
+    );
     let tried = told["tried"].as_array().expect("a list");
-    assert!(tried.iter().all(|window| window["holds"].is_boolean()) && !tried.is_empty(), "{tried:?}");
+    assert!(
+        tried.iter().all(|window| window["holds"].is_boolean()) && !tried.is_empty(),
+        "{tried:?}"
+    );
 }
 
-/// A lab whose receiver has buffers far below what its link of 10 ms holds: the known answer is a larger receive buffer, at the receiver.
+/// A lab whose receiver has buffers far below what its link of 10 ms holds: the known answer is a
+/// larger receive buffer, at the receiver.
 const SHORT_OF_BUFFER: &str = r#"
 [lab]
 name = "shortbuf"
@@ -292,28 +372,57 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
     let ended = run(folder, &arguments);
     let told = ended.json();
     let tried = &told["tried"][0];
-    assert_eq!((&tried["setting"], &tried["host"]), (&"net.ipv4.tcp_rmem".into(), &"b".into()), "{told}");
+    assert_eq!(
+        (&tried["setting"], &tried["host"]),
+        (&"net.ipv4.tcp_rmem".into(), &"b".into()),
+        "{told}"
+    );
     // What is not tried says why: a veth has no rings.
-    let untried = told["untried"].as_array().expect("a list").iter().find(|untried| untried["setting"] == "rx_ring");
+    let untried = told["untried"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|untried| untried["setting"] == "rx_ring");
     let untried = untried.unwrap_or_else(|| panic!("rx_ring: {told}"));
-    assert_eq!((&untried["host"], &untried["reason"]), (&"b".into(), &"not_offered".into()), "{untried}");
-    assert!(untried["why"].as_str().is_some_and(|why| why.starts_with("not offered by this device")), "{untried}");
+    assert_eq!(
+        (&untried["host"], &untried["reason"]),
+        (&"b".into(), &"not_offered".into()),
+        "{untried}"
+    );
+    assert!(
+        untried["why"].as_str().is_some_and(|why| why.starts_with("not offered by this device")),
+        "{untried}"
+    );
     let text = std::fs::read_to_string(folder.join("tune-host/report.txt")).expect("written");
     assert!(
-        text.contains("rings: rx_ring of a0 at b: not to be had: not offered by this device (driver veth"),
+        text.contains(
+            "rings: rx_ring of a0 at b: not to be had: not offered by this device (driver veth"
+        ),
         "{text}"
     );
     let is_proven = tried["verdict"] == "proven";
-    assert_eq!((ended.code, &tried["kept"]), (Some(if is_proven { 0 } else { 1 }), &is_proven.into()), "{told}");
-    assert!(!folder.join("tune-host/a.profile.toml").exists(), "nothing speaks for a change at the sender");
+    assert_eq!(
+        (ended.code, &tried["kept"]),
+        (Some(if is_proven { 0 } else { 1 }), &is_proven.into()),
+        "{told}"
+    );
+    assert!(
+        !folder.join("tune-host/a.profile.toml").exists(),
+        "nothing speaks for a change at the sender"
+    );
     if !is_proven {
         assert_eq!(told["profiles"], serde_json::json!([]), "{told}");
-        return println!("skipped: {test}: other programs left too little for a proof: {}", tried["verdict"]);
+        return println!(
+            "skipped: {test}: other programs left too little for a proof: {}",
+            tried["verdict"]
+        );
     }
     assert!(tried["shift"].as_f64().expect("a ratio") > 1.0, "{told}");
-    let profile = std::fs::read_to_string(folder.join("tune-host/b.profile.toml")).expect("written");
+    let profile =
+        std::fs::read_to_string(folder.join("tune-host/b.profile.toml")).expect("written");
     assert!(
-        profile.contains("before = \"4096 32768 32768\"") && profile.contains("waited for the peer's window"),
+        profile.contains("before = \"4096 32768 32768\"")
+            && profile.contains("waited for the peer's window"),
         "{profile}"
     );
 }
@@ -329,16 +438,24 @@ fn a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects() {
     let (folder, pair) = (folder.path(), Pair::build("profile"));
     let before = settings(&pair).1;
     let text = format!(
-        "host = \"b\"\ncampaign = \"c\"\n[[change]]\nsetting = \"net.ipv4.tcp_rmem\"\ndevice = \"\"\nbefore = \"{before}\"\n\
+        "host = \"b\"\ncampaign = \"c\"\n[[change]]\nsetting = \"net.ipv4.tcp_rmem\"\ndevice \
+            = \"\"\nbefore = \"{before}\"\n\
          after = \"4096 12288 12288\"\nwhy = \"w\"\nproof = \"p\"\nside_effects = []\n\
-         [[change]]\nsetting = \"gro\"\ndevice = \"{DEVICE}\"\nbefore = \"0\"\nafter = \"1\"\nwhy = \"w\"\nproof = \"p\"\nside_effects = []\n"
+         [[change]]\nsetting = \"gro\"\ndevice = \"{DEVICE}\"\nbefore = \"0\"\nafter = \"1\"\nwhy \
+         = \"w\"\nproof = \"p\"\nside_effects = []\n"
     );
     std::fs::write(folder.join("p.toml"), text).expect("written");
-    let turn =
-        |verb: &str| Ended::from(pair.linerate(1, folder, "b", &["tune", verb, "p.toml"]).output().expect("starts"));
+    let turn = |verb: &str| {
+        Ended::from(
+            pair.linerate(1, folder, "b", &["tune", verb, "p.toml"]).output().expect("starts"),
+        )
+    };
     let gro = || {
-        let told = Command::new("ip").args(["netns", "exec", &pair.names[1], "ethtool", "-k", DEVICE]).output();
-        String::from_utf8_lossy(&told.expect("ethtool runs").stdout).contains("generic-receive-offload: on")
+        let told = Command::new("ip")
+            .args(["netns", "exec", &pair.names[1], "ethtool", "-k", DEVICE])
+            .output();
+        String::from_utf8_lossy(&told.expect("ethtool runs").stdout)
+            .contains("generic-receive-offload: on")
     };
     assert!(!gro(), "a veth begins without");
     assert!(turn("check").expect(1).stdout.contains("gro is 0, not 1: as it was before"));

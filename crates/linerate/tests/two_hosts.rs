@@ -1,4 +1,5 @@
-//! Two hosts: an agent in one namespace, the conductor in another, paired as two people would pair them.
+//! Two hosts: an agent in one namespace, the conductor in another, paired as two people would pair
+//! them.
 
 mod common;
 
@@ -6,21 +7,26 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use common::{AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, plan, privileged, signal, wait};
+use common::{
+    AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, plan, privileged, signal, wait,
+};
 use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
 fn stream(repeats: u32, milliseconds: u32) -> String {
     format!(
-        "[campaign]\nname = \"two\"\nrepeats = {repeats}\n[[sweep]]\nname = \"two\"\nduration = \"{milliseconds} ms\"\n\
-         warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\n\
+        "[campaign]\nname = \"two\"\nrepeats = {repeats}\n[[sweep]]\nname = \"two\"\nduration \
+            = \"{milliseconds} ms\"\n\
+         warmup = \"100 ms\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload \
+         = \"tcp_stream\"\nfrom = \"a\"\n\
          to = \"b\"\nparams = {{ congestion = \"cubic\", pacing_rate = \"100 Mbit/s\" }}\n"
     )
 }
 
 /// Starts the agent and waits until it listens.
 fn agent(pair: &Pair, folder: &Path) -> Guard {
-    let mut child = pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
+    let mut child =
+        pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let listening = lines.next().expect("a line").expect("text");
     assert!(listening.starts_with("listening on 198.18.9.2:"), "{listening}");
@@ -29,7 +35,8 @@ fn agent(pair: &Pair, folder: &Path) -> Guard {
     Guard(child)
 }
 
-/// Starts a campaign and waits until the `after`-th trial has ended, or with 0 until it has begun to run.
+/// Starts a campaign and waits until the `after`-th trial has ended, or with 0 until it has begun
+/// to run.
 fn campaign(pair: &Pair, folder: &Path, arguments: &[&str], after: usize) -> Child {
     let mut child = pair.linerate(0, folder, "a", arguments).spawn().expect("starts");
     if after > 0 {
@@ -50,13 +57,15 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("two"));
 
-    let unpaired = pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).output().expect("starts");
+    let unpaired =
+        pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).output().expect("starts");
     let unpaired = Ended::from(unpaired).expect(4);
     let port = linerate_control::DEFAULT_PORT;
     assert_eq!(
         unpaired.stderr,
         format!(
-            "linerate: listen on {AGENT}:{port}: no key is known, and without one an agent listens on loopback only \
+            "linerate: listen on {AGENT}:{port}: no key is known, and without one an agent listens \
+                on loopback only \
              (pair first: linerate pair offer)\n"
         )
     );
@@ -82,35 +91,47 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
         "--out",
         "report",
     ];
-    let json = Ended::from(pair.linerate(0, folder, "a", &preset).output().expect("starts")).ran().json();
-    assert_eq!((&json["campaign"]["testbed"], &json["campaign"]["emulated"]), (&"hosts".into(), &false.into()));
+    let json =
+        Ended::from(pair.linerate(0, folder, "a", &preset).output().expect("starts")).ran().json();
+    assert_eq!(
+        (&json["campaign"]["testbed"], &json["campaign"]["emulated"]),
+        (&"hosts".into(), &false.into())
+    );
     for point in json["points"].as_array().expect("a list") {
         let goodput = point["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64();
         println!("tcp_stream to {AGENT}, {}: {goodput:?} bit/s", point["parameters"]);
         let says_why = point["why"].as_array().is_some_and(|why| !why.is_empty());
         assert!(goodput.map_or(says_why, |goodput| goodput > 0.0), "{point}");
     }
-    let hosts: Vec<String> = load(&folder.join("two.ledger")).hosts.into_iter().map(|host| host.host).collect();
+    let hosts: Vec<String> =
+        load(&folder.join("two.ledger")).hosts.into_iter().map(|host| host.host).collect();
     assert_eq!(hosts, ["here", AGENT]);
 
     let stranger = pair.linerate(0, folder, "stranger", &preset[..4]).output().expect("starts");
     let stranger = Ended::from(stranger).expect(4);
-    assert!(stranger.stderr.contains("authenticate with") && stranger.stderr.contains("linerate pair"), "{stranger:?}");
+    assert!(
+        stranger.stderr.contains("authenticate with") && stranger.stderr.contains("linerate pair"),
+        "{stranger:?}"
+    );
 
     file(folder, "long.toml", &stream(1, 4_000));
-    let long = ["run", "long.toml", "--to", AGENT, "--ledger", "long.ledger", "--out", "report", "-v"];
+    let long =
+        ["run", "long.toml", "--to", AGENT, "--ledger", "long.ledger", "--out", "report", "-v"];
     let mut first = campaign(&pair, folder, &long, 0);
     let mut lines = BufReader::new(first.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.contains("198.18.9.2 joined"))));
     std::thread::spawn(move || lines.for_each(drop));
-    let second = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
+    let second = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts"))
+        .expect(4);
     assert!(second.stderr.contains("it is busy with a campaign of"), "{second:?}");
     wait(first).ran();
     drop(agent);
 
-    let gone = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts")).expect(4);
+    let gone = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts"))
+        .expect(4);
     assert!(
-        gone.stderr.contains("connect to agent on 198.18.9.2") && gone.stderr.contains("linerate agent"),
+        gone.stderr.contains("connect to agent on 198.18.9.2")
+            && gone.stderr.contains("linerate agent"),
         "{gone:?}"
     );
 }
@@ -126,7 +147,8 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     exchange_keys(&pair, folder);
     let victim = agent(&pair, folder);
     file(folder, "plan.toml", &stream(3, 1_500));
-    let arguments = ["run", "plan.toml", "--to", AGENT, "--ledger", "kill.ledger", "--out", "report"];
+    let arguments =
+        ["run", "plan.toml", "--to", AGENT, "--ledger", "kill.ledger", "--out", "report"];
     let running = campaign(&pair, folder, &arguments, 1);
     // The second trial is under way for at least its 1.6 s of load.
     std::thread::sleep(std::time::Duration::from_millis(700));
@@ -139,8 +161,16 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     let outcomes: Vec<_> = campaign.trials.iter().filter_map(|trial| trial.outcome).collect();
     let failed = outcomes.iter().filter(|outcome| **outcome == TrialOutcome::Failed).count();
     assert_eq!((outcomes.len(), failed), (3, 1), "{outcomes:?}");
-    let hurt = campaign.trials.iter().find(|trial| trial.outcome == Some(TrialOutcome::Failed)).expect("one");
-    assert!(hurt.incidents.iter().any(|incident| incident.kind == IncidentKind::AgentLost), "{:?}", hurt.incidents);
+    let hurt = campaign
+        .trials
+        .iter()
+        .find(|trial| trial.outcome == Some(TrialOutcome::Failed))
+        .expect("one");
+    assert!(
+        hurt.incidents.iter().any(|incident| incident.kind == IncidentKind::AgentLost),
+        "{:?}",
+        hurt.incidents
+    );
 }
 
 #[test]
@@ -154,7 +184,8 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     let (folder, pair) = (folder.path(), Pair::build("live"));
     exchange_keys(&pair, folder);
     let agent = agent(&pair, folder);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.0.id())).expect("it runs");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", agent.0.id())).expect("it runs");
     let has = |name: &str, value: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":"));
         assert_eq!(line.map(str::trim), Some(value), "{name}");
@@ -162,8 +193,13 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     has("NoNewPrivs", "1");
     has("Seccomp", "2");
     let text = plan("frames", 0.3, "mode = \"live\", rate = \"2 kpps\"");
-    file(folder, "live.toml", &text.replace("from = \"a\"\nto = \"b\"", "from = \"b\"\nto = \"a\""));
-    let arguments = ["run", "live.toml", "--to", AGENT, "--ledger", "live.ledger", "--out", "report", "--json"];
+    file(
+        folder,
+        "live.toml",
+        &text.replace("from = \"a\"\nto = \"b\"", "from = \"b\"\nto = \"a\""),
+    );
+    let arguments =
+        ["run", "live.toml", "--to", AGENT, "--ledger", "live.ledger", "--out", "report", "--json"];
     let _whatever_it_found = pair.linerate(0, folder, "a", &arguments).output().expect("starts");
     let campaign = load(&folder.join("live.ledger"));
     let trial = campaign.trials.first().expect("one was begun");
@@ -172,10 +208,13 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
         return println!("skipped: {test}: {told:?}");
     }
     let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {told:?}"));
-    let sum = |end: &JobRecord, counter| end.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
+    let sum = |end: &JobRecord, counter| {
+        end.intervals.iter().map(|one| one.counters[counter]).sum::<u64>()
+    };
     let modes = &agents.flows.first().unwrap_or_else(|| panic!("no flow: {told:?}")).modes;
     assert!(modes["send"].starts_with("live: made by the kernel"), "{modes:?}");
     // Each frame that its driver took arrived, and was told by its number.
-    let (sent, received) = (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));
+    let (sent, received) =
+        (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));
     assert!(sent > 0 && sent == received, "{sent} sent, {received} received: {told:?}");
 }

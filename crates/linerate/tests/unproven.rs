@@ -1,5 +1,6 @@
-//! An honest agent in one namespace, a malicious conductor at its standard input, and a third host in another namespace: whatever the
-//! conductor says, the third host is sent nothing but a hello, and the agent does only what its policy permits.
+//! An honest agent in one namespace, a malicious conductor at its standard input, and a third host
+//! in another namespace: whatever the conductor says, the third host is sent nothing but a hello,
+//! and the agent does only what its policy permits.
 
 mod common;
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use common::{Guard, Pair, alone, file, privileged};
 use linerate_control::wire::{
-    Greeting, HelloRole, JobOffer, Message, Prepare, PreparedJob, Setting, TuneRequest, decode, encode, name,
+    Greeting, HelloRole, JobOffer, Message, Prepare, PreparedJob, Setting, TuneRequest, decode,
+    encode, name,
 };
 use linerate_load::{Offer, Secret};
 use linerate_model::{Nanos, Params, Phases, Side, TrialId, Warmup};
@@ -39,8 +41,10 @@ impl Conductor {
         let arguments = [&["agent", "--stdio"], arguments].concat();
         let mut agent = pair.linerate(0, folder, "a", &arguments);
         let mut agent = agent.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
-        let (input, output) = (agent.stdin.take().expect("piped"), agent.stdout.take().expect("piped"));
-        let mut conductor = Self { agent: Guard(agent), input, output, pending: Vec::new(), trial: 0 };
+        let (input, output) =
+            (agent.stdin.take().expect("piped"), agent.stdout.take().expect("piped"));
+        let mut conductor =
+            Self { agent: Guard(agent), input, output, pending: Vec::new(), trial: 0 };
         let mut greeting = Greeting::new(HelloRole::Conductor, "malicious");
         greeting.tunes = tunes;
         conductor.say(&Message::Hello(Box::new(greeting)));
@@ -56,7 +60,9 @@ impl Conductor {
     /// The next message that is one of those `wanted`.
     fn await_message(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
         loop {
-            while let Some((message, taken)) = decode(&self.pending).expect("the agent speaks the protocol") {
+            while let Some((message, taken)) =
+                decode(&self.pending).expect("the agent speaks the protocol")
+            {
                 self.pending.drain(..taken);
                 if wanted(&message) {
                     return message;
@@ -69,8 +75,15 @@ impl Conductor {
         }
     }
 
-    /// Has the agent start one end of `workload`, the active one towards `offered`; why the trial failed, if it did.
-    fn trial(&mut self, workload: &str, params: Value, side: Side, offered: &[&str]) -> Option<String> {
+    /// Has the agent start one end of `workload`, the active one towards `offered`; why the trial
+    /// failed, if it did.
+    fn trial(
+        &mut self,
+        workload: &str,
+        params: Value,
+        side: Side,
+        offered: &[&str],
+    ) -> Option<String> {
         self.trial += 1;
         let trial = TrialId(self.trial);
         let Value::Object(params) = params else { panic!("parameters are a table") };
@@ -94,16 +107,28 @@ impl Conductor {
             interval: Nanos::from_millis(100),
         };
         let (patience_ms, sample_period_ms) = (400, 100);
-        let prepare = Prepare { trial, phases, jobs: vec![job], patience_ms, sample_period_ms, legs: Vec::new() };
+        let prepare = Prepare {
+            trial,
+            phases,
+            jobs: vec![job],
+            patience_ms,
+            sample_period_ms,
+            legs: Vec::new(),
+        };
         self.say(&Message::Prepare(Box::new(prepare)));
-        let answer = self.await_message(|message| matches!(message, Message::Offers { .. } | Message::Done { .. }));
+        let answer = self.await_message(|message| {
+            matches!(message, Message::Offers { .. } | Message::Done { .. })
+        });
         if let Message::Done { failed, .. } = answer {
             return failed;
         }
-        let addresses = offered.iter().map(|address| address.parse().expect("an address")).collect();
+        let addresses =
+            offered.iter().map(|address| address.parse().expect("an address")).collect();
         let offers = vec![JobOffer { job: 0, offer: Offer { addresses } }];
         self.say(&Message::Connect { trial, offers });
-        match self.await_message(|message| matches!(message, Message::Ready { .. } | Message::Done { .. })) {
+        match self.await_message(|message| {
+            matches!(message, Message::Ready { .. } | Message::Done { .. })
+        }) {
             Message::Done { failed, .. } => failed,
             _ => {
                 self.say(&Message::Abort { trial });
@@ -122,7 +147,8 @@ impl Conductor {
     }
 }
 
-/// A listener at the third host: it takes every connection and answers as earlier versions did, or with what it was sent.
+/// A listener at the third host: it takes every connection and answers as earlier versions did, or
+/// with what it was sent.
 fn rendezvous(pair: &Pair) -> (SocketAddr, Arc<AtomicU64>) {
     let bind = || TcpListener::bind((VICTIM, 5_000)).expect("its own namespace");
     let listener = linerate_sys::netns::within(&pair.names[1], bind).expect("entered");
@@ -133,7 +159,9 @@ fn rendezvous(pair: &Pair) -> (SocketAddr, Arc<AtomicU64>) {
         for (number, stream) in listener.incoming().enumerate() {
             let Ok(mut stream) = stream else { return };
             let seen = Arc::clone(&seen);
-            std::thread::spawn(move || seen.fetch_max(serve(&mut stream, number), Ordering::Relaxed));
+            std::thread::spawn(move || {
+                seen.fetch_max(serve(&mut stream, number), Ordering::Relaxed)
+            });
         }
     });
     (address, most)
@@ -160,7 +188,11 @@ fn counted(pair: &Pair) -> BTreeMap<String, u64> {
         .output()
         .expect("nft runs");
     let listed: Value = serde_json::from_slice(&output.stdout).expect("nft prints JSON");
-    let counters = listed["nftables"].as_array().expect("a list").iter().filter_map(|entry| entry.get("counter"));
+    let counters = listed["nftables"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|entry| entry.get("counter"));
     counters
         .map(|counter| {
             let name = counter["name"].as_str().expect("a name").to_owned();
@@ -171,18 +203,25 @@ fn counted(pair: &Pair) -> BTreeMap<String, u64> {
 
 fn with_victim(instance: &str) -> Pair {
     let pair = Pair::build(instance);
-    let rule =
-        |matched: &str, counter: &str| format!("ip daddr {VICTIM} meta l4proto {matched} counter name {counter};");
+    let rule = |matched: &str, counter: &str| {
+        format!("ip daddr {VICTIM} meta l4proto {matched} counter name {counter};")
+    };
     let rules = format!(
-        "table inet seen {{ counter seen_udp {{ }}; counter seen_tcp {{ }}; counter seen_others {{ }}; \
+        "table inet seen {{ counter seen_udp {{ }}; counter seen_tcp {{ }}; counter seen_others {{ \
+            }}; \
          chain input {{ type filter hook input priority 0; {} {} {} }}; }}",
         rule("udp", "seen_udp"),
         rule("tcp", "seen_tcp"),
         rule("!= { tcp, udp }", "seen_others"),
     );
-    for command in [vec!["ip", "address", "add", "198.18.9.66/24", "dev", "v0"], vec!["nft", &rules]] {
-        let ended =
-            Command::new("ip").args(["netns", "exec", &pair.names[1]]).args(&command).output().expect("ip runs");
+    for command in
+        [vec!["ip", "address", "add", "198.18.9.66/24", "dev", "v0"], vec!["nft", &rules]]
+    {
+        let ended = Command::new("ip")
+            .args(["netns", "exec", &pair.names[1]])
+            .args(&command)
+            .output()
+            .expect("ip runs");
         assert!(ended.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
     pair
@@ -213,15 +252,21 @@ fn no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret() {
     ] {
         // Twice: the listener answers every other connection in another way.
         for _ in 0..2 {
-            let failed = conductor.trial(workload, params.clone(), Side::Active, &[&companions, &other]);
+            let failed =
+                conductor.trial(workload, params.clone(), Side::Active, &[&companions, &other]);
             assert!(failed.is_some(), "{workload} {params}: the agent believed it");
         }
-        // As the attack did: the attacker's own address for the companions, the third host's for the load.
-        let failed = conductor.trial(workload, params.clone(), Side::Active, &["198.18.9.2:5000", &other]);
+        // As the attack did: the attacker's own address for the companions, the third host's for
+        // the load.
+        let failed =
+            conductor.trial(workload, params.clone(), Side::Active, &["198.18.9.2:5000", &other]);
         assert!(failed.is_some(), "{workload} {params}");
     }
     let counted = counted(&pair);
-    println!("seen at {VICTIM}: {counted:?}, at most {} bytes of one connection", most.load(Ordering::Relaxed));
+    println!(
+        "seen at {VICTIM}: {counted:?}, at most {} bytes of one connection",
+        most.load(Ordering::Relaxed)
+    );
     assert!(counted["seen_tcp"] > 0, "the rules count: {counted:?}");
     assert_eq!((counted["seen_udp"], counted["seen_others"]), (0, 0), "{counted:?}");
     assert!(most.load(Ordering::Relaxed) <= HELLO_BYTES, "{most:?}");
@@ -236,7 +281,8 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("policy");
     let policy = file(folder.path(), "agent.toml", "tune = [\"host\"]\nrate = \"1 Gbit/s\"\n");
-    std::fs::set_permissions(&policy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner");
+    std::fs::set_permissions(&policy, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("its owner");
     let with_policy = ["--policy", policy.to_str().expect("text")];
     let mut conductor = Conductor::greet(&pair, folder.path(), &with_policy, false);
     let (active, passive) = (Side::Active, Side::Passive);
@@ -248,16 +294,52 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
             "127.0.0.1:1",
             "foreign_servers = [\"127.0.0.1\"]",
         ),
-        ("ftp", json!({ "server": "ftp://127.0.0.1/a" }), active, "127.0.0.1:1", "foreign_servers = [\"127.0.0.1\"]"),
+        (
+            "ftp",
+            json!({ "server": "ftp://127.0.0.1/a" }),
+            active,
+            "127.0.0.1:1",
+            "foreign_servers = [\"127.0.0.1\"]",
+        ),
         ("tcp_stream", json!({}), active, "198.18.9.2:22", "lowest_port = 22"),
         ("udp_stream", json!({}), active, "198.18.9.2:53", "lowest_port = 53"),
         ("http", json!({ "port": 80 }), passive, "198.18.9.2:1", "lowest_port = 80"),
-        ("http", json!({ "clients": "foreign" }), passive, "198.18.9.2:1", "foreign_clients = true"),
-        ("udp_stream", json!({ "rate": "2 Gbit/s" }), active, "198.18.9.2:5000", "rate = \"2 Gbit/s\""),
+        (
+            "http",
+            json!({ "clients": "foreign" }),
+            passive,
+            "198.18.9.2:1",
+            "foreign_clients = true",
+        ),
+        (
+            "udp_stream",
+            json!({ "rate": "2 Gbit/s" }),
+            active,
+            "198.18.9.2:5000",
+            "rate = \"2 Gbit/s\"",
+        ),
         ("frames", json!({ "realtime": true }), active, "198.18.9.2:5000", "realtime = true"),
-        ("storage", json!({ "target": "/etc/shadow" }), active, "198.18.9.2:1", "read = [\"/etc/shadow\"]"),
-        ("storage", json!({ "target": "/etc/nothing" }), active, "198.18.9.2:1", "read = [\"/etc/nothing\"]"),
-        ("storage", json!({ "target": "/root", "size": "1 MiB" }), active, "198.18.9.2:1", "folders = [\"/root\"]"),
+        (
+            "storage",
+            json!({ "target": "/etc/shadow" }),
+            active,
+            "198.18.9.2:1",
+            "read = [\"/etc/shadow\"]",
+        ),
+        (
+            "storage",
+            json!({ "target": "/etc/nothing" }),
+            active,
+            "198.18.9.2:1",
+            "read = [\"/etc/nothing\"]",
+        ),
+        (
+            "storage",
+            json!({ "target": "/root", "size": "1 MiB" }),
+            active,
+            "198.18.9.2:1",
+            "folders = [\"/root\"]",
+        ),
     ] {
         let failed = conductor.trial(workload, params, side, &[offered]).unwrap_or_default();
         assert!(failed.contains(line) && failed.contains("agent.toml"), "{workload}: {failed}");
@@ -266,7 +348,11 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
 
     let mut tuner = Conductor::greet(&pair, folder.path(), &with_policy, true);
     let (name, value) = ("net.ipv4.tcp_rmem".to_owned(), "4096 4096 4096".to_owned());
-    assert_eq!(tuner.tune(TuneRequest::Apply(vec![Setting::Sysctl { name, value }])), None, "it may tune");
+    assert_eq!(
+        tuner.tune(TuneRequest::Apply(vec![Setting::Sysctl { name, value }])),
+        None,
+        "it may tune"
+    );
     let failed = tuner.tune(TuneRequest::Keep).unwrap_or_default();
     assert!(failed.contains("`keep = true`"), "{failed}");
 }

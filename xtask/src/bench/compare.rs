@@ -1,12 +1,16 @@
-//! `cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT] [--program FILE] [--keep FILE.json] [--out FILE.md]`:
-//! what `linerate compare` says of campaigns whose difference is known.
+//! `cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT]
+//! [--program FILE] [--keep FILE.json] [--out FILE.md]`: what `linerate compare` says of campaigns
+//! whose difference is known.
 //!
-//! Each round runs short campaigns of one plan on a lab link twice or more often (`--again`), and once on the link with one thing changed: its
-//! rate (a stream, small and large requests at 100 and 95 Mbit/s), or with `--delay` its round-trip time (small requests; that many microseconds,
-//! and a tenth more). Campaigns of the same link, each against the one after it, are A/A: nothing changed, and no claim should be made of any
-//! figure, in at least 95 of 100. The first against the changed one is a real change, and should be found in the main figure (goodput, median
-//! response time), or be withheld for a named reason. `--beside` runs stress-ng on every CPU for that share of the time meanwhile. What this does
-//! not see: campaigns of many points, and paths that nothing emulates.
+//! Each round runs short campaigns of one plan on a lab link twice or more often (`--again`), and
+//! once on the link with one thing changed: its rate (a stream, small and large requests at 100 and
+//! 95 Mbit/s), or with `--delay` its round-trip time (small requests; that many microseconds, and a
+//! tenth more). Campaigns of the same link, each against the one after it, are A/A: nothing
+//! changed, and no claim should be made of any figure, in at least 95 of 100. The first against the
+//! changed one is a real change, and should be found in the main figure (goodput, median response
+//! time), or be withheld for a named reason. `--beside` runs stress-ng on every CPU for that share
+//! of the time meanwhile. What this does not see: campaigns of many points, and paths that nothing
+//! emulates.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -23,7 +27,8 @@ use super::own;
 use super::scan::Referee;
 use super::scratch::{Scratch, afterwards};
 
-const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT] [--program LINERATE] \
+const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay \
+    MICROSECONDS] [--beside PERCENT] [--program LINERATE] \
      [--keep FILE.json] [--out FILE.md]";
 const ROUNDS: usize = 100;
 /// Rates of the link, Mbit/s.
@@ -31,7 +36,8 @@ const RATE: f64 = 100.0;
 const SLOWER: f64 = 95.0;
 /// The changed round-trip time over the other one.
 const LONGER: f64 = 1.1;
-/// Of the comparisons of what did not change, as many may claim something at most; of what did, as many must find it at least.
+/// Of the comparisons of what did not change, as many may claim something at most; of what did, as
+/// many must find it at least.
 const MOST_CLAIMS: f64 = 0.05;
 const LEAST_FOUND: f64 = 0.95;
 
@@ -39,10 +45,13 @@ const LEAST_FOUND: f64 = 0.95;
 const PLAN: &str = "[campaign]\nname = \"short\"\nrepeats = 6\nseed = SEED\n";
 /// A sweep: its name, and what its job is.
 type Sweep = (&'static str, &'static str, &'static str);
-const STREAM: Sweep = ("stream", "tcp_stream", "direction = \"tx\", streams = 1, congestion = \"cubic\"");
+const STREAM: Sweep =
+    ("stream", "tcp_stream", "direction = \"tx\", streams = 1, congestion = \"cubic\"");
 /// Responses of 64 KiB pass on the link, those of 64 B in the CPUs and in the link's delay.
-const LARGE: Sweep = ("large", "tcp_rr", "request_size = \"64 B\", response_size = \"64 KiB\", streams = 1");
-const SMALL: Sweep = ("small", "tcp_rr", "request_size = \"64 B\", response_size = \"64 B\", streams = 1");
+const LARGE: Sweep =
+    ("large", "tcp_rr", "request_size = \"64 B\", response_size = \"64 KiB\", streams = 1");
+const SMALL: Sweep =
+    ("small", "tcp_rr", "request_size = \"64 B\", response_size = \"64 B\", streams = 1");
 /// Round trips in a trial: a median needs ten beyond it.
 const ROUND_TRIPS: u64 = 60;
 const LEAST_MS: u64 = 200;
@@ -64,11 +73,12 @@ impl Changed {
     /// Keys of the lab's link, before the change and after.
     fn links(self) -> [String; 2] {
         match self {
-            Self::Rate => [RATE, SLOWER].map(|rate| format!("rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n")),
+            Self::Rate => [RATE, SLOWER]
+                .map(|rate| format!("rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n")),
             // Half of it each way, in nanoseconds.
-            Self::Delay(us) => {
-                [1.0, LONGER].map(|factor| format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0))
-            }
+            Self::Delay(us) => [1.0, LONGER].map(|factor| {
+                format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0)
+            }),
         }
     }
 
@@ -92,7 +102,10 @@ impl Changed {
     /// The main figure, and another one that changes with it.
     fn figures(self) -> [Figure; 2] {
         match self {
-            Self::Rate => [("stream", "goodput", "goodput"), ("large", "response_time_p50", "median time of 64 KiB")],
+            Self::Rate => [
+                ("stream", "goodput", "goodput"),
+                ("large", "response_time_p50", "median time of 64 KiB"),
+            ],
             Self::Delay(_) => [
                 ("small", "response_time_p50", "median time of 64 B"),
                 ("small", "transaction_rate", "requests a second"),
@@ -100,7 +113,8 @@ impl Changed {
         }
     }
 
-    /// The ratio that the main figure should have where it was `before`: what is added to a time is known, not what it is added to.
+    /// The ratio that the main figure should have where it was `before`: what is added to a time is
+    /// known, not what it is added to.
     fn truth(self, before: f64) -> f64 {
         match self {
             Self::Rate => SLOWER / RATE,
@@ -180,7 +194,8 @@ struct Outcomes {
     changed: Vec<Said>,
 }
 
-/// A program beside the load that keeps every CPU busy for a share of the time; it ends when this is dropped.
+/// A program beside the load that keeps every CPU busy for a share of the time; it ends when this
+/// is dropped.
 #[derive(Debug)]
 struct Neighbour {
     child: Child,
@@ -194,7 +209,10 @@ impl Neighbour {
         let load = percent.to_string();
         let mut command = Command::new("stress-ng");
         command.args(["--cpu", "0", "--cpu-load", &load, "--quiet"]);
-        let child = command.stdin(Stdio::null()).spawn().context("start stress-ng (apt-get install stress-ng)")?;
+        let child = command
+            .stdin(Stdio::null())
+            .spawn()
+            .context("start stress-ng (apt-get install stress-ng)")?;
         let ender = afterwards("kill \"$1\"", [child.id().to_string()])?;
         Ok(Self { child, ender })
     }
@@ -202,7 +220,8 @@ impl Neighbour {
     /// Fails if it has ended: what was measured then was measured alone.
     fn is_there(&mut self) -> anyhow::Result<()> {
         let ended = self.child.try_wait().context("look after stress-ng")?;
-        ended.map_or(Ok(()), |status| bail!("stress-ng ended before the measurement did ({status})"))
+        ended
+            .map_or(Ok(()), |status| bail!("stress-ng ended before the measurement did ({status})"))
     }
 }
 
@@ -223,8 +242,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let mut outcomes = match &options.keep {
         Some(file) if file.exists() => {
-            let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-            serde_json::from_str(&text).with_context(|| format!("read {}: not kept by this bench", file.display()))?
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("read {}", file.display()))?;
+            serde_json::from_str(&text)
+                .with_context(|| format!("read {}: not kept by this bench", file.display()))?
         }
         _ => Outcomes::default(),
     };
@@ -271,7 +292,8 @@ impl Bench<'_> {
         let begun = Instant::now();
         let same: Vec<String> = (0..=self.again).map(|number| format!("same-{number}")).collect();
         let [link, changed_link] = self.changed.links();
-        // Whoever comes first in a round finds the machine otherwise than who comes last: they take turns.
+        // Whoever comes first in a round finds the machine otherwise than who comes last: they take
+        // turns.
         let turn = round % (same.len() + 1);
         for place in 0..=same.len() {
             let seed = round * (same.len() + 1) + place;
@@ -290,22 +312,44 @@ impl Bench<'_> {
             let reason = main.reason().map_or_else(String::new, |reason| format!(", {reason}"));
             format!("{} ({:.4}{reason})", main.change, main.ratio)
         };
-        let of_round = outcomes.same.iter().rev().take(self.again).map(told).collect::<Vec<String>>().join(", ");
+        let of_round = outcomes
+            .same
+            .iter()
+            .rev()
+            .take(self.again)
+            .map(told)
+            .collect::<Vec<String>>()
+            .join(", ");
         let changed = outcomes.changed.last().map_or_else(String::new, told);
-        eprintln!("round {round}: same {of_round}, changed {changed}, {:.0} s", begun.elapsed().as_secs_f64());
+        eprintln!(
+            "round {round}: same {of_round}, changed {changed}, {:.0} s",
+            begun.elapsed().as_secs_f64()
+        );
         Ok(())
     }
 
     /// One campaign over a link with these keys into the ledger `name`.
     fn measure(&self, name: &str, link: &str, seed: usize) -> anyhow::Result<()> {
         let lab = format!(
-            "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n{link}"
+            "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
+                = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n{link}"
         );
         let ledger = format!("{name}.ledger");
         let _none_before = std::fs::remove_file(self.folder.join(&ledger));
         std::fs::write(self.folder.join("lab.toml"), lab).context("write the lab")?;
-        std::fs::write(self.folder.join("plan.toml"), plan(self.changed, seed)).context("write the plan")?;
-        let arguments = ["run", "plan.toml", "--lab", "./lab.toml", "--ledger", &ledger, "--out", "report", "-q"];
+        std::fs::write(self.folder.join("plan.toml"), plan(self.changed, seed))
+            .context("write the plan")?;
+        let arguments = [
+            "run",
+            "plan.toml",
+            "--lab",
+            "./lab.toml",
+            "--ledger",
+            &ledger,
+            "--out",
+            "report",
+            "-q",
+        ];
         let output = Command::new(self.program).args(arguments).current_dir(self.folder).output();
         let output = output.context("start linerate run")?;
         /// Some trial carries no figure: the comparison goes on with the others.
@@ -333,8 +377,10 @@ fn plan(changed: Changed, seed: usize) -> String {
     for (name, workload, params) in changed.sweeps() {
         let _infallible = write!(
             plan,
-            "[[sweep]]\nname = \"{name}\"\nduration = \"{} ms\"\nwarmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\n\
-             rest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n",
+            "[[sweep]]\nname = \"{name}\"\nduration = \"{} ms\"\nwarmup = \"100 ms\"\ninterval \
+                = \"50 ms\"\ndrain = \"100 ms\"\n\
+             rest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto \
+             = \"b\"\nparams = {{ {params} }}\n",
             changed.trial_ms()
         );
     }
@@ -345,20 +391,26 @@ fn plan(changed: Changed, seed: usize) -> String {
 fn said(changed: Changed, told: &Value) -> Option<Said> {
     let points = told["comparison"]["points"].as_array()?;
     let of_all = || {
-        let overall = told["comparison"]["overall"].as_array().into_iter().flatten().map(|one| ("all", &one["figure"]));
+        let overall = told["comparison"]["overall"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| ("all", &one["figure"]));
         let each = points.iter().flat_map(|point| {
             let sweep = point["sweep"].as_str().unwrap_or_default();
             point["figures"].as_array().into_iter().flatten().map(move |figure| (sweep, figure))
         });
         overall.chain(each)
     };
-    let is_claim =
-        |(_, figure): &(&str, &Value)| matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"));
+    let is_claim = |(_, figure): &(&str, &Value)| {
+        matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"))
+    };
     let named = |(sweep, figure): (&str, &Value)| {
         Some(format!("{sweep} {} {}", figure["metric"].as_str()?, figure["direction"].as_str()?))
     };
     let [main, other] = changed.figures().map(|(sweep, metric, _)| {
-        let (_, figure) = of_all().find(|(of, figure)| *of == sweep && figure["metric"] == metric)?;
+        let (_, figure) =
+            of_all().find(|(of, figure)| *of == sweep && figure["metric"] == metric)?;
         Verdict::of(&figure["effect"])
     });
     let company = &told["comparison"]["company"];
@@ -371,12 +423,14 @@ fn said(changed: Changed, told: &Value) -> Option<Said> {
     })
 }
 
-/// Whether little was claimed of nothing, and what was changed was found; beside other programs it may be withheld, but not denied.
+/// Whether little was claimed of nothing, and what was changed was found; beside other programs it
+/// may be withheld, but not denied.
 fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
     let share = |said: &[Said], of: &dyn Fn(&Said) -> bool| {
         said.iter().filter(|one| of(one)).count() as f64 / said.len().max(1) as f64
     };
-    let is_found = |one: &Said| one.main.change == "worse" || (is_beside && one.main.change == "unclear");
+    let is_found =
+        |one: &Said| one.main.change == "worse" || (is_beside && one.main.change == "unclear");
     share(&outcomes.same, &|one| !one.claimed.is_empty()) <= MOST_CLAIMS
         && share(&outcomes.changed, &is_found) >= LEAST_FOUND
 }
@@ -384,8 +438,10 @@ fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
 fn document(changed: Changed, outcomes: &Outcomes) -> String {
     let [(.., main), (.., other)] = changed.figures();
     let mut text = format!(
-        "| link before and after | comparisons | {main}: worse | better | equivalent | unclear | ratio: smallest to largest | intervals that hold the \
-         truth | {other}: worse | better | equivalent | unclear | with any claim | figures compared | others' share of the CPUs' work: smallest to \
+        "| link before and after | comparisons | {main}: worse | better | equivalent | unclear | \
+            ratio: smallest to largest | intervals that hold the \
+         truth | {other}: worse | better | equivalent | unclear | with any claim | figures \
+         compared | others' share of the CPUs' work: smallest to \
          largest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let range = |values: &mut dyn Iterator<Item = f64>, places: usize| {
@@ -393,19 +449,27 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
             let (low, high) = range.unwrap_or((value, value));
             Some((low.min(value), high.max(value)))
         });
-        range.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.places$} to {high:.places$}"))
+        range.map_or_else(
+            || "-".to_owned(),
+            |(low, high)| format!("{low:.places$} to {high:.places$}"),
+        )
     };
     // `none` is what `linerate compare` calls no change beyond the margin.
     const CHANGES: [&str; 4] = ["worse", "better", "none", "unclear"];
     let rows = [(&outcomes.same, false), (&outcomes.changed, true)];
     for (said, is_changed) in rows.into_iter().filter(|(said, _)| !said.is_empty()) {
         let counted = |of: &dyn Fn(&Said) -> Option<&Verdict>| {
-            let count = |change: &str| said.iter().filter_map(of).filter(|verdict| verdict.change == change).count();
+            let count = |change: &str| {
+                said.iter().filter_map(of).filter(|verdict| verdict.change == change).count()
+            };
             CHANGES.map(|change| count(change).to_string()).join(" | ")
         };
         let truth = |one: &Said| if is_changed { changed.truth(one.main.before) } else { 1.0 };
-        let holds = |one: &&Said| one.main.interval.is_some_and(|(low, high)| low <= truth(one) && truth(one) <= high);
-        let shares = said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
+        let holds = |one: &&Said| {
+            one.main.interval.is_some_and(|(low, high)| low <= truth(one) && truth(one) <= high)
+        };
+        let shares =
+            said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
         let _infallible = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -428,16 +492,21 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
 fn tallied<'a>(names: impl Iterator<Item = &'a str>, none: &str) -> String {
     let mut named: Vec<&str> = names.collect();
     named.sort_unstable();
-    let each = named.chunk_by(|a, b| a == b).map(|same| format!("{} {} times", same[0], same.len()));
+    let each =
+        named.chunk_by(|a, b| a == b).map(|same| format!("{} {} times", same[0], same.len()));
     let told = each.collect::<Vec<String>>().join(", ");
     if told.is_empty() { none.to_owned() } else { told }
 }
 
-/// The table in words: what was asked, what was claimed of nothing, and why what was not found was not.
+/// The table in words: what was asked, what was claimed of nothing, and why what was not found was
+/// not.
 fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
     let (same, n_changed) = (outcomes.same.len(), outcomes.changed.len());
     let silent = outcomes.same.iter().filter(|one| one.claimed.is_empty()).count();
-    let claimed = tallied(outcomes.same.iter().flat_map(|one| one.claimed.iter().map(String::as_str)), "nothing");
+    let claimed = tallied(
+        outcomes.same.iter().flat_map(|one| one.claimed.iter().map(String::as_str)),
+        "nothing",
+    );
     let asked = |share: f64, n: usize| (share * n as f64).ceil();
     let found = |of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str| {
         let verdicts = || outcomes.changed.iter().filter_map(of);
@@ -449,7 +518,8 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
     };
     let [(.., main), (.., other)] = changed.figures();
     format!(
-        "\nNothing was changed: no claim of any figure in {silent} of {same} comparisons (at least {} asked for); claimed: {claimed}.\n\
+        "\nNothing was changed: no claim of any figure in {silent} of {same} comparisons (at least \
+            {} asked for); claimed: {claimed}.\n\
          Changed to {}: {main} {} (at least {} asked for where nothing else runs); {other} {}.\n",
         asked(1.0 - MOST_CLAIMS, same),
         changed.named(true),
@@ -466,9 +536,14 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         let value = rest.next().context(USAGE)?;
         match flag.as_str() {
             "--rounds" => options.rounds = value.parse().context("--rounds takes a count")?,
-            "--delay" => options.changed = Changed::Delay(value.parse().context("--delay takes microseconds")?),
+            "--delay" => {
+                options.changed =
+                    Changed::Delay(value.parse().context("--delay takes microseconds")?)
+            }
             "--again" => options.again = value.parse().context("--again takes a count")?,
-            "--beside" => options.beside = Some(value.parse().context("--beside takes a percentage")?),
+            "--beside" => {
+                options.beside = Some(value.parse().context("--beside takes a percentage")?)
+            }
             "--program" => options.program = Some(std::path::absolute(value)?),
             "--keep" => options.keep = Some(std::path::absolute(value)?),
             "--out" => options.out = Some(std::path::absolute(value)?),
@@ -488,7 +563,8 @@ mod tests {
 
     fn told(change: &str) -> Value {
         let figure = |metric: &str, change: &str| {
-            let effect = json!({"change": change, "before": 0.001, "shift": 0.95, "interval": [0.94, 0.96]});
+            let effect =
+                json!({"change": change, "before": 0.001, "shift": 0.95, "interval": [0.94, 0.96]});
             json!({"metric": metric, "direction": "tx", "effect": effect})
         };
         json!({"comparison": {
@@ -506,21 +582,35 @@ mod tests {
         let worse = said(Changed::Rate, &told("worse")).expect("goodput");
         assert_eq!((worse.figures, worse.claimed.len()), (6, 3));
         assert_eq!(worse.claimed[..2], ["stream goodput tx", "large response_time_p50 tx"]);
-        let verdict =
-            Verdict { change: "worse".into(), before: 0.001, ratio: 0.95, interval: Some((0.94, 0.96)), doubt: None };
+        let verdict = Verdict {
+            change: "worse".into(),
+            before: 0.001,
+            ratio: 0.95,
+            interval: Some((0.94, 0.96)),
+            doubt: None,
+        };
         assert_eq!((worse.other, worse.others), (Some(verdict.clone()), Some((0.4, 0.5))));
         assert_eq!(worse.main, verdict);
         assert_eq!(said(Changed::Rate, &json!({"comparison": {"points": []}})), None);
         let delayed = said(Changed::Delay(1000), &told("unclear")).expect("a median time");
-        assert_eq!((delayed.main.reason(), delayed.main.change.as_str()), (Some("interval"), "unclear"));
+        assert_eq!(
+            (delayed.main.reason(), delayed.main.change.as_str()),
+            (Some("interval"), "unclear")
+        );
     }
 
     #[test]
     fn what_is_added_to_a_round_trip_is_known_and_not_what_it_is_added_to() {
         assert_eq!(Changed::Rate.links()[1], "rate = \"95 Mbit/s\"\nbuffer = \"64 KiB\"\n");
-        assert_eq!(Changed::Delay(1000).links(), ["delay = \"500000 ns\"\n", "delay = \"550000 ns\"\n"]);
+        assert_eq!(
+            Changed::Delay(1000).links(),
+            ["delay = \"500000 ns\"\n", "delay = \"550000 ns\"\n"]
+        );
         assert!((Changed::Delay(1000).truth(1.25e-3) - 1.08).abs() < 1e-9);
-        assert_eq!((Changed::Delay(1000).trial_ms(), Changed::Delay(10_000).trial_ms()), (200, 600));
+        assert_eq!(
+            (Changed::Delay(1000).trial_ms(), Changed::Delay(10_000).trial_ms()),
+            (200, 600)
+        );
     }
 
     #[test]
@@ -530,17 +620,34 @@ mod tests {
             said.claimed.retain(|figure| figure.starts_with("stream"));
             said
         };
-        let outcomes = |same: &str, changed: &str| Outcomes { same: vec![of(same)], changed: vec![of(changed)] };
+        let outcomes = |same: &str, changed: &str| Outcomes {
+            same: vec![of(same)],
+            changed: vec![of(changed)],
+        };
         assert!(held(&outcomes("none", "worse"), false));
-        assert!(!held(&outcomes("worse", "worse"), false) && !held(&outcomes("unclear", "unclear"), false));
-        assert!(held(&outcomes("unclear", "unclear"), true) && !held(&outcomes("unclear", "none"), true));
+        assert!(
+            !held(&outcomes("worse", "worse"), false)
+                && !held(&outcomes("unclear", "unclear"), false)
+        );
+        assert!(
+            held(&outcomes("unclear", "unclear"), true)
+                && !held(&outcomes("unclear", "none"), true)
+        );
         let text = document(Changed::Rate, &outcomes("none", "worse"));
         assert!(text.contains("| 100 and 100 Mbit/s | 1 | 0 | 0 | 1 | 0 |"), "{text}");
-        assert!(text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 6 | 0.40 to 0.50 |"), "{text}");
-        assert!(text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."), "{text}");
+        assert!(
+            text.contains("| 0.9500 to 0.9500 | 1 | 1 | 0 | 0 | 0 | 1 | 6 | 0.40 to 0.50 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("in 1 of 1 comparisons (at least 1 asked for); claimed: nothing."),
+            "{text}"
+        );
         let text = document(Changed::Rate, &outcomes("worse", "unclear"));
         assert!(
-            text.contains("in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."),
+            text.contains(
+                "in 0 of 1 comparisons (at least 1 asked for); claimed: stream goodput tx 1 times."
+            ),
             "{text}"
         );
         assert!(text.contains("goodput found in 0 of 1, withheld for: interval 1 times"), "{text}");
@@ -548,9 +655,13 @@ mod tests {
 
     #[test]
     fn options_are_read_or_refused() {
-        let read = |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let read =
+            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(read("--rounds 3").expect("known").rounds, 3);
-        assert_eq!(read("--again 4 --beside 45").map(|o| (o.again, o.beside)).expect("known"), (4, Some(45)));
+        assert_eq!(
+            read("--again 4 --beside 45").map(|o| (o.again, o.beside)).expect("known"),
+            (4, Some(45))
+        );
         assert_eq!(read("--delay 1000").expect("known").changed, Changed::Delay(1000));
         assert!(read("--again 0").is_err() && read("--delay 0").is_err());
         assert!(read("--rounds").is_err() && read("--loud yes").is_err());

@@ -1,9 +1,12 @@
-//! `cargo xtask bench fire-hose`: where loss begins behind a shallow buffer, against the law of `linerate limit ncsi`.
+//! `cargo xtask bench fire-hose`: where loss begins behind a shallow buffer, against the law of
+//! `linerate limit ncsi`.
 //!
-//! For each buffer and each ratio of feed to drain a lab of two hosts is built, with the emulated controller or the kernel's
-//! token bucket between them; the receiver's window is swept; loss is the share of bytes that TCP sent again. Windows are sums of
-//! whole segments, so an onset is known to a step of the sweep. The drain is 100 Mbit/s everywhere. What this does not see: a feed
-//! beyond what one core sends frame by frame (a few Gbit/s): at a ratio of 100 the feed is that, not 10 Gbit/s.
+//! For each buffer and each ratio of feed to drain a lab of two hosts is built, with the emulated
+//! controller or the kernel's token bucket between them; the receiver's window is swept; loss is
+//! the share of bytes that TCP sent again. Windows are sums of whole segments, so an onset is known
+//! to a step of the sweep. The drain is 100 Mbit/s everywhere. What this does not see: a feed
+//! beyond what one core sends frame by frame (a few Gbit/s): at a ratio of 100 the feed is that,
+//! not 10 Gbit/s.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +60,8 @@ struct Onset {
     ack_clocked: Option<f64>,
 }
 
-/// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every number printed can be.
+/// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every
+/// number printed can be.
 pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
     let program = own::build(root, "linerate", &["--bin", "linerate"])?;
     let scratch = Scratch::new("fire-hose")?;
@@ -70,20 +74,23 @@ pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
         measured.push((cell, onset));
     }
     println!(
-        "| device | buffer | feed : drain | clean up to | lossy from | round trip | whole frames | fluid | ACK-clocked |"
+        "| device | buffer | feed : drain | clean up to | lossy from | round trip | whole frames | \
+            fluid | ACK-clocked |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     measured.iter().for_each(|(cell, onset)| println!("{}", row(cell, onset)));
     if let Some(out) = out {
-        std::fs::write(out, picture(&measured)).with_context(|| format!("write {}", out.display()))?;
+        std::fs::write(out, picture(&measured))
+            .with_context(|| format!("write {}", out.display()))?;
     }
     print!("\n{}", referee.summary());
     Ok(referee.is_clean())
 }
 
 fn cells() -> Vec<Cell> {
-    let controllers =
-        BUFFERS_KIB.into_iter().flat_map(|kib| RATIOS.map(|ratio| Cell { device: Device::Controller, kib, ratio }));
+    let controllers = BUFFERS_KIB
+        .into_iter()
+        .flat_map(|kib| RATIOS.map(|ratio| Cell { device: Device::Controller, kib, ratio }));
     let buckets = BUFFERS_KIB.map(|kib| Cell { device: Device::TokenBucket, kib, ratio: 10 });
     controllers.chain(buckets).collect()
 }
@@ -118,30 +125,39 @@ fn lab(cell: &Cell) -> String {
     let feed = DRAIN * f64::from(cell.ratio);
     match cell.device {
         Device::Controller => format!(
-            "{head}[[controller]]\nname = \"nc\"\nnetwork = {{ to = \"a\", rate = \"{feed} bit/s\" }}\n\
-             sideband = {{ to = \"bmc\", rate = \"{DRAIN} bit/s\" }}\nbuffer = \"{} KiB\"\ndelay = \"150 us\"\n",
+            "{head}[[controller]]\nname = \"nc\"\nnetwork = {{ to = \"a\", rate = \"{feed} bit/s\" \
+                }}\n\
+             sideband = {{ to = \"bmc\", rate = \"{DRAIN} bit/s\" }}\nbuffer = \"{} KiB\"\ndelay \
+             = \"150 us\"\n",
             cell.kib
         ),
         Device::TokenBucket => format!(
-            "{head}[[switch]]\nname = \"sw\"\n[[link]]\nends = [\"a\", \"sw\"]\nrate = \"{feed} bit/s\"\n\
-             [[link]]\nends = [\"sw\", \"bmc\"]\nrate = \"{DRAIN} bit/s\"\nbuffer = \"{} KiB\"\nburst = \"1600 B\"\n",
+            "{head}[[switch]]\nname = \"sw\"\n[[link]]\nends = [\"a\", \"sw\"]\nrate = \"{feed} \
+                bit/s\"\n\
+             [[link]]\nends = [\"sw\", \"bmc\"]\nrate = \"{DRAIN} bit/s\"\nbuffer = \"{} \
+             KiB\"\nburst = \"1600 B\"\n",
             cell.kib
         ),
     }
 }
 
 fn plan(cell: &Cell) -> String {
-    let windows: Vec<String> = windows(cell.kib).iter().map(|bytes| format!("\"{bytes} B\"")).collect();
+    let windows: Vec<String> =
+        windows(cell.kib).iter().map(|bytes| format!("\"{bytes} B\"")).collect();
     format!(
-        "[campaign]\nname = \"hose\"\nrepeats = 1\n[[sweep]]\nname = \"window\"\nduration = \"800 ms\"\nwarmup = \"0 s\"\n\
-         [[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"bmc\"\nparams = {{ congestion = \"cubic\" }}\n\
+        "[campaign]\nname = \"hose\"\nrepeats = 1\n[[sweep]]\nname = \"window\"\nduration = \"800 \
+            ms\"\nwarmup = \"0 s\"\n\
+         [[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"bmc\"\nparams = {{ \
+         congestion = \"cubic\" }}\n\
          [sweep.axis]\n\"params.window_clamp\" = [{}]\n",
         windows.join(", ")
     )
 }
 
 fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> {
-    let file = |name: &str| folder.join(format!("{}-{}-{}-{name}", cell.device as u8, cell.kib, cell.ratio));
+    let file = |name: &str| {
+        folder.join(format!("{}-{}-{}-{name}", cell.device as u8, cell.kib, cell.ratio))
+    };
     let write = |name: &str, text: String| -> anyhow::Result<PathBuf> {
         let path = file(name);
         std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
@@ -149,13 +165,19 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
     };
     let (lab, plan) = (write("lab.toml", lab(cell))?, write("plan.toml", plan(cell))?);
     let mut command = Command::new(program);
-    command.args(["run", "--json", "--lab"]).arg(lab).arg("--ledger").arg(file("hose.ledger")).arg(plan);
+    command
+        .args(["run", "--json", "--lab"])
+        .arg(lab)
+        .arg("--ledger")
+        .arg(file("hose.ledger"))
+        .arg(plan);
     let points = json(command)?;
     let mut swept: Vec<(u64, f64)> = Vec::new();
     let mut rtt = f64::INFINITY;
     for point in points["points"].as_array().context("points")? {
-        let window =
-            point["parameters"]["window_clamp"].as_str().and_then(|text| text.trim_end_matches(" B").parse().ok());
+        let window = point["parameters"]["window_clamp"]
+            .as_str()
+            .and_then(|text| text.trim_end_matches(" B").parse().ok());
         let metrics = &point["jobs"][0]["metrics"];
         let (loss, smallest) = (metric(metrics, "retransmit_ratio"), metric(metrics, "rtt_min"));
         if let (Some(window), Some(loss)) = (window, loss) {
@@ -163,11 +185,18 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
             rtt = rtt.min(smallest.unwrap_or(rtt));
         }
     }
-    ensure!(!swept.is_empty() && rtt.is_finite(), "no figures for {} KiB, {} to 1", cell.kib, cell.ratio);
+    ensure!(
+        !swept.is_empty() && rtt.is_finite(),
+        "no figures for {} KiB, {} to 1",
+        cell.kib,
+        cell.ratio
+    );
     swept.sort_unstable_by_key(|(window, _)| *window);
     let n_clean = swept.iter().rposition(|(_, loss)| *loss < LOSS).map_or(0, |last| last + 1);
     let bounds = law(program, cell, rtt)?;
-    let bound = |name: &str| bounds.iter().find(|(known, _)| known.starts_with(name)).map(|(_, value)| *value);
+    let bound = |name: &str| {
+        bounds.iter().find(|(known, _)| known.starts_with(name)).map(|(_, value)| *value)
+    };
     Ok(Onset {
         last_clean: n_clean.checked_sub(1).map(|last| swept[last].0),
         first_lossy: swept.get(n_clean).map(|(window, _)| *window),
@@ -182,7 +211,12 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
 fn law(program: &Path, cell: &Cell, rtt: f64) -> anyhow::Result<Vec<(String, f64)>> {
     let mut command = Command::new(program);
     command.args(["limit", "ncsi", "--json", "--buffer", &format!("{} KiB", cell.kib)]);
-    command.args(["--feed", &format!("{} bit/s", DRAIN * f64::from(cell.ratio)), "--drain", &format!("{DRAIN} bit/s")]);
+    command.args([
+        "--feed",
+        &format!("{} bit/s", DRAIN * f64::from(cell.ratio)),
+        "--drain",
+        &format!("{DRAIN} bit/s"),
+    ]);
     command.args(["--rtt", &format!("{} us", (rtt * 1e6).round())]);
     if cell.device == Device::TokenBucket {
         command.args(["--burst", "1600 B"]);
@@ -214,20 +248,31 @@ fn height(bytes: f64) -> f64 {
     BOTTOM - (bytes / 2048.0).log2() / 6.0 * (BOTTOM - TOP)
 }
 
-/// Each cell a column: the law's bracket in grey with a tick for the fluid form, the measured onset in colour.
+/// Each cell a column: the law's bracket in grey with a tick for the fluid form, the measured onset
+/// in colour.
 fn picture(measured: &[(Cell, Onset)]) -> String {
     const COLUMN: f64 = 30.0;
     const LEFT: f64 = 70.0;
     let width = LEFT + COLUMN * measured.len() as f64 + 20.0;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} 480\" font-family=\"sans-serif\" font-size=\"12\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} 480\" \
+            font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{width}\" height=\"480\" fill=\"white\"/>\n\
-         <text x=\"{LEFT}\" y=\"22\">Where loss begins: grey, the law's bracket; tick, the fluid form; blue, measured (between last clean and first lossy window)</text>\n"
+         <text x=\"{LEFT}\" y=\"22\">Where loss begins: grey, the law's bracket; tick, the fluid \
+         form; blue, measured (between last clean and first lossy window)</text>\n"
     );
     for kib in [2, 4, 8, 16, 32, 64, 128] {
         let y = height(f64::from(kib) * 1024.0);
-        let _ = writeln!(svg, "<line x1=\"{LEFT}\" x2=\"{width}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>");
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{kib} KiB</text>", LEFT - 8.0, y + 4.0);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{LEFT}\" x2=\"{width}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>"
+        );
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{kib} KiB</text>",
+            LEFT - 8.0,
+            y + 4.0
+        );
     }
     for (index, (cell, onset)) in measured.iter().enumerate() {
         let x = LEFT + COLUMN * (index as f64 + 0.5);
@@ -235,7 +280,8 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
             let (top, bottom) = (height(high), height(low));
             let _ = writeln!(
                 svg,
-                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{wide}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{wide}\" height=\"{:.1}\" \
+                    fill=\"{colour}\"/>",
                 x - wide / 2.0,
                 (bottom - top).max(2.0)
             );
@@ -249,19 +295,36 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
         if let (Some(low), Some(high)) = (onset.last_clean, onset.first_lossy) {
             bar(low as f64, high as f64, "#1769aa", 8.0);
         }
-        let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"420\" text-anchor=\"middle\">{}</text>", cell.ratio);
-        let first = index == 0 || measured[index - 1].0.kib != cell.kib || measured[index - 1].0.device != cell.device;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"420\" text-anchor=\"middle\">{}</text>",
+            cell.ratio
+        );
+        let first = index == 0
+            || measured[index - 1].0.kib != cell.kib
+            || measured[index - 1].0.device != cell.device;
         if first {
             let label = if cell.device == Device::Controller { " KiB" } else { "K" };
-            let _ =
-                writeln!(svg, "<text x=\"{:.1}\" y=\"440\" font-weight=\"bold\">{}{label}</text>", x - 12.0, cell.kib);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"440\" font-weight=\"bold\">{}{label}</text>",
+                x - 12.0,
+                cell.kib
+            );
             if cell.device == Device::TokenBucket && cell.kib == BUFFERS_KIB[0] {
-                let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"462\">the kernel's token bucket</text>", x - 12.0);
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{:.1}\" y=\"462\">the kernel's token bucket</text>",
+                    x - 12.0
+                );
             }
         }
     }
-    let _ =
-        writeln!(svg, "<text x=\"{LEFT}\" y=\"462\">feed : drain, for each buffer; drain 100 Mbit/s</text>\n</svg>");
+    let _ = writeln!(
+        svg,
+        "<text x=\"{LEFT}\" y=\"462\">feed : drain, for each buffer; drain 100 \
+            Mbit/s</text>\n</svg>"
+    );
     svg
 }
 
@@ -274,7 +337,10 @@ mod tests {
         for kib in BUFFERS_KIB {
             let windows = windows(kib);
             assert_eq!(windows[0], 2 * SEGMENT);
-            assert!(windows.len() <= 15 && windows[windows.len() - 1] > 2 * kib * 1024 * 9 / 10, "{kib}: {windows:?}");
+            assert!(
+                windows.len() <= 15 && windows[windows.len() - 1] > 2 * kib * 1024 * 9 / 10,
+                "{kib}: {windows:?}"
+            );
         }
     }
 

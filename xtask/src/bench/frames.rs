@@ -1,10 +1,13 @@
-//! `cargo xtask bench frames`: raw frames over a veth pair, linerate's modes against trafgen, and UDP by iperf3 and nuttcp beside them.
+//! `cargo xtask bench frames`: raw frames over a veth pair, linerate's modes against trafgen, and
+//! UDP by iperf3 and nuttcp beside them.
 //!
-//! Every round runs every contestant of every size once, in an order that rotates; ratios are taken within a round. The sending end
-//! is pinned to one core and the receiving end to the other, one thread each. *Sent* is what the sender says left it; *accounted*
-//! what a receiver counted: of linerate its own `frames` workload, which checks every frame's tag and number; for trafgen, which
-//! brings no receiver, the fastest one here (`frame_rate receive native spin`: AF_XDP, which only counts). iperf3 and nuttcp send
-//! from UDP sockets and are not pinned. CPU is that of both ends. What this does not see: a NIC.
+//! Every round runs every contestant of every size once, in an order that rotates; ratios are taken
+//! within a round. The sending end is pinned to one core and the receiving end to the other, one
+//! thread each. *Sent* is what the sender says left it; *accounted* what a receiver counted: of
+//! linerate its own `frames` workload, which checks every frame's tag and number; for trafgen,
+//! which brings no receiver, the fastest one here (`frame_rate receive native spin`: AF_XDP, which
+//! only counts). iperf3 and nuttcp send from UDP sockets and are not pinned. CPU is that of both
+//! ends. What this does not see: a NIC.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +27,8 @@ use super::table::verdict;
 /// RFC 2544's frame sizes, check sequence included.
 const SIZES: [u32; 3] = [64, 512, 1518];
 const FCS_BYTES: u32 = 4;
-/// Ethernet, IPv4 and UDP headers and check sequence: what a datagram's payload is less than its frame.
+/// Ethernet, IPv4 and UDP headers and check sequence: what a datagram's payload is less than its
+/// frame.
 const OVERHEAD_BYTES: u32 = 14 + 20 + 8 + FCS_BYTES;
 const SENDING_CORE: usize = 0;
 const RECEIVING_CORE: usize = 1;
@@ -80,7 +84,12 @@ struct Frames {
 }
 
 /// Runs `rounds` rounds of `seconds` and prints the table; writes it to `out` after each.
-pub(super) fn run(root: &Path, rounds: usize, seconds: u32, out: Option<&Path>) -> anyhow::Result<()> {
+pub(super) fn run(
+    root: &Path,
+    rounds: usize,
+    seconds: u32,
+    out: Option<&Path>,
+) -> anyhow::Result<()> {
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
     let frame_rate = own::build(root, "linerate-sys", &["--example", "frame_rate"])?;
     let scratch = Scratch::new("frames")?;
@@ -104,7 +113,9 @@ pub(super) fn run(root: &Path, rounds: usize, seconds: u32, out: Option<&Path>) 
         }
         eprintln!("round {} of {rounds}, {} s", round + 1, began.elapsed().as_secs());
         let text = document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes);
-        out.map_or(Ok(()), |out| std::fs::write(out, text).with_context(|| format!("write {}", out.display())))?;
+        out.map_or(Ok(()), |out| {
+            std::fs::write(out, text).with_context(|| format!("write {}", out.display()))
+        })?;
     }
     println!("{}", document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes));
     Ok(())
@@ -156,12 +167,17 @@ impl Frames {
         ensure!(passive.ended_within(patience)?, "the receiver did not end: {}", passive.said());
         let read = |end: &Running, name: &str| {
             let told: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
-            ensure!(mode_told(&told).contains(mode), "another mode was obtained: {}", mode_told(&told));
+            ensure!(
+                mode_told(&told).contains(mode),
+                "another mode was obtained: {}",
+                mode_told(&told)
+            );
             told[name].as_f64().with_context(|| format!("no {name} in {told}"))
         };
         let seconds = f64::from(self.seconds);
         let sent = read(&active, "datagrams_sent_in_all")? / seconds;
-        let told: Value = serde_json::from_str(&passive.printed()).with_context(|| passive.said())?;
+        let told: Value =
+            serde_json::from_str(&passive.printed()).with_context(|| passive.said())?;
         let received = told["datagrams_received"].as_f64().context("no datagrams_received")?;
         Ok([sent, received / seconds])
     }
@@ -170,7 +186,8 @@ impl Frames {
     fn trafgen(&self, size: u32) -> anyhow::Result<[f64; 2]> {
         let bytes = size - FCS_BYTES;
         let configuration = self.bench.folder.join("frame.trafgen");
-        std::fs::write(&configuration, frame(bytes)).with_context(|| format!("write {}", configuration.display()))?;
+        std::fs::write(&configuration, frame(bytes))
+            .with_context(|| format!("write {}", configuration.display()))?;
         let seconds = (self.seconds + 3).to_string();
         let sandbox = &self.bench.sandbox;
         let mut passive = sandbox.passive(Medium::Veth, &self.frame_rate, Some(RECEIVING_CORE));
@@ -183,7 +200,9 @@ impl Frames {
         }
         let n_frames = (self.seconds * TRAFGEN_RATE).to_string();
         let mut active = sandbox.active(Path::new("trafgen"), Some(SENDING_CORE));
-        active.args(["--cpus", "1", "--dev", "lr0", "--num", &n_frames, "--conf"]).arg(&configuration);
+        active
+            .args(["--cpus", "1", "--dev", "lr0", "--num", &n_frames, "--conf"])
+            .arg(&configuration);
         let mut active = Running::start(&mut active, "trafgen", self.bench.folder.join("active"))?;
         ensure!(active.ended_within(PATIENCE)?, "trafgen did not end: {}", active.said());
         ensure!(passive.ended_within(PATIENCE)?, "the receiver did not end: {}", passive.said());
@@ -194,18 +213,24 @@ impl Frames {
 
     fn datagrams(&mut self, generator: &Generator, size: u32) -> anyhow::Result<Outcome> {
         let place = RunPlace { medium: Medium::Veth, core: None, seconds: self.seconds };
-        let outcome = self.bench.run(generator, Work::Datagrams { size: size - OVERHEAD_BYTES }, place)?;
+        let outcome =
+            self.bench.run(generator, Work::Datagrams { size: size - OVERHEAD_BYTES }, place)?;
         let accounted = outcome.reading.rate;
         let sent = accounted / (1.0 - outcome.reading.loss.unwrap_or(0.0));
         Ok(Outcome { sent, accounted, cpu: outcome.cpu })
     }
 }
 
-/// Frames trafgen is asked for a second: about what it sends here, so that it runs for about the time asked for.
+/// Frames trafgen is asked for a second: about what it sends here, so that it runs for about the
+/// time asked for.
 const TRAFGEN_RATE: u32 = 800_000;
 
 fn mode_told(told: &Value) -> String {
-    told["modes"]["send"].as_str().or(told["modes"]["receive"].as_str()).unwrap_or_default().to_owned()
+    told["modes"]["send"]
+        .as_str()
+        .or(told["modes"]["receive"].as_str())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The frame `frame_rate` counts, as trafgen writes it: UDP over IPv4 with its mark.
@@ -213,7 +238,8 @@ fn frame(bytes: u32) -> String {
     const HEADERS: u32 = 14 + 20 + 8;
     const MARK: u32 = 4;
     format!(
-        "{{ 2,0,0,0,0,2, 2,0,0,0,0,1, 8,0, 0x45,0, const16({}), 0,0,0x40,0,64,17,0,0, 10,0,0,1, 10,0,0,2, 0,0, 0,9, \
+        "{{ 2,0,0,0,0,2, 2,0,0,0,0,1, 8,0, 0x45,0, const16({}), 0,0,0x40,0,64,17,0,0, 10,0,0,1, \
+            10,0,0,2, 0,0, 0,9, \
          const16({}), 0,0, 'l','r','f','r', fill(0, {}) }}\n",
         bytes - 14,
         bytes - 34,
@@ -221,9 +247,13 @@ fn frame(bytes: u32) -> String {
     )
 }
 
-/// Frames and seconds of what trafgen prints at its end: `  1 sec, 270227 usec on CPU0 (1000000 packets)`.
+/// Frames and seconds of what trafgen prints at its end: ` 1 sec, 270227 usec on CPU0 (1000000
+/// packets)`.
 fn trafgen_reading(said: &str) -> anyhow::Result<(f64, f64)> {
-    let line = said.lines().find(|line| line.contains("usec on CPU")).with_context(|| format!("trafgen: {said}"))?;
+    let line = said
+        .lines()
+        .find(|line| line.contains("usec on CPU"))
+        .with_context(|| format!("trafgen: {said}"))?;
     let numbers: Vec<f64> = line
         .split(|c: char| !c.is_ascii_digit())
         .filter(|word| !word.is_empty())
@@ -242,27 +272,43 @@ fn field(said: &str, name: &str) -> anyhow::Result<f64> {
 fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
     let mut text = format!(
         "{machine}\n\n## Frames per second, one sending core\n\n\
-         | frame | generator | sent, M/s, median [interval] (n) | received and accounted, M/s | CPU s, both ends |\n|---|---|---|---|---|\n"
+         | frame | generator | sent, M/s, median [interval] (n) | received and accounted, M/s | \
+         CPU s, both ends |\n|---|---|---|---|---|\n"
     );
     let median = |outcomes: &[Option<Outcome>], value: fn(&Outcome) -> f64| {
         Median::of(&outcomes.iter().flatten().map(value).collect::<Vec<_>>())
     };
     let shown = |median: Option<Median>| {
-        median.map_or("failed".to_owned(), |m| format!("{:.3} [{:.3}, {:.3}] ({})", m.value, m.low, m.high, m.n))
+        median.map_or("failed".to_owned(), |m| {
+            format!("{:.3} [{:.3}, {:.3}] ({})", m.value, m.low, m.high, m.n)
+        })
     };
     for row in rows {
         for (contestant, outcomes) in CONTESTANTS.iter().zip(&row.outcomes) {
             let sent = shown(median(outcomes, |outcome| outcome.sent / MEGA));
             let accounted = shown(median(outcomes, |outcome| outcome.accounted / MEGA));
-            let cpu = median(outcomes, |outcome| outcome.cpu).map_or("-".to_owned(), |cpu| format!("{:.2}", cpu.value));
-            let _ = writeln!(text, "| {} B | {} | {sent} | {accounted} | {cpu} |", row.size, contestant.name());
+            let cpu = median(outcomes, |outcome| outcome.cpu)
+                .map_or("-".to_owned(), |cpu| format!("{:.2}", cpu.value));
+            let _ = writeln!(
+                text,
+                "| {} B | {} | {sent} | {accounted} | {cpu} |",
+                row.size,
+                contestant.name()
+            );
         }
     }
-    text.push_str("\n## Ratios to trafgen, round by round\n\n| frame, mode | what | target | ratio [interval] (n, coverage) | verdict |\n|---|---|---|---|---|\n");
+    text.push_str(
+        "\n## Ratios to trafgen, round by round\n\n| frame, mode | what | target | ratio \
+        [interval] (n, coverage) | verdict |\n|---|---|---|---|---|\n",
+    );
     for row in rows {
         for (mode, sent, accounted) in TARGETS {
             let _ = writeln!(text, "{}", judged(row, mode, "sent", sent, |outcome| outcome.sent));
-            let _ = writeln!(text, "{}", judged(row, mode, "received and accounted", accounted, |o| o.accounted));
+            let _ = writeln!(
+                text,
+                "{}",
+                judged(row, mode, "received and accounted", accounted, |o| o.accounted)
+            );
         }
     }
     if !notes.is_empty() {
@@ -272,7 +318,13 @@ fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
     text
 }
 
-fn judged(row: &Row, mode: &'static str, what: &str, target: f64, value: fn(&Outcome) -> f64) -> String {
+fn judged(
+    row: &Row,
+    mode: &'static str,
+    what: &str,
+    target: f64,
+    value: fn(&Outcome) -> f64,
+) -> String {
     let of = |wanted: Contestant| {
         let index = CONTESTANTS.iter().position(|one| *one == wanted).expect("a contestant");
         row.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
@@ -300,11 +352,13 @@ mod tests {
 
     #[test]
     fn trafgen_and_the_counting_receiver_are_read() {
-        let said = "\n     1000000 packets outgoing\n    60000000 bytes outgoing\n           1 sec, 270227 usec on CPU0 (1000000 packets)\n";
+        let said = "\n     1000000 packets outgoing\n    60000000 bytes outgoing\n           1 \
+            sec, 270227 usec on CPU0 (1000000 packets)\n";
         assert_eq!(trafgen_reading(said).expect("as printed"), (1e6, 1.270_227));
         assert!(trafgen_reading("trafgen: no such device\n").is_err());
         assert_eq!(
-            field("ready\nplacement=native received=1289216 Statistics {", "received=").expect("there"),
+            field("ready\nplacement=native received=1289216 Statistics {", "received=")
+                .expect("there"),
             1_289_216.0
         );
     }
@@ -313,7 +367,9 @@ mod tests {
     fn the_frame_is_as_long_as_asked_for() {
         // 42 bytes of headers, 4 of mark.
         assert!(
-            frame(60).contains("const16(46)") && frame(60).contains("const16(26)") && frame(60).contains("fill(0, 14)")
+            frame(60).contains("const16(46)")
+                && frame(60).contains("const16(26)")
+                && frame(60).contains("fill(0, 14)")
         );
     }
 

@@ -1,4 +1,5 @@
-//! The generators and how each is asked for the same work: one end a process, both inside the sandbox.
+//! The generators and how each is asked for the same work: one end a process, both inside the
+//! sandbox.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -105,7 +106,12 @@ impl Bench {
     }
 
     /// Runs `generator` once.
-    pub(super) fn run(&mut self, generator: &Generator, work: Work, place: RunPlace) -> anyhow::Result<Outcome> {
+    pub(super) fn run(
+        &mut self,
+        generator: &Generator,
+        work: Work,
+        place: RunPlace,
+    ) -> anyhow::Result<Outcome> {
         self.runs = (self.runs + 1) % RUNS_BEFORE_PORTS_REPEAT;
         let port = FIRST_PORT + self.runs * PORTS_PER_RUN;
         let before = Usage::now()?;
@@ -123,7 +129,8 @@ impl Bench {
         Ok(Outcome { reading, cpu: used.children, soft_interrupts: used.soft_interrupts })
     }
 
-    /// Starts the passive end, waits until it listens, runs the active end, and returns what both printed.
+    /// Starts the passive end, waits until it listens, runs the active end, and returns what both
+    /// printed.
     fn both_ends(
         &self,
         generator: &Generator,
@@ -136,15 +143,22 @@ impl Bench {
         let program: &Path = if name == "linerate" { &self.end } else { Path::new(name) };
         let (to_passive, to_active) = arguments(generator, work, place, port, &offer);
         let mut passive = self.sandbox.passive(place.medium, program, place.core);
-        let mut passive = Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
+        let mut passive =
+            Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
         if name != "linerate" {
             passive.await_port(port, matches!(work, Work::Requests { tcp: false, .. }))?;
         }
         let mut active = self.sandbox.active(program, place.core);
         let mut active = Running::start(active.args(to_active), name, self.folder.join("active"))?;
         let patience = END_PATIENCE + Duration::from_secs(place.seconds.into());
-        ensure!(active.ended_within(patience)?, "{name}: the active end did not end: {}", active.said());
-        if matches!(generator, Generator::Iperf | Generator::Sockperf) || !passive.ended_within(SERVER_PATIENCE)? {
+        ensure!(
+            active.ended_within(patience)?,
+            "{name}: the active end did not end: {}",
+            active.said()
+        );
+        if matches!(generator, Generator::Iperf | Generator::Sockperf)
+            || !passive.ended_within(SERVER_PATIENCE)?
+        {
             passive.terminate()?;
         }
         Ok((passive.printed(), active.printed()))
@@ -177,7 +191,9 @@ fn arguments(
             };
             let source = Sandbox::source(place.medium);
             (
-                format!("{described} {parameters} seconds={seconds} address={address} serve={offer}"),
+                format!(
+                    "{described} {parameters} seconds={seconds} address={address} serve={offer}"
+                ),
                 format!("{described} {parameters} seconds={seconds} address={source} to={offer}"),
             )
         }
@@ -197,7 +213,10 @@ fn arguments(
                 Work::Requests { .. } => String::new(),
             };
             let ports = format!("-P {port} -p {}", port + 1);
-            (format!("-S -1 --nofork {ports}"), format!("{ports} -T{seconds} {how} -fparse {address}"))
+            (
+                format!("-S -1 --nofork {ports}"),
+                format!("{ports} -T{seconds} {how} -fparse {address}"),
+            )
         }
         (Generator::Iperf, Work::Stream { message, streams }) => (
             format!("-s -p {port} -y C"),
@@ -209,7 +228,8 @@ fn arguments(
                 Work::Requests { tcp, spin } => (tcp, spin),
                 _ => (false, false),
             };
-            let how = [if tcp { "--tcp" } else { "" }, if spin { "--nonblocked" } else { "" }].join(" ");
+            let how =
+                [if tcp { "--tcp" } else { "" }, if spin { "--nonblocked" } else { "" }].join(" ");
             let at = format!("{how} -i {address} -p {port}");
             (format!("sr {at}"), format!("pp {at} -t {seconds} --msg-size {SOCKPERF_BYTES}"))
         }
@@ -229,7 +249,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command, name: &'static str, output: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        command: &mut Command,
+        name: &'static str,
+        output: PathBuf,
+    ) -> anyhow::Result<Self> {
         let error = || format!("write to {}", output.display());
         let file = File::create(&output).with_context(error)?;
         let warnings = output.with_extension("warnings");
@@ -248,12 +272,16 @@ impl Running {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
             let folder = Path::new("/proc").join(self.child.id().to_string()).join("net");
-            let there =
-                |table: &&str| std::fs::read_to_string(folder.join(table)).is_ok_and(|text| is_bound(&text, port, udp));
+            let there = |table: &&str| {
+                std::fs::read_to_string(folder.join(table))
+                    .is_ok_and(|text| is_bound(&text, port, udp))
+            };
             if tables.iter().any(&there) {
                 return Ok(());
             }
-            if self.child.try_wait().context("wait for a server")?.is_some() || Instant::now() > deadline {
+            if self.child.try_wait().context("wait for a server")?.is_some()
+                || Instant::now() > deadline
+            {
                 bail!("{}: its server does not listen on port {port}: {}", self.name, self.said());
             }
             std::thread::sleep(LOOK_EVERY);
@@ -320,22 +348,33 @@ mod tests {
     #[test]
     fn every_generator_is_asked_for_the_same_work() {
         let ask = |generator: &Generator, work| {
-            let (passive, active) = arguments(generator, work, PLACE, 10_010, Path::new("/tmp/offer"));
+            let (passive, active) =
+                arguments(generator, work, PLACE, 10_010, Path::new("/tmp/offer"));
             [passive.join(" "), active.join(" ")]
         };
         let stream = Work::Stream { message: 1460, streams: 4 };
         assert_eq!(
             ask(&Generator::Linerate("send=batch".into()), stream)[1],
-            "tcp_stream message_size=1460B streams=4 send=batch seconds=2 address=10.99.0.1 to=/tmp/offer"
+            "tcp_stream message_size=1460B streams=4 send=batch seconds=2 address=10.99.0.1 \
+                to=/tmp/offer"
         );
         assert_eq!(
             ask(&Generator::Iperf3, stream),
             ["-s -1 -J -p 10010", "-c 10.99.0.2 -p 10010 -t 2 -J -l 1460 -P 4 -C cubic"]
         );
-        assert_eq!(ask(&Generator::Nuttcp, stream)[1], "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2");
-        assert_eq!(ask(&Generator::Iperf, stream)[1], "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic");
+        assert_eq!(
+            ask(&Generator::Nuttcp, stream)[1],
+            "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2"
+        );
+        assert_eq!(
+            ask(&Generator::Iperf, stream)[1],
+            "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic"
+        );
         let requests = Work::Requests { tcp: true, spin: true };
-        assert_eq!(ask(&Generator::Sockperf, requests)[0], "sr --tcp --nonblocked -i 10.99.0.2 -p 10010");
+        assert_eq!(
+            ask(&Generator::Sockperf, requests)[0],
+            "sr --tcp --nonblocked -i 10.99.0.2 -p 10010"
+        );
     }
 
     #[test]

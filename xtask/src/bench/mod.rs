@@ -1,16 +1,18 @@
-//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `scan`, `search`, `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships, in one interleaved
-//! run.
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `scan`, `search`, `storage`,
+//! `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships,
+//! in one interleaved run.
 //!
-//! Every round runs every generator of every row once, in an order that rotates; ratios are taken within a round. linerate
-//! is driven through its real engine and workloads, by the example `end` of `linerate-load`, one process an end like every
-//! peer; what it lacks against `linerate run` is the control channel, the samplers and the ledger. Congestion control is
-//! cubic everywhere, by request or by the route's default for tools that cannot ask. Socket buffers are each tool's own
-//! (linerate asks for 32 MiB to receive datagrams; peers leave the kernel's default, and lose accordingly). A peer that was
-//! never the best of a row is left out of it (`rows.rs`). With `--out` the table is written after every round, so that a run that
-//! is cut off keeps what it has.
+//! Every round runs every generator of every row once, in an order that rotates; ratios are taken
+//! within a round. linerate is driven through its real engine and workloads, by the example `end`
+//! of `linerate-load`, one process an end like every peer; what it lacks against `linerate run` is
+//! the control channel, the samplers and the ledger. Congestion control is cubic everywhere, by
+//! request or by the route's default for tools that cannot ask. Socket buffers are each tool's own
+//! (linerate asks for 32 MiB to receive datagrams; peers leave the kernel's default, and lose
+//! accordingly). A peer that was never the best of a row is left out of it (`rows.rs`). With
+//! `--out` the table is written after every round, so that a run that is cut off keeps what it has.
 //!
-//! CPU is user and system time of both processes from start to end, set-up included, the same for every tool; see
-//! `processor.rs` for soft interrupts. What this does not see: a NIC.
+//! CPU is user and system time of both processes from start to end, set-up included, the same for
+//! every tool; see `processor.rs` for soft interrupts. What this does not see: a NIC.
 
 mod compare;
 mod diagnosis;
@@ -45,9 +47,11 @@ use scratch::Scratch;
 use statistics::Median;
 use table::Result;
 
-const USAGE: &str = "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only tcp|udp|rr|own|PART OF A ROW'S NAME] \
+const USAGE: &str = "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only \
+    tcp|udp|rr|own|PART OF A ROW'S NAME] \
      [--out FILE]";
-const FRAMES_USAGE: &str = "usage: cargo xtask bench frames [--rounds N] [--seconds N] [--out FILE]";
+const FRAMES_USAGE: &str =
+    "usage: cargo xtask bench frames [--rounds N] [--seconds N] [--out FILE]";
 /// Both ends run on this core when pinned.
 const PINNED_CORE: usize = 0;
 /// No round is begun after this.
@@ -134,7 +138,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     provided()?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
     let named = |row: &Row| options.only.as_deref().is_some_and(|only| row.name().contains(only));
-    let rows: Vec<Row> = rows::rows(options.scope).into_iter().filter(|row| wanted(row.family) || named(row)).collect();
+    let rows: Vec<Row> = rows::rows(options.scope)
+        .into_iter()
+        .filter(|row| wanted(row.family) || named(row))
+        .collect();
     if wanted("own") {
         own::prepare(root)?;
     }
@@ -177,9 +184,11 @@ fn count(argument: &str, text: &str, usage: &str) -> anyhow::Result<u32> {
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter().map(String::as_str);
     ensure!(arguments.next() == Some("peers"), USAGE);
-    let (mut rounds, mut seconds, mut scope, mut only, mut out) = (None, 1, Scope::Full, None, None);
+    let (mut rounds, mut seconds, mut scope, mut only, mut out) =
+        (None, 1, Scope::Full, None, None);
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
+        let mut value =
+            || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
         let number = |text: &str| count(argument, text, USAGE);
         match argument {
             "--rounds" => rounds = Some(number(value()?)? as usize),
@@ -191,7 +200,8 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         }
     }
     let meant = |only: &str| {
-        only == "own" || rows::rows(scope).iter().any(|row| row.family == only || row.name().contains(only))
+        only == "own"
+            || rows::rows(scope).iter().any(|row| row.family == only || row.name().contains(only))
     };
     if let Some(only) = only.as_deref().filter(|only| !meant(only)) {
         bail!("--only {only}: no such rows\n{USAGE}");
@@ -235,25 +245,42 @@ fn measure(
                 let contestant = &result.row.contestants[index];
                 let outcome = bench.run(&contestant.generator, result.row.work, place);
                 if let Err(error) = &outcome {
-                    notes.push(format!("{}, {}: {error:#}", result.row.name(), contestant.generator.name()));
+                    notes.push(format!(
+                        "{}, {}: {error:#}",
+                        result.row.name(),
+                        contestant.generator.name()
+                    ));
                 }
                 result.outcomes[index].push(outcome.ok());
             }
         }
-        keep(options, &table::document(&machine(options, began.elapsed()), &results, &[], &[], notes))?;
+        keep(
+            options,
+            &table::document(&machine(options, began.elapsed()), &results, &[], &[], notes),
+        )?;
     }
     Ok(results)
 }
 
-/// Loss of datagrams at nine tenths of the rate reached with segmentation: one line of the table of targets each.
-fn hold(bench: &mut Bench, results: &[Result], options: &Options, notes: &mut Vec<String>) -> Vec<String> {
+/// Loss of datagrams at nine tenths of the rate reached with segmentation: one line of the table of
+/// targets each.
+fn hold(
+    bench: &mut Bench,
+    results: &[Result],
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for result in results {
         let Work::Datagrams { .. } = result.row.work else { continue };
-        let reached = result.row.contestants.iter().zip(&result.outcomes).find_map(|(contestant, outcomes)| {
-            let rates: Vec<f64> = outcomes.iter().flatten().map(|outcome| outcome.reading.rate).collect();
-            (contestant.generator == Generator::Linerate(String::new())).then(|| Median::of(&rates))?
-        });
+        let reached = result.row.contestants.iter().zip(&result.outcomes).find_map(
+            |(contestant, outcomes)| {
+                let rates: Vec<f64> =
+                    outcomes.iter().flatten().map(|outcome| outcome.reading.rate).collect();
+                (contestant.generator == Generator::Linerate(String::new()))
+                    .then(|| Median::of(&rates))?
+            },
+        );
         let Some(reached) = reached else { continue };
         let rate = (reached.value * HELD_SHARE) as u64;
         let generator = Generator::Linerate(format!("rate={rate}pps gso=most"));
@@ -275,7 +302,8 @@ fn hold(bench: &mut Bench, results: &[Result], options: &Options, notes: &mut Ve
             };
             let [value, low, high] = [loss.value, loss.low, loss.high].map(|loss| loss * 100.0);
             lines.push(format!(
-                "| {}: lost at {:.2} M/s, 90 % of the rate reached | - | < {} % | {value:.4} % [{low:.4}, {high:.4}] ({}) | {verdict} |\n",
+                "| {}: lost at {:.2} M/s, 90 % of the rate reached | - | < {} % | {value:.4} % \
+                    [{low:.4}, {high:.4}] ({}) | {verdict} |\n",
                 result.row.name(),
                 rate as f64 / 1e6,
                 HELD_LOSS * 100.0,
@@ -295,7 +323,8 @@ fn fastest_transaction(results: &[Result]) -> Option<f64> {
 /// What was run where.
 fn machine(options: &Options, took: Duration) -> String {
     format!(
-        "{} Socket buffers are each tool's own: peers use the kernel's defaults, linerate asks for 32 MiB to receive datagrams.",
+        "{} Socket buffers are each tool's own: peers use the kernel's defaults, linerate asks for \
+            32 MiB to receive datagrams.",
         described(options.rounds, options.seconds, took)
     )
 }
@@ -316,8 +345,10 @@ fn described(rounds: usize, seconds: u32, took: Duration) -> String {
 fn processor_and_kernel() -> String {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
-    let model =
-        processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|pair| pair.1);
+    let model = processors
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map(|pair| pair.1);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
         "{} ({cores} cores), Linux {}",

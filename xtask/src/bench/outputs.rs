@@ -1,6 +1,7 @@
 //! What each generator prints, as one [`Reading`]: always what the *receiver* was delivered.
 //!
-//! Versions read: iperf3 3.12, nuttcp 6.1.2, iperf 2.1.8, sockperf 3.7 (Debian 12), and linerate's example `end`.
+//! Versions read: iperf3 3.12, nuttcp 6.1.2, iperf 2.1.8, sockperf 3.7 (Debian 12), and linerate's
+//! example `end`.
 
 use anyhow::{Context, anyhow};
 use serde_json::Value;
@@ -35,30 +36,51 @@ pub(super) enum Unit {
 
 /// iperf3's JSON, from the server and the client.
 pub(super) fn iperf3(server: &str, client: &str, unit: Unit) -> anyhow::Result<Reading> {
-    let server: Value = serde_json::from_str(server).context("parse the JSON of iperf3's server")?;
+    let server: Value =
+        serde_json::from_str(server).context("parse the JSON of iperf3's server")?;
     let received = &server["end"]["sum_received"];
-    let field = |name: &str| received[name].as_f64().with_context(|| format!("iperf3: no end.sum_received.{name}"));
+    let field = |name: &str| {
+        received[name].as_f64().with_context(|| format!("iperf3: no end.sum_received.{name}"))
+    };
     let (bytes, seconds) = (field("bytes")?, field("seconds")?);
     let Unit::Datagrams(size) = unit else {
         return Ok(Reading { rate: bytes * BITS_PER_BYTE / seconds, bytes, ..Reading::default() });
     };
-    let client: Value = serde_json::from_str(client).context("parse the JSON of iperf3's client")?;
-    let sent = client["end"]["sum"]["packets"].as_f64().context("iperf3: no end.sum.packets at the client")?;
+    let client: Value =
+        serde_json::from_str(client).context("parse the JSON of iperf3's client")?;
+    let sent = client["end"]["sum"]["packets"]
+        .as_f64()
+        .context("iperf3: no end.sum.packets at the client")?;
     let arrived = bytes / f64::from(size);
-    Ok(Reading { rate: arrived / seconds, bytes, loss: Some(1.0 - arrived / sent), ..Reading::default() })
+    Ok(Reading {
+        rate: arrived / seconds,
+        bytes,
+        loss: Some(1.0 - arrived / sent),
+        ..Reading::default()
+    })
 }
 
 /// nuttcp's `-fparse` line.
 pub(super) fn nuttcp(client: &str, unit: Unit) -> anyhow::Result<Reading> {
-    let line = client.lines().find(|line| line.starts_with("megabytes=")).context("nuttcp: no line of results")?;
+    let line = client
+        .lines()
+        .find(|line| line.starts_with("megabytes="))
+        .context("nuttcp: no line of results")?;
     let field = |name: &str| {
-        let pair = line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-        pair.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("nuttcp: no {name} in `{line}`"))
+        let pair =
+            line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        pair.and_then(|value| value.parse::<f64>().ok())
+            .with_context(|| format!("nuttcp: no {name} in `{line}`"))
     };
     let bytes = field("megabytes")? * MEBI;
     if let Unit::Datagrams(size) = unit {
         let rate = field("rate_Mbps")? * MEGA / BITS_PER_BYTE / f64::from(size);
-        return Ok(Reading { rate, bytes, loss: Some(field("drop")? / field("pkt")?), ..Reading::default() });
+        return Ok(Reading {
+            rate,
+            bytes,
+            loss: Some(field("drop")? / field("pkt")?),
+            ..Reading::default()
+        });
     }
     Ok(Reading { rate: field("rate_Mbps")? * MEGA, bytes, ..Reading::default() })
 }
@@ -72,7 +94,9 @@ pub(super) fn iperf(server: &str, streams: u32) -> anyhow::Result<Reading> {
     let mut reading = Reading::default();
     let mut n = 0;
     for row in connections {
-        let number = |index: usize| row[index].parse::<f64>().map_err(|_| anyhow!("iperf: not a number in {row:?}"));
+        let number = |index: usize| {
+            row[index].parse::<f64>().map_err(|_| anyhow!("iperf: not a number in {row:?}"))
+        };
         reading.bytes += number(BYTES)?;
         reading.rate += number(RATE)?;
         n += 1;
@@ -83,7 +107,10 @@ pub(super) fn iperf(server: &str, streams: u32) -> anyhow::Result<Reading> {
 
 /// sockperf's text; its latencies are half a round trip.
 pub(super) fn sockperf(client: &str) -> anyhow::Result<Reading> {
-    let valid = client.lines().find(|line| line.contains("[Valid Duration]")).context("sockperf: no valid duration")?;
+    let valid = client
+        .lines()
+        .find(|line| line.contains("[Valid Duration]"))
+        .context("sockperf: no valid duration")?;
     let field = |name: &str| {
         let text = valid.split_once(name).map(|(_, rest)| rest).unwrap_or_default();
         let end = text.find([' ', ';']).unwrap_or(text.len());
@@ -104,14 +131,20 @@ pub(super) fn sockperf(client: &str) -> anyhow::Result<Reading> {
 /// The lines of linerate's example `end`, passive and active.
 pub(super) fn linerate(passive: &str, active: &str, unit: Unit) -> anyhow::Result<Reading> {
     const NANOS_PER_MICRO: f64 = 1e3;
-    let parse = |text: &str| serde_json::from_str::<Value>(text).with_context(|| format!("parse linerate's {text:?}"));
+    let parse = |text: &str| {
+        serde_json::from_str::<Value>(text).with_context(|| format!("parse linerate's {text:?}"))
+    };
     let (passive, active) = (parse(passive)?, parse(active)?);
-    let number = |end: &Value, name: &str| end[name].as_f64().with_context(|| format!("linerate: no {name}"));
+    let number = |end: &Value, name: &str| {
+        end[name].as_f64().with_context(|| format!("linerate: no {name}"))
+    };
     let seconds = number(&active, "seconds")?;
     let bytes = number(&passive, "bytes_received")?;
     let time = |name: &str| active[name].as_f64().map(|ns| ns / NANOS_PER_MICRO);
     Ok(match unit {
-        Unit::Bits => Reading { rate: bytes * BITS_PER_BYTE / seconds, bytes, ..Reading::default() },
+        Unit::Bits => {
+            Reading { rate: bytes * BITS_PER_BYTE / seconds, bytes, ..Reading::default() }
+        }
         Unit::Datagrams(_) => {
             let received = number(&passive, "datagrams_received_in_all")?;
             let loss = 1.0 - received / number(&active, "datagrams_sent_in_all")?;
@@ -161,19 +194,38 @@ mod tests {
         let corpus: Vec<Vec<u8>> = [
             r#"{"end":{"sum_received":{"seconds":1.003744,"bytes":1152188416,"bits_per_second":9183125705.359137}}}"#,
             r#"{"end":{"sum":{"lost_packets":86257,"packets":150377},"sum_received":{"seconds":1.020583,"bytes":4103680,"packets":150377}}}"#,
-            "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 drop=87746 pkt=183927 data_loss=47.70711\n",
+            "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 drop=87746 pkt=183927 \
+                data_loss=47.70711\n",
             "19700101000000,127.0.0.1,36256,127.0.0.1,5501,3,0.0-1.0,153288764,1225883504\n",
-            "sockperf: [Valid Duration] RunTime=0.548 sec; ReceivedMessages=24274\nsockperf: ---> percentile 50.000 =    5.043\n",
+            "sockperf: [Valid Duration] RunTime=0.548 sec; ReceivedMessages=24274\nsockperf: ---> \
+                percentile 50.000 =    5.043\n",
             r#"{"bytes_received":2641490730,"datagrams_received":100,"seconds":2.0,"transactions":84000,"p50_ns":9500}"#,
         ]
         .map(|text| text.as_bytes().to_vec())
         .into();
-        let words = ["null", "{", "}", "[", "[[[[[[[[[[[[[[[[", "\"", ":", ",", "-1", "1e999", "0.0", "\\ud800"];
+        let words = [
+            "null",
+            "{",
+            "}",
+            "[",
+            "[[[[[[[[[[[[[[[[",
+            "\"",
+            ":",
+            ",",
+            "-1",
+            "1e999",
+            "0.0",
+            "\\ud800",
+        ];
         driver::fuzz("iperf3_json", corpus, &words, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let mut read = Vec::new();
             for unit in [Unit::Bits, Unit::Datagrams(64), Unit::Transactions] {
-                read.extend([iperf3(&text, &text, unit), nuttcp(&text, unit), linerate(&text, &text, unit)]);
+                read.extend([
+                    iperf3(&text, &text, unit),
+                    nuttcp(&text, unit),
+                    linerate(&text, &text, unit),
+                ]);
             }
             read.extend([iperf(&text, 1), sockperf(&text)]);
             driver::class(
@@ -187,13 +239,21 @@ mod tests {
 
     #[test]
     fn nuttcp_is_read_with_its_own_megabyte() {
-        let line = "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 tx_cpu=15 rx_cpu=12 rtt_ms=0.09\n";
+        let line = "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 tx_cpu=15 rx_cpu=12 \
+            rtt_ms=0.09\n";
         let reading = nuttcp(line, Unit::Bits).expect("as printed");
-        assert!(close(reading.rate, 4.180_645e9) && close(reading.bytes, 523_632_640.0), "{reading:?}");
-        let line = "megabytes=5.8704 real_seconds=1.00 rate_Mbps=49.3282 tx_cpu=63 rx_cpu=18 drop=87746 pkt=183927 \
+        assert!(
+            close(reading.rate, 4.180_645e9) && close(reading.bytes, 523_632_640.0),
+            "{reading:?}"
+        );
+        let line = "megabytes=5.8704 real_seconds=1.00 rate_Mbps=49.3282 tx_cpu=63 rx_cpu=18 \
+            drop=87746 pkt=183927 \
                     data_loss=47.70711\n";
         let reading = nuttcp(line, Unit::Datagrams(64)).expect("as printed");
-        assert!(close(reading.rate, 96_344.0) && close(reading.loss.expect("datagrams"), 0.477_07), "{reading:?}");
+        assert!(
+            close(reading.rate, 96_344.0) && close(reading.loss.expect("datagrams"), 0.477_07),
+            "{reading:?}"
+        );
         assert!(nuttcp("nuttcp-t: Error: server not ACKing\n", Unit::Bits).is_err());
     }
 
@@ -208,9 +268,12 @@ mod tests {
 
     #[test]
     fn sockperf_counts_half_round_trips() {
-        let text = "sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages=41544; ReceivedMessages=41543\n\
-            sockperf: [Valid Duration] RunTime=0.548 sec; SentMessages=24274; ReceivedMessages=24274\n\
-            sockperf: ---> percentile 99.000 =   50.543\nsockperf: ---> percentile 50.000 =    5.043\n";
+        let text = "sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; \
+            SentMessages=41544; ReceivedMessages=41543\n\
+            sockperf: [Valid Duration] RunTime=0.548 sec; SentMessages=24274; \
+            ReceivedMessages=24274\n\
+            sockperf: ---> percentile 99.000 =   50.543\nsockperf: ---> percentile 50.000 =    \
+            5.043\n";
         let reading = sockperf(text).expect("as printed");
         assert!(close(reading.rate, 44_295.6), "{reading:?}");
         assert_eq!((reading.p50_us, reading.p99_us), (Some(10.086), Some(101.086)));
@@ -219,8 +282,7 @@ mod tests {
 
     #[test]
     fn linerate_is_read_where_it_counts() {
-        let passive =
-            r#"{"bytes_received":2641490730,"datagrams_received":100,"datagrams_received_in_all":110,"seconds":2.0}"#;
+        let passive = r#"{"bytes_received":2641490730,"datagrams_received":100,"datagrams_received_in_all":110,"seconds":2.0}"#;
         let active = r#"{"datagrams_sent_in_all":200,"seconds":2.0,"transactions":84000,"p50_ns":9500,"p99_ns":null}"#;
         let read = |unit| linerate(passive, active, unit).expect("as printed");
         assert!(close(read(Unit::Bits).rate, 10_565_962_920.0));

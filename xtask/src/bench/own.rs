@@ -1,4 +1,5 @@
-//! What linerate itself costs, without a peer: a null step, the histogram, the samplers, an agent at rest.
+//! What linerate itself costs, without a peer: a null step, the histogram, the samplers, an agent
+//! at rest.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,26 +32,43 @@ pub(super) fn build(root: &Path, package: &str, target: &[&str]) -> anyhow::Resu
     build_with(root, package, target, &["--release"])
 }
 
-/// Builds `target` of `package` as it is developed, for what is not measured, and returns where it is.
+/// Builds `target` of `package` as it is developed, for what is not measured, and returns where it
+/// is.
 ///
 /// # Errors
 /// If it does not compile.
-pub(super) fn build_quickly(root: &Path, package: &str, target: &[&str]) -> anyhow::Result<PathBuf> {
+pub(super) fn build_quickly(
+    root: &Path,
+    package: &str,
+    target: &[&str],
+) -> anyhow::Result<PathBuf> {
     build_with(root, package, target, &[])
 }
 
-fn build_with(root: &Path, package: &str, target: &[&str], profile: &[&str]) -> anyhow::Result<PathBuf> {
+fn build_with(
+    root: &Path,
+    package: &str,
+    target: &[&str],
+    profile: &[&str],
+) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--message-format=json", "--package", package]).args(profile).args(target);
-    let output = command.current_dir(root).stderr(Stdio::inherit()).output().context("start cargo build")?;
+    command
+        .args(["build", "--quiet", "--message-format=json", "--package", package])
+        .args(profile)
+        .args(target);
+    let output =
+        command.current_dir(root).stderr(Stdio::inherit()).output().context("start cargo build")?;
     ensure!(output.status.success(), "cargo build --package {package} {} failed", target.join(" "));
-    executable(&String::from_utf8_lossy(&output.stdout))
-        .with_context(|| format!("cargo build --package {package} {}: no executable", target.join(" ")))
+    executable(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
+        format!("cargo build --package {package} {}: no executable", target.join(" "))
+    })
 }
 
 /// The executable cargo's messages name last.
 fn executable(messages: &str) -> Option<PathBuf> {
-    let named = |line: &str| Some(serde_json::from_str::<Value>(line).ok()?["executable"].as_str()?.to_owned());
+    let named = |line: &str| {
+        Some(serde_json::from_str::<Value>(line).ok()?["executable"].as_str()?.to_owned())
+    };
     messages.lines().filter_map(named).next_back().map(PathBuf::from)
 }
 
@@ -66,7 +84,8 @@ pub(super) fn prepare(root: &Path) -> anyhow::Result<()> {
     PROGRAMS.iter().try_for_each(|(package, target)| build(root, package, target).map(drop))
 }
 
-/// Measures all of them. `transaction_us` is the time of the fastest transaction measured, if any was.
+/// Measures all of them. `transaction_us` is the time of the fastest transaction measured, if any
+/// was.
 ///
 /// # Errors
 /// If something does not build or does not print what it should.
@@ -81,7 +100,8 @@ pub(super) fn figures(root: &Path, transaction_us: Option<f64>) -> anyhow::Resul
 }
 
 fn print(mut command: Command) -> anyhow::Result<String> {
-    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("start {command:?}"))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("start {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -93,7 +113,8 @@ fn hot_path(text: &str, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figur
         let value = value.and_then(|value| value.split(' ').next()?.parse::<f64>().ok());
         value.with_context(|| format!("bench step: no `{name}` in {text:?}"))
     };
-    let mut figures = vec![Figure { name: "null step", value: line("null step")?, unit: "ns", below: 30.0 }];
+    let mut figures =
+        vec![Figure { name: "null step", value: line("null step")?, unit: "ns", below: 30.0 }];
     if let Some(transaction) = transaction_us {
         let share = line("histogram, ours")? / (transaction * 1e3) * 100.0;
         let name = "a histogram record, of the fastest transaction measured";
@@ -104,7 +125,10 @@ fn hot_path(text: &str, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figur
 
 /// The line of linerate-observe's example `cost` that sums up.
 fn sampling(text: &str) -> anyhow::Result<Figure> {
-    let line = text.lines().find(|line| line.starts_with("cost: ")).context("example cost: no line `cost: `")?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("cost: "))
+        .context("example cost: no line `cost: `")?;
     let share = line.split(", ").nth(1).and_then(|share| share.split(' ').next()?.parse().ok());
     let value = share.with_context(|| format!("example cost: no share in `{line}`"))?;
     Ok(Figure { name: "all samplers at 100 ms, of one core", value, unit: "%", below: 1.0 })
@@ -120,14 +144,22 @@ fn agent(program: &Path) -> anyhow::Result<Figure> {
         .spawn()
         .with_context(|| format!("start {}", program.display()))?;
     std::thread::sleep(REST);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let killed = child.kill().and_then(|()| child.wait());
-    let value = resident(&status).with_context(|| format!("the agent did not stay: {killed:?}"))? / KIB_PER_MIB;
+    let value = resident(&status).with_context(|| format!("the agent did not stay: {killed:?}"))?
+        / KIB_PER_MIB;
     Ok(Figure { name: "agent at rest, resident", value, unit: "MiB", below: 10.0 })
 }
 
 fn resident(status: &str) -> Option<f64> {
-    status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -141,7 +173,8 @@ mod tests {
         let figures = hot_path(step, Some(5.0)).expect("as printed");
         assert_eq!((figures[0].value, (figures[1].value * 1e3).round()), (3.22, 35.0));
         assert!(hot_path("histogram, ours: 1 ns", None).is_err());
-        let cost = "all: 60 series, 30 readings, opened in 1.0 ms\ncost: 12.300 ms CPU, 0.410 % of one core\n";
+        let cost = "all: 60 series, 30 readings, opened in 1.0 ms\ncost: 12.300 ms CPU, 0.410 % of \
+            one core\n";
         assert_eq!(sampling(cost).expect("as printed").value, 0.41);
         assert_eq!(resident("Name:\tlinerate\nVmRSS:\t    7168 kB\n"), Some(7168.0));
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\

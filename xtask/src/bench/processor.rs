@@ -1,14 +1,16 @@
 //! CPU time charged to processes that have ended, from proc(5). Seconds, in ticks of 10 ms.
 //!
-//! A child's time counts once it has been waited for, with that of the children it has waited for itself. Work the kernel
-//! does in a soft interrupt while a process runs is charged to that process unless the kernel accounts interrupts apart
-//! (CONFIG_IRQ_TIME_ACCOUNTING); the soft interrupts of the whole machine are therefore read beside it.
+//! A child's time counts once it has been waited for, with that of the children it has waited for
+//! itself. Work the kernel does in a soft interrupt while a process runs is charged to that process
+//! unless the kernel accounts interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING); the soft interrupts of
+//! the whole machine are therefore read beside it.
 
 use anyhow::Context;
 
 /// USER_HZ of Linux on every architecture this runs on: the unit of times in proc(5).
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Fields of /proc/PID/stat after the command's name (which may contain anything): state is the first.
+/// Fields of /proc/PID/stat after the command's name (which may contain anything): state is the
+/// first.
 const USER: usize = 11;
 const SYSTEM: usize = 12;
 const CHILDREN_USER: usize = 13;
@@ -43,12 +45,14 @@ impl Usage {
     }
 }
 
-/// User and system time of process `id`, of its children that it has waited for, and of those that live, s.
+/// User and system time of process `id`, of its children that it has waited for, and of those that
+/// live, s.
 pub(super) fn of_tree(id: u32) -> anyhow::Result<f64> {
     let file = format!("/proc/{id}/stat");
     let stat = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
     let own = own(&stat).zip(children(&stat)).with_context(|| format!("parse {file}"))?;
-    let living = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let living =
+        std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     // One that ends in between is counted at its parent the next time.
     let living = living.split_whitespace().filter_map(|child| of_tree(child.parse().ok()?).ok());
     Ok(own.0 + own.1 + living.sum::<f64>())
@@ -81,8 +85,12 @@ mod tests {
     fn times_are_read_where_proc_has_them() {
         let own = "1234 (a) b) R 1 1 1 0 -1 4194304 100 200 0 0 11 12 250 125 20 0 1 0 5 6 7 8";
         assert_eq!((super::own(own), children(own)), (Some(0.23), Some(3.75)));
-        assert!(of_tree(std::process::id()).is_ok_and(|seconds| seconds >= 0.0) && of_tree(u32::MAX).is_err());
-        let machine = "cpu  508049 1189 74129 345219 3389 0 5680 16076 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert!(
+            of_tree(std::process::id()).is_ok_and(|seconds| seconds >= 0.0)
+                && of_tree(u32::MAX).is_err()
+        );
+        let machine =
+            "cpu  508049 1189 74129 345219 3389 0 5680 16076 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(soft_interrupts(machine), Some(56.8));
         assert_eq!((children("1 (x"), soft_interrupts("intr 1")), (None, None));
     }

@@ -8,7 +8,8 @@ use super::sandbox::Medium;
 pub(super) enum Measure {
     /// Delivered per second.
     Rate,
-    /// Payload delivered per second of CPU of both ends: the reciprocal of CPU seconds per gigabyte.
+    /// Payload delivered per second of CPU of both ends: the reciprocal of CPU seconds per
+    /// gigabyte.
     Efficiency,
 }
 
@@ -81,14 +82,22 @@ pub(super) fn rows(scope: Scope) -> Vec<Row> {
     rows
 }
 
-fn ours(parameters: &str, mode: &'static str, targets: &[(Measure, f64, Option<&'static str>)]) -> Contestant {
+fn ours(
+    parameters: &str,
+    mode: &'static str,
+    targets: &[(Measure, f64, Option<&'static str>)],
+) -> Contestant {
     let target = |&(measure, at_least, against)| Target { measure, at_least, against };
     let targets = targets.iter().map(target).collect();
     Contestant { generator: Generator::Linerate(parameters.into()), mode, targets }
 }
 
 fn peers(generators: &[Generator], mode: &'static str) -> impl Iterator<Item = Contestant> {
-    generators.iter().cloned().map(move |generator| Contestant { generator, mode, targets: Vec::new() })
+    generators.iter().cloned().map(move |generator| Contestant {
+        generator,
+        mode,
+        targets: Vec::new(),
+    })
 }
 
 fn stream(medium: Medium, pinned: bool, message: u32, streams: u32, fastest: bool) -> Row {
@@ -118,8 +127,8 @@ fn stream(medium: Medium, pinned: bool, message: u32, streams: u32, fastest: boo
     Row { family: "tcp", medium, pinned, work: Work::Stream { message, streams }, contestants }
 }
 
-/// A peer that was never the best of such a row in quick runs of all of them is left out, and so, unmeasured, is nuttcp with
-/// four streams: the time goes to more rounds.
+/// A peer that was never the best of such a row in quick runs of all of them is left out, and so,
+/// unmeasured, is nuttcp with four streams: the time goes to more rounds.
 fn stream_peers(pinned: bool, message: u32, streams: u32) -> &'static [Generator] {
     match (pinned, message, streams) {
         (true, 64 | 1460, _) => &[Generator::Iperf],
@@ -133,19 +142,43 @@ fn stream_peers(pinned: bool, message: u32, streams: u32) -> &'static [Generator
 fn datagrams(size: u32) -> Row {
     let ratio = if size == 64 { 100.0 } else { 28.0 };
     let mut contestants = vec![
-        ours("gso=1 batch=1 gro=false", "one datagram a send, received as they gather", &[(Measure::Rate, 1.0, None)]),
-        ours("", "different work: segmented and coalesced by the kernel", &[(Measure::Rate, ratio, Some("iperf3"))]),
-        ours("receive=discard wait=spin", "different work: the same, receiver spins and discards", &[]),
+        ours(
+            "gso=1 batch=1 gro=false",
+            "one datagram a send, received as they gather",
+            &[(Measure::Rate, 1.0, None)],
+        ),
+        ours(
+            "",
+            "different work: segmented and coalesced by the kernel",
+            &[(Measure::Rate, ratio, Some("iperf3"))],
+        ),
+        ours(
+            "receive=discard wait=spin",
+            "different work: the same, receiver spins and discards",
+            &[],
+        ),
     ];
     contestants.extend(peers(&[Generator::Iperf3], "one datagram a call"));
-    Row { family: "udp", medium: Medium::Veth, pinned: false, work: Work::Datagrams { size }, contestants }
+    Row {
+        family: "udp",
+        medium: Medium::Veth,
+        pinned: false,
+        work: Work::Datagrams { size },
+        contestants,
+    }
 }
 
 fn requests(tcp: bool, spin: bool, pinned: bool) -> Row {
     let ratio = if spin && !tcp { 1.2 } else { 1.0 };
     let mut contestants = vec![ours("", "1 byte", &[(Measure::Rate, ratio, None)])];
     contestants.extend(peers(&[Generator::Sockperf], "14 bytes, its least"));
-    Row { family: "rr", medium: Medium::Veth, pinned, work: Work::Requests { tcp, spin }, contestants }
+    Row {
+        family: "rr",
+        medium: Medium::Veth,
+        pinned,
+        work: Work::Requests { tcp, spin },
+        contestants,
+    }
 }
 
 impl Row {
@@ -164,7 +197,11 @@ impl Row {
             }
             Work::Datagrams { size } => format!("UDP {size} B"),
             Work::Requests { tcp, spin } => {
-                format!("{} RR, {}", if tcp { "TCP" } else { "UDP" }, if spin { "spinning" } else { "blocking" })
+                format!(
+                    "{} RR, {}",
+                    if tcp { "TCP" } else { "UDP" },
+                    if spin { "spinning" } else { "blocking" }
+                )
             }
         };
         format!("{work}, {medium}, {pinned}")
@@ -182,7 +219,11 @@ mod tests {
             let mut names: Vec<String> = rows.iter().map(Row::name).collect();
             for row in &rows {
                 assert!(!row.contestants[0].targets.is_empty(), "{}", row.name());
-                assert!(row.contestants.iter().any(|one| one.generator.name() != "linerate"), "{}", row.name());
+                assert!(
+                    row.contestants.iter().any(|one| one.generator.name() != "linerate"),
+                    "{}",
+                    row.name()
+                );
             }
             names.sort();
             names.dedup();

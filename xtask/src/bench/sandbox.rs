@@ -1,8 +1,9 @@
 //! Two network namespaces and a link between them, for the time of a benchmark.
 //!
-//! Everything sent stays inside. The congestion control of every route is cubic, so that tools which cannot ask for one use
-//! the same as those which can. Removal is left to a shell that waits for the end of a pipe: it comes when this value is
-//! dropped, and just as well when this process is killed.
+//! Everything sent stays inside. The congestion control of every route is cubic, so that tools
+//! which cannot ask for one use the same as those which can. Removal is left to a shell that waits
+//! for the end of a pipe: it comes when this value is dropped, and just as well when this process
+//! is killed.
 
 use std::fs::File;
 use std::path::Path;
@@ -51,7 +52,10 @@ impl Sandbox {
             format!("-n {a} link set lo up"),
             format!("-n {a} link set lr0 up"),
             format!("-n {b} link set lr0 up"),
-            format!("-n {a} route replace local {LOOPBACK} dev lo src {LOOPBACK} table local {congestion}"),
+            format!(
+                "-n {a} route replace local {LOOPBACK} dev lo src {LOOPBACK} table local \
+                    {congestion}"
+            ),
             format!("-n {a} route replace {}/32 dev lr0 src {} {congestion}", ENDS[1], ENDS[0]),
             format!("-n {b} route replace {}/32 dev lr0 src {} {congestion}", ENDS[0], ENDS[1]),
         ] {
@@ -90,10 +94,12 @@ impl Drop for Sandbox {
     }
 }
 
-/// Holds namespaces, as the maker of a lab does, until the files are closed: frames may be sent there.
+/// Holds namespaces, as the maker of a lab does, until the files are closed: frames may be sent
+/// there.
 pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
     let held = |name: &String| {
-        let file = File::open(Path::new("/run/netns").join(name)).with_context(|| format!("open namespace {name}"))?;
+        let file = File::open(Path::new("/run/netns").join(name))
+            .with_context(|| format!("open namespace {name}"))?;
         file.try_lock().with_context(|| format!("hold namespace {name}"))?;
         Ok(file)
     };
@@ -102,8 +108,8 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
 
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.
 pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
-    let script =
-        "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip netns delete \"$n\"; done";
+    let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip \
+        netns delete \"$n\"; done";
     afterwards(script, names)
 }
 
@@ -119,7 +125,8 @@ pub(super) fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Co
 }
 
 pub(super) fn ip(arguments: &str) -> anyhow::Result<()> {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output().context("start ip")?;
+    let output =
+        Command::new("ip").args(arguments.split_whitespace()).output().context("start ip")?;
     let message = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "ip {arguments}: {} (needs root)", message.trim());
     Ok(())

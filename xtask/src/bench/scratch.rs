@@ -1,13 +1,14 @@
-//! What a bench leaves behind while it runs, and who removes it however the bench ends: a shell that waits until its input is closed, which
-//! the kernel does for a process that is killed too. What this does not see: a machine that loses its power.
+//! What a bench leaves behind while it runs, and who removes it however the bench ends: a shell
+//! that waits until its input is closed, which the kernel does for a process that is killed too.
+//! What this does not see: a machine that loses its power.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
-/// Runs `script` with `arguments` once this process has ended or drops the child's input: in a process group of its own, so that an interrupt
-/// from the terminal passes it by.
+/// Runs `script` with `arguments` once this process has ended or drops the child's input: in a
+/// process group of its own, so that an interrupt from the terminal passes it by.
 pub(super) fn afterwards<S: AsRef<std::ffi::OsStr>>(
     script: &str,
     arguments: impl IntoIterator<Item = S>,
@@ -24,7 +25,8 @@ pub(super) fn afterwards<S: AsRef<std::ffi::OsStr>>(
         .context("start sh to clean up later")
 }
 
-/// Folder of a bench's own files, in the one for temporary files. It is removed when this is dropped, or this process ends.
+/// Folder of a bench's own files, in the one for temporary files. It is removed when this is
+/// dropped, or this process ends.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,

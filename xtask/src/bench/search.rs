@@ -1,11 +1,14 @@
-//! `cargo xtask bench search [--runs N] [--only PART] [--program FILE]`: what searches find on devices of known capacity.
+//! `cargo xtask bench search [--runs N] [--only PART] [--program FILE]`: what searches find on
+//! devices of known capacity.
 //!
-//! Rows: MLRsearch's NDR and RFC 2544's strict halving on a device of 4 kpps that holds 16 frames, and the NDR where it stands still for 5 ms
-//! of every second. The device is emulated on the tester's own CPUs: at a rate they hardly notice, what is found is the device and not
-//! the tester. Trials are short (see [`TRIAL_MS`]); a trial of that length cannot see an excess that the
-//! buffer holds, so that the known answer is an interval: from the capacity, less the width, to the capacity and the buffer over the
-//! trial's length, and the width. The stalls fill the buffer in 4 ms and so cost frames at any load from 3.2 kpps on. What this does not see:
-//! devices faster than a user-space emulation.
+//! Rows: MLRsearch's NDR and RFC 2544's strict halving on a device of 4 kpps that holds 16 frames,
+//! and the NDR where it stands still for 5 ms of every second. The device is emulated on the
+//! tester's own CPUs: at a rate they hardly notice, what is found is the device and not the tester.
+//! Trials are short (see [`TRIAL_MS`]); a trial of that length cannot see an excess that the buffer
+//! holds, so that the known answer is an interval: from the capacity, less the width, to the
+//! capacity and the buffer over the trial's length, and the width. The stalls fill the buffer in 4
+//! ms and so cost frames at any load from 3.2 kpps on. What this does not see: devices faster than
+//! a user-space emulation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +25,8 @@ const CAPACITY: f64 = 4_000.0;
 const BUFFER: f64 = 16.0;
 /// The highest load tried.
 const MOST: f64 = 2.0 * CAPACITY;
-/// Length of a full trial of MLRsearch: shorter than the time between stalls, so that most trials see none.
+/// Length of a full trial of MLRsearch: shorter than the time between stalls, so that most trials
+/// see none.
 const TRIAL_MS: f64 = 250.0;
 /// Length of the final trial of the strict search.
 const FINAL_MS: f64 = 2_000.0;
@@ -31,7 +35,8 @@ const WIDTH: f64 = 0.01;
 /// Spread that stalls may cause (highest over lowest, less one).
 const MOST_SPREAD: f64 = 0.03;
 const RUNS: u32 = 10;
-const USAGE: &str = "usage: cargo xtask bench search [--runs N] [--only PART OF A ROW'S NAME] [--program FILE]";
+const USAGE: &str =
+    "usage: cargo xtask bench search [--runs N] [--only PART OF A ROW'S NAME] [--program FILE]";
 
 /// One row: what is searched where.
 struct Row {
@@ -88,7 +93,8 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let scratch = Scratch::new("search")?;
     println!(
-        "| device | goal | trial | known answer, kpps | searches with an answer | regular | lowest, kpps | highest, kpps | spread | within |"
+        "| device | goal | trial | known answer, kpps | searches with an answer | regular | \
+            lowest, kpps | highest, kpps | spread | within |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut referee = Referee::new(root, &program)?;
@@ -106,14 +112,16 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
 /// Prints a row; whether it is as it should be.
 fn tell(row: &Row, found: &[SearchResult], runs: u32) -> bool {
     let lower = || found.iter().map(|found| found.lower);
-    let (least, most) = lower().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
+    let (least, most) =
+        lower().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
     let excess = BUFFER / (row.trial_ms / 1e3);
     let (from, to) = (CAPACITY * (1.0 - WIDTH), (CAPACITY + excess) * (1.0 + WIDTH));
     let within = lower().filter(|load| (from..=to).contains(load)).count();
     let regular = found.iter().filter(|found| found.regular).count();
     let spread = most / least - 1.0;
     println!(
-        "| {} | {} | {} ms | {:.2} to {:.2} | {} of {runs} | {regular} | {:.3} | {:.3} | {:.2} % | {within} of {runs} |",
+        "| {} | {} | {} ms | {:.2} to {:.2} | {} of {runs} | {regular} | {:.3} | {:.3} | {:.2} % | \
+            {within} of {runs} |",
         if row.stalls { "5 ms still of every second" } else { "steady" },
         row.goal,
         row.trial_ms,
@@ -130,18 +138,24 @@ fn tell(row: &Row, found: &[SearchResult], runs: u32) -> bool {
 fn lab(row: &Row) -> String {
     let stalls = if row.stalls { "stall = { length = \"5 ms\", every = \"1 s\" }\n" } else { "" };
     format!(
-        "[lab]\nname = \"known\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a.awire\", \"b.bwire\"]\noffloads = false\n\
-         [[element]]\nname = \"dut\"\nends = [\"a.adev\", \"b.bdev\"]\npacket_rate = \"{CAPACITY} packet/s\"\nbuffer = \"1 MiB\"\n\
+        "[lab]\nname = \"known\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = \
+            [\"a.awire\", \"b.bwire\"]\noffloads = false\n\
+         [[element]]\nname = \"dut\"\nends = [\"a.adev\", \"b.bdev\"]\npacket_rate = \"{CAPACITY} \
+         packet/s\"\nbuffer = \"1 MiB\"\n\
          buffer_frames = {BUFFER}\n{stalls}"
     )
 }
 
 fn plan(row: &Row, runs: u32) -> String {
     format!(
-        "[campaign]\nname = \"search\"\norder = \"sequential\"\n[[sweep]]\nname = \"search\"\ndrain = \"50 ms\"\nrest = \"10 ms\"\n\
-         [[sweep.job]]\nworkload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = {{ frame_size = \"64 B\", mode = \"packet\" }}\n\
-         [sweep.search]\nmetric = \"rate\"\ngoal = \"{}\"\nmax = \"{MOST} packet/s\"\nwidth = \"{} %\"\ntrial = \"{} ms\"\n\
-         search_trial = \"{} ms\"\nwarmup = \"250 ms\"\nself_test = \"250 ms\"\nwire = \"awire bwire\"\nrepeats = {runs}\n",
+        "[campaign]\nname = \"search\"\norder = \"sequential\"\n[[sweep]]\nname \
+            = \"search\"\ndrain = \"50 ms\"\nrest = \"10 ms\"\n\
+         [[sweep.job]]\nworkload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = {{ \
+         frame_size = \"64 B\", mode = \"packet\" }}\n\
+         [sweep.search]\nmetric = \"rate\"\ngoal = \"{}\"\nmax = \"{MOST} packet/s\"\nwidth = \"{} \
+         %\"\ntrial = \"{} ms\"\n\
+         search_trial = \"{} ms\"\nwarmup = \"250 ms\"\nself_test = \"250 ms\"\nwire = \"awire \
+         bwire\"\nrepeats = {runs}\n",
         row.goal,
         WIDTH * 100.0,
         row.trial_ms,
@@ -150,13 +164,32 @@ fn plan(row: &Row, runs: u32) -> String {
 }
 
 /// What each run found; fewer than `runs` if some have no lower bound.
-fn measure(program: &Path, folder: &Path, row: &Row, runs: u32) -> anyhow::Result<Vec<SearchResult>> {
+fn measure(
+    program: &Path,
+    folder: &Path,
+    row: &Row,
+    runs: u32,
+) -> anyhow::Result<Vec<SearchResult>> {
     std::fs::write(folder.join("known.toml"), lab(row)).context("write the lab")?;
     std::fs::write(folder.join("plan.toml"), plan(row, runs)).context("write the plan")?;
     let ledger = format!("{}.ledger", row.name);
-    let arguments =
-        ["run", "plan.toml", "--lab", "./known.toml", "--ledger", &ledger, "--out", "report", "--json", "-q"];
-    let output = Command::new(program).args(arguments).current_dir(folder).output().context("start linerate")?;
+    let arguments = [
+        "run",
+        "plan.toml",
+        "--lab",
+        "./known.toml",
+        "--ledger",
+        &ledger,
+        "--out",
+        "report",
+        "--json",
+        "-q",
+    ];
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .context("start linerate")?;
     /// Some trial carries no figure: the searches tell which.
     const SPOILT: i32 = 3;
     let ended = output.status.success() || output.status.code() == Some(SPOILT);
@@ -165,7 +198,10 @@ fn measure(program: &Path, folder: &Path, row: &Row, runs: u32) -> anyhow::Resul
     let of_runs = study["searches"][0]["runs"].as_array().context("the study has no search")?;
     let found = |run: &Value| {
         let found = &run["found"][0];
-        Some(SearchResult { lower: found["strict"]["lower"].as_f64()?, regular: found["regular"].as_bool()? })
+        Some(SearchResult {
+            lower: found["strict"]["lower"].as_f64()?,
+            regular: found["regular"].as_bool()?,
+        })
     };
     Ok(of_runs.iter().filter_map(found).collect())
 }
@@ -176,9 +212,13 @@ mod tests {
 
     #[test]
     fn options_are_read_or_refused() {
-        let read = |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let read =
+            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let asked = read("--runs 3 --only stalls").expect("both are known");
-        assert_eq!((asked.runs, asked.only.as_deref(), asked.program.is_none()), (3, Some("stalls"), true));
+        assert_eq!(
+            (asked.runs, asked.only.as_deref(), asked.program.is_none()),
+            (3, Some("stalls"), true)
+        );
         assert!(read("--runs").is_err() && read("--loud yes").is_err());
     }
 }

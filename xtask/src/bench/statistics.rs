@@ -1,8 +1,8 @@
 //! Medians with order-statistic intervals: no assumption about how the noise is distributed.
 //!
-//! The interval is between the k-th smallest and the k-th largest of n values, with the largest k that still covers the
-//! median with 95 % (binomial distribution with p = 1/2). With fewer than six values even smallest and largest cover
-//! less; then they are given, with the coverage they have.
+//! The interval is between the k-th smallest and the k-th largest of n values, with the largest k
+//! that still covers the median with 95 % (binomial distribution with p = 1/2). With fewer than six
+//! values even smallest and largest cover less; then they are given, with the coverage they have.
 
 /// The coverage asked for.
 const CONFIDENCE: f64 = 0.95;
@@ -21,7 +21,8 @@ pub(super) struct Median {
 impl Median {
     /// Of `values`; `None` if there are none.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let mut sorted: Vec<f64> =
+            values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let n = sorted.len();
         if n == 0 {
@@ -53,7 +54,8 @@ fn coverage(n: usize, k: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Coverages from tables of the sign test: n = 6, k = 1: 96.9 %; n = 9, k = 2: 96.1 %; n = 3, k = 1: 75 %.
+    /// Coverages from tables of the sign test: n = 6, k = 1: 96.9 %; n = 9, k = 2: 96.1 %; n = 3, k
+    /// = 1: 75 %.
     #[test]
     fn intervals_have_the_coverage_of_the_sign_test() {
         for (n, k, expected) in [(6, 1, 0.969), (9, 2, 0.961), (3, 1, 0.75), (1, 1, 0.0)] {
@@ -63,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_median_lies_in_its_interval() {
-        let median = Median::of(&[9.0, 1.0, 5.0, 3.0, 7.0, 8.0, 2.0, 4.0, 6.0]).expect("nine values");
+        let median =
+            Median::of(&[9.0, 1.0, 5.0, 3.0, 7.0, 8.0, 2.0, 4.0, 6.0]).expect("nine values");
         assert_eq!((median.value, median.low, median.high, median.n), (5.0, 2.0, 8.0, 9));
         let median = Median::of(&[2.0, 1.0]).expect("two values");
         assert_eq!((median.value, median.low, median.high), (1.5, 1.0, 2.0));

@@ -1,13 +1,15 @@
-//! `cargo xtask bench storage`: the `storage` workload against fio, on a file past the page cache, in it, and on a file in memory; and what
-//! closing intervals costs.
+//! `cargo xtask bench storage`: the `storage` workload against fio, on a file past the page cache,
+//! in it, and on a file in memory; and what closing intervals costs.
 //!
-//! Every round runs every contestant of every row once, in an order that rotates; ratios are taken within a round. Both read the same
-//! file of random bytes, pinned to the same core, without fio's coverage map, with one thread. linerate is driven through its engine and
-//! workload by the example `end` of `linerate-load`. CPU is user and system time of the process with all its kernel workers, less that of the same
-//! program making next to no transfer. With `--log` every reading is kept, and a later call goes on from there until each row has its rounds;
-//! with `--within` a call ends before that time is over, so that a long benchmark can be run in pieces; with `--end` the example is taken as
-//! it was built before.
-//! What this does not see: writes, and a disk faster than this machine's.
+//! Every round runs every contestant of every row once, in an order that rotates; ratios are taken
+//! within a round. Both read the same file of random bytes, pinned to the same core, without fio's
+//! coverage map, with one thread. linerate is driven through its engine and workload by the example
+//! `end` of `linerate-load`. CPU is user and system time of the process with all its kernel
+//! workers, less that of the same program making next to no transfer. With `--log` every reading is
+//! kept, and a later call goes on from there until each row has its rounds; with `--within` a call
+//! ends before that time is over, so that a long benchmark can be run in pieces; with `--end` the
+//! example is taken as it was built before. What this does not see: writes, and a disk faster than
+//! this machine's.
 
 mod document;
 mod readings;
@@ -28,7 +30,8 @@ use document::document;
 use readings::{Log, Reading, Runs};
 use rows::{Contestant, FilePlace, Row, rows};
 
-const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N] [--only PART OF A ROW'S NAME]... [--within SECONDS] [--log FILE] \
+const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N] [--only PART OF A \
+    ROW'S NAME]... [--within SECONDS] [--log FILE] \
      [--out FILE] [--end PROGRAM]";
 /// Bytes of each file: more than a disk's own cache, less than anybody's memory.
 const FILE_BYTES: u64 = 512 << 20;
@@ -49,13 +52,20 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     };
     let mut runs: Vec<Runs> = options.rows()?.into_iter().map(Runs::none).collect();
     let mut log = Log::open(options.log.as_deref(), &mut runs)?;
-    let wanted: Vec<Row> = runs.iter().filter(|runs| runs.rounds() < options.rounds).map(|runs| runs.row).collect();
+    let wanted: Vec<Row> =
+        runs.iter().filter(|runs| runs.rounds() < options.rounds).map(|runs| runs.row).collect();
     let mut notes = Vec::new();
     if !wanted.is_empty() {
-        let bench = Bench { end, files: Files::make(&wanted)?, seconds: options.seconds, at_rest: AtRest::default() };
+        let bench = Bench {
+            end,
+            files: Files::make(&wanted)?,
+            seconds: options.seconds,
+            at_rest: AtRest::default(),
+        };
         let bench = Bench { at_rest: AtRest::measure(&bench, wanted[0])?, ..bench };
         while let Some(next) = next(&mut runs, options.rounds) {
-            let takes = (Duration::from_secs(options.seconds.into()) + BESIDE) * next.row.contestants.len() as u32;
+            let takes = (Duration::from_secs(options.seconds.into()) + BESIDE)
+                * next.row.contestants.len() as u32;
             if options.within.is_some_and(|within| began.elapsed() + takes > within) {
                 eprintln!("time is up: {} is next", next.row.name());
                 break;
@@ -94,8 +104,9 @@ struct Options {
 
 impl Options {
     fn rows(&self) -> anyhow::Result<Vec<Row>> {
-        let wanted =
-            |row: &Row| self.only.is_empty() || self.only.iter().any(|part| row.name().contains(part.as_str()));
+        let wanted = |row: &Row| {
+            self.only.is_empty() || self.only.iter().any(|part| row.name().contains(part.as_str()))
+        };
         let chosen: Vec<Row> = rows().into_iter().filter(wanted).collect();
         let names = || rows().iter().map(Row::name).collect::<Vec<_>>().join("\n  ");
         ensure!(
@@ -109,11 +120,19 @@ impl Options {
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options =
-        Options { rounds: ROUNDS, seconds: 2, only: Vec::new(), within: None, log: None, out: None, end: None };
+    let mut options = Options {
+        rounds: ROUNDS,
+        seconds: 2,
+        only: Vec::new(),
+        within: None,
+        log: None,
+        out: None,
+        end: None,
+    };
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        let value =
+            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
         let count = || count(argument, value, USAGE);
         match argument {
             "--rounds" => options.rounds = count()? as usize,
@@ -148,7 +167,9 @@ impl Bench {
             let contestant = runs.row.contestants[index];
             match self.measure(runs.row, contestant) {
                 Ok(reading) => readings[index] = Some(reading),
-                Err(error) => notes.push(format!("{}, {}: {error:#}", runs.row.name(), contestant.name())),
+                Err(error) => {
+                    notes.push(format!("{}, {}: {error:#}", runs.row.name(), contestant.name()))
+                }
             }
         }
         log.append(runs.row, &readings)?;
@@ -160,11 +181,16 @@ impl Bench {
     }
 
     fn measure(&self, row: Row, contestant: Contestant) -> anyhow::Result<Reading> {
-        let mut command = contestant.command(&self.end, self.files.of(row.place), row, f64::from(self.seconds));
+        let mut command =
+            contestant.command(&self.end, self.files.of(row.place), row, f64::from(self.seconds));
         let before = Usage::now()?;
         let output = command.output().with_context(|| format!("start {command:?}"))?;
         let cpu = Usage::now()?.since(before).children - self.at_rest.of(contestant);
-        ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         let text = String::from_utf8_lossy(&output.stdout);
         let told = if contestant.is_linerate() { ours(&text)? } else { fios(&text)? };
         Ok(Reading {
@@ -176,7 +202,8 @@ impl Bench {
     }
 }
 
-/// CPU seconds of each program that makes next to no transfer: starting, reading the file's size, printing.
+/// CPU seconds of each program that makes next to no transfer: starting, reading the file's size,
+/// printing.
 #[derive(Default)]
 struct AtRest(BTreeMap<bool, f64>);
 
@@ -189,10 +216,15 @@ impl AtRest {
         let mut least = BTreeMap::new();
         for contestant in [row.contestants[0], Contestant::Fio("psync", &["--rate_iops=1"])] {
             for _ in 0..TRIES {
-                let mut command = contestant.command(&bench.end, bench.files.of(row.place), row, SHORTEST);
+                let mut command =
+                    contestant.command(&bench.end, bench.files.of(row.place), row, SHORTEST);
                 let before = Usage::now()?;
                 let output = command.output().with_context(|| format!("start {command:?}"))?;
-                ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+                ensure!(
+                    output.status.success(),
+                    "{command:?}: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
                 let cpu = Usage::now()?.since(before).children;
                 let known: &mut f64 = least.entry(contestant.is_linerate()).or_insert(cpu);
                 *known = known.min(cpu);
@@ -215,7 +247,10 @@ struct Files {
 impl Files {
     fn make(rows: &[Row]) -> anyhow::Result<Self> {
         let name = format!("linerate-bench-storage-{}", std::process::id());
-        let files = Self { on_disk: Path::new("/var/tmp").join(&name), in_memory: Path::new("/dev/shm").join(&name) };
+        let files = Self {
+            on_disk: Path::new("/var/tmp").join(&name),
+            in_memory: Path::new("/dev/shm").join(&name),
+        };
         for path in [&files.on_disk, &files.in_memory] {
             if rows.iter().any(|row| files.of(row.place) == path) {
                 fill(path)?;
@@ -232,10 +267,12 @@ impl Files {
     }
 }
 
-/// Makes a file of bytes that no disk can compress (xorshift64). What is written is in the page cache then, too.
+/// Makes a file of bytes that no disk can compress (xorshift64). What is written is in the page
+/// cache then, too.
 fn fill(path: &Path) -> anyhow::Result<()> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut file = std::fs::File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+    let mut file =
+        std::fs::File::create_new(path).with_context(|| format!("make {}", path.display()))?;
     let mut chunk = vec![0_u8; 1 << 20];
     for _ in 0..FILE_BYTES >> 20 {
         for word in chunk.chunks_exact_mut(8) {
@@ -269,9 +306,13 @@ struct RunReport {
 }
 
 fn ours(text: &str) -> anyhow::Result<RunReport> {
-    let line: Value =
-        serde_json::from_str(text.lines().next().unwrap_or_default()).context("read the example's line")?;
-    ensure!(line["incidents"].as_array().is_some_and(Vec::is_empty), "incidents: {}", line["incidents"]);
+    let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
+        .context("read the example's line")?;
+    ensure!(
+        line["incidents"].as_array().is_some_and(Vec::is_empty),
+        "incidents: {}",
+        line["incidents"]
+    );
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
     Ok(RunReport {
         transfers: number("reads")?,
@@ -301,12 +342,14 @@ mod tests {
 
     #[test]
     fn both_outputs_are_read() {
-        let fio = "note: something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \"lat_ns\": {\"percentile\": \
+        let fio = "note: \
+            something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \"lat_ns\": {\"percentile\": \
                    {\"99.000000\": 5000}}}}]}";
         let told = RunReport { transfers: 1000.0, lasted: 2.0, p99_ns: 5000.0, engine: None };
         assert_eq!(fios(fio).expect("legal"), told);
         let own = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"modes\": {\"engine\": \"aio\"}, \"incidents\": []}\n{}";
-        let told = RunReport { transfers: 10.0, lasted: 0.5, p99_ns: 70.0, engine: Some("aio".into()) };
+        let told =
+            RunReport { transfers: 10.0, lasted: 0.5, p99_ns: 70.0, engine: Some("aio".into()) };
         assert_eq!(ours(own).expect("legal"), told);
         let bad = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"incidents\": [\"x\"]}";
         assert!(ours(bad).is_err() && fios("no").is_err());
@@ -323,7 +366,8 @@ mod tests {
         assert_eq!(chosen(&["disk, 4 KiB", "intervals"]).expect("four").len(), 4);
         let error = chosen(&["tape"]).expect_err("no such row").to_string();
         assert!(error.contains("disk, 4 KiB random read, depth 1"), "{error}");
-        let mut runs: Vec<Runs> = chosen(&["disk, 4 KiB"]).expect("three").into_iter().map(Runs::none).collect();
+        let mut runs: Vec<Runs> =
+            chosen(&["disk, 4 KiB"]).expect("three").into_iter().map(Runs::none).collect();
         let mut turns = Vec::new();
         while let Some(next) = next(&mut runs, 2) {
             turns.push(next.row.depth);

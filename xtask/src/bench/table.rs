@@ -42,9 +42,13 @@ pub(super) fn document(
     notes: &[String],
 ) -> String {
     let mut text = format!("{machine}\n");
-    for (family, title) in [("tcp", "TCP goodput"), ("udp", "UDP datagrams received"), ("rr", "Requests and responses")]
-    {
-        let rows: Vec<&Result> = results.iter().filter(|result| result.row.family == family).collect();
+    for (family, title) in [
+        ("tcp", "TCP goodput"),
+        ("udp", "UDP datagrams received"),
+        ("rr", "Requests and responses"),
+    ] {
+        let rows: Vec<&Result> =
+            results.iter().filter(|result| result.row.family == family).collect();
         if !rows.is_empty() {
             let _ = writeln!(
                 text,
@@ -55,12 +59,16 @@ pub(super) fn document(
         }
     }
     text.push_str(
-        "\n## Targets\n\n| work, mode | ratio to | target | ratio [interval] (n) | verdict |\n|---|---|---|---|---|\n",
+        "\n## Targets\n\n| work, mode | ratio to | target | ratio [interval] (n) | verdict \
+            |\n|---|---|---|---|---|\n",
     );
     results.iter().for_each(|result| judged(&mut text, result));
     loads.iter().for_each(|line| text.push_str(line));
     if !own.is_empty() {
-        text.push_str("\n## linerate's own cost\n\n| what | measured | target | verdict |\n|---|---|---|---|\n");
+        text.push_str(
+            "\n## linerate's own cost\n\n| what | measured | target | verdict \
+            |\n|---|---|---|---|\n",
+        );
         for figure in own {
             let verdict = if figure.value < figure.below { "met" } else { "missed" };
             let Figure { name, value, unit, below } = figure;
@@ -94,15 +102,20 @@ fn measured(text: &mut String, result: &Result) {
             Work::Datagrams { .. } => MEGA,
             Work::Requests { .. } => KILO,
         };
-        let rate = median(&|outcome| Some(outcome.reading.rate / scale)).map_or("failed".to_owned(), |rate| {
-            format!("{:.3} [{:.3}, {:.3}] ({})", rate.value, rate.low, rate.high, rate.n)
-        });
+        let rate = median(&|outcome| Some(outcome.reading.rate / scale))
+            .map_or("failed".to_owned(), |rate| {
+                format!("{:.3} [{:.3}, {:.3}] ({})", rate.value, rate.low, rate.high, rate.n)
+            });
         let plain = |median: Option<Median>, digits: usize| {
             median.map_or("-".to_owned(), |median| format!("{:.digits$}", median.value))
         };
         let second = match result.row.work {
-            Work::Stream { .. } => plain(median(&|outcome| Some(outcome.cpu / (outcome.reading.bytes / GIGA))), 3),
-            Work::Datagrams { .. } => plain(median(&|outcome| outcome.reading.loss.map(|loss| loss * 100.0)), 3),
+            Work::Stream { .. } => {
+                plain(median(&|outcome| Some(outcome.cpu / (outcome.reading.bytes / GIGA))), 3)
+            }
+            Work::Datagrams { .. } => {
+                plain(median(&|outcome| outcome.reading.loss.map(|loss| loss * 100.0)), 3)
+            }
             Work::Requests { .. } => {
                 let p50 = plain(median(&|outcome| outcome.reading.p50_us), 1);
                 format!("{p50}, {}", plain(median(&|outcome| outcome.reading.p99_us), 1))
@@ -110,20 +123,29 @@ fn measured(text: &mut String, result: &Result) {
         };
         let cpu = plain(median(&|outcome| Some(outcome.cpu)), 2);
         let soft = plain(median(&|outcome| Some(outcome.soft_interrupts)), 2);
-        let _ =
-            writeln!(text, "| {} | {} | {rate} | {second} | {cpu} | {soft} |", result.row.name(), named(contestant));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {rate} | {second} | {cpu} | {soft} |",
+            result.row.name(),
+            named(contestant)
+        );
     }
 }
 
 fn named(contestant: &Contestant) -> String {
     let name = contestant.generator.name();
-    if contestant.mode.is_empty() { name.to_owned() } else { format!("{name}: {}", contestant.mode) }
+    if contestant.mode.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}: {}", contestant.mode)
+    }
 }
 
 fn judged(text: &mut String, result: &Result) {
     for (index, contestant) in result.row.contestants.iter().enumerate() {
         for target in &contestant.targets {
-            let what = if target.measure == Measure::Rate { "" } else { ", payload per CPU second" };
+            let what =
+                if target.measure == Measure::Rate { "" } else { ", payload per CPU second" };
             let work = format!("{}: {}{what}", result.row.name(), contestant.mode);
             let line = match ratio(result, index, *target) {
                 Some((peer, ratio)) => format!(
@@ -144,19 +166,31 @@ fn judged(text: &mut String, result: &Result) {
 }
 
 /// The ratio of contestant `index` to the target's peer, round by round.
-pub(super) fn ratio(result: &Result, index: usize, target: Target) -> Option<(&'static str, Median)> {
+pub(super) fn ratio(
+    result: &Result,
+    index: usize,
+    target: Target,
+) -> Option<(&'static str, Median)> {
     let value = |outcome: &Outcome| match target.measure {
         Measure::Rate => outcome.reading.rate,
         Measure::Efficiency => outcome.reading.bytes * BITS_PER_BYTE / outcome.cpu,
     };
-    let values = |index: usize| result.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value));
+    let values = |index: usize| {
+        result.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
+    };
     let median = |index: usize| Median::of(&values(index).flatten().collect::<Vec<_>>());
     let peers = (0..result.row.contestants.len()).filter(|peer| {
         let name = result.row.contestants[*peer].generator.name();
         name != "linerate" && target.against.is_none_or(|against| against == name)
     });
-    let best = peers.filter_map(|peer| Some((peer, median(peer)?.value))).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
-    let ratios: Vec<f64> = values(index).zip(values(best)).filter_map(|(ours, theirs)| Some(ours? / theirs?)).collect();
+    let best = peers
+        .filter_map(|peer| Some((peer, median(peer)?.value)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?
+        .0;
+    let ratios: Vec<f64> = values(index)
+        .zip(values(best))
+        .filter_map(|(ours, theirs)| Some(ours? / theirs?))
+        .collect();
     Some((result.row.contestants[best].generator.name(), Median::of(&ratios)?))
 }
 
@@ -191,13 +225,19 @@ mod tests {
     use crate::bench::rows::{Scope, rows};
 
     fn outcome(rate: f64, cpu: f64) -> Option<Outcome> {
-        Some(Outcome { reading: Reading { rate, bytes: 1e9, ..Reading::default() }, cpu, soft_interrupts: 0.0 })
+        Some(Outcome {
+            reading: Reading { rate, bytes: 1e9, ..Reading::default() },
+            cpu,
+            soft_interrupts: 0.0,
+        })
     }
 
     #[test]
     fn ratios_are_taken_round_by_round_against_the_best_peer() {
-        let row =
-            rows(Scope::Quick).into_iter().find(|row| !row.pinned && row.contestants.len() == 4).expect("a plain row");
+        let row = rows(Scope::Quick)
+            .into_iter()
+            .find(|row| !row.pinned && row.contestants.len() == 4)
+            .expect("a plain row");
         let result = Result {
             row,
             outcomes: vec![

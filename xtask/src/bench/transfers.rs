@@ -1,11 +1,14 @@
-//! `cargo xtask bench transfers`: the `ftp` and `http` workloads against curl, vsftpd and nginx, over loopback.
+//! `cargo xtask bench transfers`: the `ftp` and `http` workloads against curl, vsftpd and nginx,
+//! over loopback.
 //!
-//! Every round runs every pair of server and client once, in an order that rotates; ratios are taken within a round. All move the
-//! same file of random bytes in memory (/dev/shm), the server pinned to one core and the client to another. curl moves it several
-//! times over one connection and writes what it fetches to /dev/null; linerate copies it to memory as curl does (`memory`), or never
-//! copies it out (`discard`). Every server has served the file once before it is measured, and all senders have the
-//! host's congestion control: neither start-up nor that choice is a server's rate. CPU is user and system time of the processes.
-//! What this does not see: a NIC, many clients, the CPU time of vsftpd.
+//! Every round runs every pair of server and client once, in an order that rotates; ratios are
+//! taken within a round. All move the same file of random bytes in memory (/dev/shm), the server
+//! pinned to one core and the client to another. curl moves it several times over one connection
+//! and writes what it fetches to /dev/null; linerate copies it to memory as curl does (`memory`),
+//! or never copies it out (`discard`). Every server has served the file once before it is measured,
+//! and all senders have the host's congestion control: neither start-up nor that choice is a
+//! server's rate. CPU is user and system time of the processes. What this does not see: a NIC, many
+//! clients, the CPU time of vsftpd.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,8 +27,8 @@ use super::statistics::Median;
 use super::{count, own};
 use crate::tools;
 
-const USAGE: &str =
-    "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF A ROW'S NAME]... [--out FILE]";
+const USAGE: &str = "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF \
+    A ROW'S NAME]... [--out FILE]";
 /// Times that curl moves it in a run of a second.
 const FILES: u32 = 6;
 const CLIENT_CORE: &str = "1";
@@ -63,8 +66,14 @@ const GROUPS: &[&[Row]] = &[
         (Server::Nginx, Client::Linerate("memory"), TransferDirection::Down),
         (Server::Nginx, Client::Linerate("discard"), TransferDirection::Down),
     ],
-    &[(Server::Vsftpd, Client::Curl, TransferDirection::Down), (Server::OwnFtp, Client::Curl, TransferDirection::Down)],
-    &[(Server::Nginx, Client::Curl, TransferDirection::Down), (Server::OwnHttp, Client::Curl, TransferDirection::Down)],
+    &[
+        (Server::Vsftpd, Client::Curl, TransferDirection::Down),
+        (Server::OwnFtp, Client::Curl, TransferDirection::Down),
+    ],
+    &[
+        (Server::Nginx, Client::Curl, TransferDirection::Down),
+        (Server::OwnHttp, Client::Curl, TransferDirection::Down),
+    ],
     &[
         (Server::Vsftpd, Client::Curl, TransferDirection::Up),
         (Server::Vsftpd, Client::Linerate("copy"), TransferDirection::Up),
@@ -113,8 +122,14 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
-    let congestion = std::fs::read_to_string(CONGESTION).with_context(|| format!("read {CONGESTION}"))?;
-    let bench = Bench { end, ground: Ground::make()?, congestion: congestion.trim().into(), seconds: options.seconds };
+    let congestion =
+        std::fs::read_to_string(CONGESTION).with_context(|| format!("read {CONGESTION}"))?;
+    let bench = Bench {
+        end,
+        ground: Ground::make()?,
+        congestion: congestion.trim().into(),
+        seconds: options.seconds,
+    };
     let groups = chosen(&options.only)?;
     let mut readings: Readings = groups.iter().map(|group| vec![Vec::new(); group.len()]).collect();
     let mut notes = Vec::new();
@@ -144,7 +159,8 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut options = Options { rounds: ROUNDS, seconds: 1, only: Vec::new(), out: None };
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        let value =
+            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
         let count = || count(argument, value, USAGE);
         match argument {
             "--rounds" => options.rounds = count()? as usize,
@@ -157,12 +173,27 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// The groups of which a row but the first, which others have too, has one of `parts` in its name; all without any.
+/// The groups of which a row but the first, which others have too, has one of `parts` in its name;
+/// all without any.
 fn chosen(parts: &[String]) -> anyhow::Result<Vec<&'static [Row]>> {
-    let has = |row: &Row| parts.is_empty() || parts.iter().any(|part| name(*row).contains(part.as_str()));
-    let groups: Vec<_> = GROUPS.iter().copied().filter(|group| group[1..].iter().any(has)).collect();
-    let all = || GROUPS.iter().flat_map(|group| &group[1..]).map(|row| name(*row)).collect::<Vec<_>>().join("\n  ");
-    ensure!(!groups.is_empty(), "--only {}: no row has that in its name:\n  {}", parts.join(" --only "), all());
+    let has =
+        |row: &Row| parts.is_empty() || parts.iter().any(|part| name(*row).contains(part.as_str()));
+    let groups: Vec<_> =
+        GROUPS.iter().copied().filter(|group| group[1..].iter().any(has)).collect();
+    let all = || {
+        GROUPS
+            .iter()
+            .flat_map(|group| &group[1..])
+            .map(|row| name(*row))
+            .collect::<Vec<_>>()
+            .join("\n  ")
+    };
+    ensure!(
+        !groups.is_empty(),
+        "--only {}: no row has that in its name:\n  {}",
+        parts.join(" --only "),
+        all()
+    );
     Ok(groups)
 }
 
@@ -198,7 +229,8 @@ impl Bench {
         };
         let cpu = Usage::now()?.since(before).children;
         std::thread::sleep(SETTLED);
-        // vsftpd's sessions are processes that nobody waits for: their time is lost, and not nought.
+        // vsftpd's sessions are processes that nobody waits for: their time is lost, and not
+        // nought.
         let is_seen = server.is_own() || server.workload() == "http";
         let server_cpu = if is_seen { of_tree(process)? - server_before } else { f64::NAN };
         if let Some(own) = &mut own {
@@ -234,13 +266,23 @@ impl Bench {
         curls(&String::from_utf8_lossy(&output.stdout))
     }
 
-    fn linerate(&self, server: Server, how: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
+    fn linerate(
+        &self,
+        server: Server,
+        how: &str,
+        way: TransferDirection,
+    ) -> anyhow::Result<(f64, f64)> {
         let mut command = Command::new(&self.end);
         command.args([server.workload(), &format!("seconds={}", self.seconds), "verify=false"]);
-        command.args([format!("tls={}", server.is_secure()), format!("congestion={}", self.congestion)]);
+        command.args([
+            format!("tls={}", server.is_secure()),
+            format!("congestion={}", self.congestion),
+        ]);
         command.arg(format!("cpus={CLIENT_CORE},{CLIENT_CORE}"));
         match way {
-            TransferDirection::Down => command.args([format!("server={}", server.url("file")), format!("sink={how}")]),
+            TransferDirection::Down => {
+                command.args([format!("server={}", server.url("file")), format!("sink={how}")])
+            }
             TransferDirection::Up => command.args([
                 format!("server={}", server.url("in/linerate")),
                 format!("send={how}"),
@@ -249,7 +291,11 @@ impl Bench {
             ]),
         };
         let output = command.output().context("start the example")?;
-        ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         ours(&String::from_utf8_lossy(&output.stdout), way)
     }
 
@@ -257,10 +303,22 @@ impl Bench {
     fn serve(&self, server: Server) -> anyhow::Result<Child> {
         let folder = &self.ground.folder;
         let mut command = Command::new(&self.end);
-        command.args([server.workload(), "clients=foreign", "send=sendfile", "source=warm", &file_size()]);
+        command.args([
+            server.workload(),
+            "clients=foreign",
+            "send=sendfile",
+            "source=warm",
+            &file_size(),
+        ]);
         command.args([format!("port={}", server.port()), format!("tls={}", server.is_secure())]);
-        command.args([format!("folder={}", folder.display()), format!("congestion={}", self.congestion)]);
-        command.args([format!("seconds={}", 30 * self.seconds), format!("cpus={SERVER_CORE},{SERVER_CORE}")]);
+        command.args([
+            format!("folder={}", folder.display()),
+            format!("congestion={}", self.congestion),
+        ]);
+        command.args([
+            format!("seconds={}", 30 * self.seconds),
+            format!("cpus={SERVER_CORE},{SERVER_CORE}"),
+        ]);
         command.arg(format!("serve={}", folder.join("offer").display()));
         let own = command.stdout(Stdio::null()).spawn().context("start the example")?;
         await_port(server.port())?;
@@ -273,7 +331,8 @@ fn file_size() -> String {
     format!("file_size={} MiB", FILE_BYTES >> 20)
 }
 
-/// Bytes and seconds of all of curl's files: what each line says was fetched and sent, and in what time.
+/// Bytes and seconds of all of curl's files: what each line says was fetched and sent, and in what
+/// time.
 fn curls(text: &str) -> anyhow::Result<(f64, f64)> {
     let mut sum = (0.0, 0.0);
     for line in text.lines() {
@@ -287,19 +346,27 @@ fn curls(text: &str) -> anyhow::Result<(f64, f64)> {
 }
 
 fn ours(text: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
-    let line: Value =
-        serde_json::from_str(text.lines().next().unwrap_or_default()).context("read the example's line")?;
-    ensure!(line["incidents"].as_array().is_some_and(Vec::is_empty), "incidents: {}", line["incidents"]);
+    let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
+        .context("read the example's line")?;
+    ensure!(
+        line["incidents"].as_array().is_some_and(Vec::is_empty),
+        "incidents: {}",
+        line["incidents"]
+    );
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
     let bytes = if way == TransferDirection::Down { "bytes_received" } else { "bytes_sent" };
     Ok((number(bytes)?, number("span_ns")? / 1e9))
 }
 
 fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[String]) -> String {
-    const MEASURES: [fn(&Reading) -> f64; 3] =
-        [|reading| reading.gigabits, |reading| reading.client_per_gigabyte, |reading| reading.server_per_gigabyte];
+    const MEASURES: [fn(&Reading) -> f64; 3] = [
+        |reading| reading.gigabits,
+        |reading| reading.client_per_gigabyte,
+        |reading| reading.server_per_gigabyte,
+    ];
     let mut text = String::from(
-        "| from and to | Gbit/s | client CPU, s/GB | server CPU, s/GB | rate over the group's first | client CPU over it | server CPU over it |\n\
+        "| from and to | Gbit/s | client CPU, s/GB | server CPU, s/GB | rate over the group's \
+            first | client CPU over it | server CPU over it |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for (group, readings) in groups.iter().zip(readings) {
@@ -309,20 +376,32 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
                 Median::of(&values).map_or("-".to_owned(), |median| format!("{:.3}", median.value))
             };
             let ratio = |of: fn(&Reading) -> f64| {
-                let pairs = readings[0].iter().zip(own).filter_map(|(first, own)| first.as_ref().zip(own.as_ref()));
+                let pairs = readings[0]
+                    .iter()
+                    .zip(own)
+                    .filter_map(|(first, own)| first.as_ref().zip(own.as_ref()));
                 let ratios: Vec<f64> = pairs.map(|(first, own)| of(own) / of(first)).collect();
                 Median::of(&ratios).filter(|_| index > 0).map_or("-".to_owned(), |ratio| {
-                    format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
+                    format!(
+                        "{:.3} [{:.3}, {:.3}] ({})",
+                        ratio.value, ratio.low, ratio.high, ratio.n
+                    )
                 })
             };
-            let cells = MEASURES.map(median).into_iter().chain(MEASURES.map(ratio)).collect::<Vec<_>>().join(" | ");
+            let cells = MEASURES
+                .map(median)
+                .into_iter()
+                .chain(MEASURES.map(ratio))
+                .collect::<Vec<_>>()
+                .join(" | ");
             // Writing to a String cannot fail.
             let _ = writeln!(text, "| {} | {cells} |", name(*row));
         }
     }
     let _ = writeln!(
         text,
-        "\nMedians of {} rounds of about {} s; ratios within a round with order-statistic intervals. A file of {} MiB.",
+        "\nMedians of {} rounds of about {} s; ratios within a round with order-statistic \
+            intervals. A file of {} MiB.",
         options.rounds,
         options.seconds,
         FILE_BYTES >> 20
@@ -341,12 +420,16 @@ mod tests {
     fn both_clients_are_read() {
         assert_eq!(curls("100 0 0.5\n0 300 1.5\n").expect("legal"), (400.0, 2.0));
         assert!(curls("").is_err() && curls("0 0 0\n").is_err() && curls("1 2\n").is_err());
-        let line = "{\"bytes_received\": 10, \"bytes_sent\": 20, \"span_ns\": 5e8, \"incidents\": []}";
+        let line =
+            "{\"bytes_received\": 10, \"bytes_sent\": 20, \"span_ns\": 5e8, \"incidents\": []}";
         assert_eq!(ours(line, TransferDirection::Down).expect("legal"), (10.0, 0.5));
         assert_eq!(ours(line, TransferDirection::Up).expect("legal"), (20.0, 0.5));
         assert!(
-            ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}", TransferDirection::Down)
-                .is_err()
+            ours(
+                "{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}",
+                TransferDirection::Down
+            )
+            .is_err()
         );
     }
 

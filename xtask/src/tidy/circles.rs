@@ -46,7 +46,11 @@ fn module(path: &str) -> Option<String> {
     let (_, inside) = path.split_once("/src/")?;
     let inside = inside.strip_suffix(".rs")?;
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);
-    Some(if inside == "main" || inside == "lib" { String::new() } else { inside.replace('/', "::") })
+    Some(if inside == "main" || inside == "lib" {
+        String::new()
+    } else {
+        inside.replace('/', "::")
+    })
 }
 
 /// Paths from `crate` or `super` that `code` names, groups in braces written out.
@@ -65,7 +69,8 @@ fn paths(code: &str) -> Vec<String> {
 
 /// Adds the paths that begin `text`, each after `prefix`; returns how many bytes they are.
 fn spread(prefix: &str, text: &str, found: &mut Vec<String>) -> usize {
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
     let path = format!("{prefix}{}", &text[..end]);
     if !text[end..].starts_with('{') {
         found.push(path);
@@ -81,15 +86,21 @@ fn spread(prefix: &str, text: &str, found: &mut Vec<String>) -> usize {
 
 /// The module of the crate that `path` leads to, as `from` names it: the deepest there is.
 fn target(modules: &BTreeSet<&str>, from: &str, path: &str) -> Option<String> {
-    let mut base: Vec<&str> = if path.starts_with("super") { from.split("::").collect() } else { Vec::new() };
-    for step in path.split("::").filter(|step| !step.is_empty() && !["crate", "self"].contains(step)) {
+    let mut base: Vec<&str> =
+        if path.starts_with("super") { from.split("::").collect() } else { Vec::new() };
+    for step in
+        path.split("::").filter(|step| !step.is_empty() && !["crate", "self"].contains(step))
+    {
         if step == "super" {
             base.pop();
         } else {
             base.push(step);
         }
     }
-    (1..=base.len()).rev().map(|n| base[..n].join("::")).find(|module| modules.contains(module.as_str()))
+    (1..=base.len())
+        .rev()
+        .map(|n| base[..n].join("::"))
+        .find(|module| modules.contains(module.as_str()))
 }
 
 fn reachable<'i>(imports: &'i Imports, from: &str) -> BTreeSet<&'i str> {
@@ -108,9 +119,12 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let files: Vec<(String, &str)> =
-            files.iter().map(|(path, text)| (format!("crates/linerate/src/{path}"), *text)).collect();
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let files: Vec<(String, &str)> = files
+            .iter()
+            .map(|(path, text)| (format!("crates/linerate/src/{path}"), *text))
+            .collect();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         no_circles(&Repository::of(&files)).into_iter().map(|finding| finding.what).collect()
     }
 

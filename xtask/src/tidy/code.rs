@@ -1,4 +1,5 @@
-//! Rust text with what is not code blanked out, so that a word in a comment or a string is not taken for code.
+//! Rust text with what is not code blanked out, so that a word in a comment or a string is not
+//! taken for code.
 
 /// One source text seen three ways; all three have the same lines.
 pub(super) struct Code {
@@ -20,7 +21,10 @@ impl Code {
         let (all, comments) = split(text);
         let marks = in_tests(&all);
         let marked = |text: &str, wanted: bool| {
-            let lines = text.lines().zip(&marks).map(|(line, in_tests)| if *in_tests == wanted { line } else { "" });
+            let lines = text
+                .lines()
+                .zip(&marks)
+                .map(|(line, in_tests)| if *in_tests == wanted { line } else { "" });
             lines.collect::<Vec<_>>().join("\n")
         };
         Self {
@@ -51,14 +55,16 @@ enum Inside {
 /// Code and comments apart, each with the other blanked.
 fn split(text: &str) -> (String, String) {
     let characters: Vec<char> = text.chars().collect();
-    let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
+    let (mut code, mut comments) =
+        (String::with_capacity(text.len()), String::with_capacity(text.len()));
     let mut inside = Inside::Code;
     let mut at = 0;
     while at < characters.len() {
         let rest = &characters[at..];
         let (next, taken) = step(inside, rest, at.checked_sub(1).map(|before| characters[before]));
         let is_comment = |state| matches!(state, Inside::LineComment | Inside::BlockComment { .. });
-        let is_code = inside == Inside::Code && next == Inside::Code && !is_character_literal(rest, taken);
+        let is_code =
+            inside == Inside::Code && next == Inside::Code && !is_character_literal(rest, taken);
         for &character in &rest[..taken] {
             let keep = |shown: bool| if shown || character == '\n' { character } else { ' ' };
             code.push(keep(is_code));
@@ -81,15 +87,20 @@ fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) 
         Inside::Code => raw_text(rest, before).unwrap_or((Inside::Code, 1)),
         Inside::LineComment if starts("\n") => (Inside::Code, 1),
         Inside::LineComment => (inside, 1),
-        Inside::BlockComment { depth } if starts("/*") => (Inside::BlockComment { depth: depth + 1 }, 2),
+        Inside::BlockComment { depth } if starts("/*") => {
+            (Inside::BlockComment { depth: depth + 1 }, 2)
+        }
         Inside::BlockComment { depth: 1 } if starts("*/") => (Inside::Code, 2),
-        Inside::BlockComment { depth } if starts("*/") => (Inside::BlockComment { depth: depth - 1 }, 2),
+        Inside::BlockComment { depth } if starts("*/") => {
+            (Inside::BlockComment { depth: depth - 1 }, 2)
+        }
         Inside::BlockComment { .. } => (inside, 1),
         Inside::Text if starts("\\") => (inside, rest.len().min(2)),
         Inside::Text if starts("\"") => (Inside::Code, 1),
         Inside::Text => (inside, 1),
         Inside::RawText { hashes }
-            if rest[0] == '"' && rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
+            if rest[0] == '"'
+                && rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
         {
             (Inside::Code, 1 + hashes)
         }
@@ -102,9 +113,11 @@ fn raw_text(rest: &[char], before: Option<char>) -> Option<(Inside, usize)> {
     if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
         return None;
     }
-    let prefix = if rest.starts_with(&['b', 'r']) { 2 } else { usize::from(rest.starts_with(&['r'])) };
+    let prefix =
+        if rest.starts_with(&['b', 'r']) { 2 } else { usize::from(rest.starts_with(&['r'])) };
     let hashes = rest[prefix..].iter().take_while(|c| **c == '#').count();
-    (prefix > 0 && rest.get(prefix + hashes) == Some(&'"')).then_some((Inside::RawText { hashes }, prefix + hashes + 1))
+    (prefix > 0 && rest.get(prefix + hashes) == Some(&'"'))
+        .then_some((Inside::RawText { hashes }, prefix + hashes + 1))
 }
 
 /// The length of a character literal that begins here; 1 for the tick of a lifetime.
@@ -120,8 +133,8 @@ fn is_character_literal(rest: &[char], taken: usize) -> bool {
     rest[0] == '\'' && taken > 1
 }
 
-/// For each line, whether it belongs to a `#[cfg(test)]` module: in formatted code its last line is a brace in the same
-/// column as its first.
+/// For each line, whether it belongs to a `#[cfg(test)]` module: in formatted code its last line is
+/// a brace in the same column as its first.
 fn in_tests(code: &str) -> Vec<bool> {
     let lines: Vec<&str> = code.lines().collect();
     let mut marks = Vec::with_capacity(lines.len());
@@ -130,8 +143,10 @@ fn in_tests(code: &str) -> Vec<bool> {
         let head = lines[at + 1..].iter().find(|line| !line.trim_start().starts_with("#["));
         if line.trim() == "#[cfg(test)]" && head.is_some_and(|line| opens_module(line)) {
             let closing = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
-            let end =
-                lines[at..].iter().position(|line| *line == closing).map_or(lines.len(), |offset| at + offset + 1);
+            let end = lines[at..]
+                .iter()
+                .position(|line| *line == closing)
+                .map_or(lines.len(), |offset| at + offset + 1);
             marks.resize(end, true);
         } else {
             marks.push(false);
@@ -141,7 +156,8 @@ fn in_tests(code: &str) -> Vec<bool> {
 }
 
 fn opens_module(line: &str) -> bool {
-    line.trim_start().trim_start_matches("pub(crate) ").starts_with("mod ") && line.trim_end().ends_with('{')
+    line.trim_start().trim_start_matches("pub(crate) ").starts_with("mod ")
+        && line.trim_end().ends_with('{')
 }
 
 /// The places of `word` in `code` that are whole words: line numbers from 1.
@@ -167,9 +183,14 @@ mod tests {
 
     #[test]
     fn comments_strings_and_characters_are_not_code() {
-        let text = "let a = \"unsafe // no\"; // TODO later\nlet b = '\"'; let c: &'static str = r#\"todo!() \"x\" \"#;\n/* async /* fn */ */ let d = '\\'';";
+        let text = "let a = \"unsafe // no\"; // TODO later\nlet b = '\"'; let c: &'static str = \
+            r#\"todo!() \"x\" \"#;\n/* async /* fn */ */ let d = '\\'';";
         let code = Code::of(text, false);
-        assert!(!code.all.contains("unsafe") && !code.all.contains("todo!") && !code.all.contains("async"));
+        assert!(
+            !code.all.contains("unsafe")
+                && !code.all.contains("todo!")
+                && !code.all.contains("async")
+        );
         assert!(code.all.contains("let c: &'static str =") && code.all.contains("let d ="));
         assert!(code.comments.contains("TODO later") && !code.comments.contains("let a"));
         assert_eq!(code.all.lines().count(), 3);
@@ -177,7 +198,8 @@ mod tests {
 
     #[test]
     fn test_modules_are_left_out_and_what_follows_them_is_not() {
-        let text = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n        x.unwrap();\n    }\n}\n\nfn c() {}\n";
+        let text = "fn a() {}\n\n#[cfg(test)]\nmod tests \
+            {\n    fn b() {\n        x.unwrap();\n    }\n}\n\nfn c() {}\n";
         let code = Code::of(text, false);
         assert!(code.product.contains("fn a") && code.product.contains("fn c"));
         assert!(!code.product.contains("unwrap") && code.all.contains("unwrap"));

@@ -1,11 +1,14 @@
-//! What we depend on: explained in ARCHITECTURE.md, free of copyleft, and none that was decided against.
+//! What we depend on: explained in ARCHITECTURE.md, free of copyleft, and none that was decided
+//! against.
 
 use std::collections::BTreeSet;
 
 use super::{Finding, repository::Repository};
 
-/// Licences that ask for more than a notice. The weaker ones are here too: a static agent must carry no conditions.
-const COPYLEFT: [&str; 10] = ["AGPL", "CC-BY-SA", "CDDL", "CPL", "EPL", "EUPL", "GPL", "LGPL", "MPL", "OSL"];
+/// Licences that ask for more than a notice. The weaker ones are here too: a static agent must
+/// carry no conditions.
+const COPYLEFT: [&str; 10] =
+    ["AGPL", "CC-BY-SA", "CDDL", "CPL", "EPL", "EUPL", "GPL", "LGPL", "MPL", "OSL"];
 /// Decided against anywhere in the tree: a second TLS library, and a copyleft packet ring.
 const BANNED: [&str; 2] = ["openssl-sys", "xdpilone"];
 /// Decided against for our own crates: an unmaintained codec, and a second system call layer.
@@ -14,7 +17,8 @@ const BANNED_DIRECT: [&str; 2] = ["bincode", "nix"];
 /// Every direct dependency has its sentence, and none was decided against.
 pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
     let text = repository.file("ARCHITECTURE.md").map_or("", |file| file.text.as_str());
-    let ours: BTreeSet<&str> = repository.members().filter_map(|package| package["name"].as_str()).collect();
+    let ours: BTreeSet<&str> =
+        repository.members().filter_map(|package| package["name"].as_str()).collect();
     let direct: BTreeSet<&str> = repository
         .members()
         .flat_map(|package| package["dependencies"].as_array().map_or(&[][..], Vec::as_slice))
@@ -22,13 +26,18 @@ pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
         .filter(|name| !ours.contains(name))
         .collect();
     let banned = direct.iter().filter(|name| BANNED_DIRECT.contains(name)).map(|name| {
-        Finding::new("Cargo.toml", format!("`{name}` was decided against"), "use what ARCHITECTURE.md names instead")
+        Finding::new(
+            "Cargo.toml",
+            format!("`{name}` was decided against"),
+            "use what ARCHITECTURE.md names instead",
+        )
     });
     let mut findings: Vec<Finding> = banned.collect();
-    let unexplained = direct.into_iter().filter(|name| !text.contains(&format!("`{name}`"))).map(|name| {
-        let what = format!("`{name}` is a dependency and is not mentioned");
-        Finding::new("ARCHITECTURE.md", what, "say in a sentence what it is for")
-    });
+    let unexplained =
+        direct.into_iter().filter(|name| !text.contains(&format!("`{name}`"))).map(|name| {
+            let what = format!("`{name}` is a dependency and is not mentioned");
+            Finding::new("ARCHITECTURE.md", what, "say in a sentence what it is for")
+        });
     findings.extend(unexplained);
     findings
 }
@@ -37,13 +46,24 @@ pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
 pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in repository.packages() {
-        let place =
-            format!("{} {}", package["name"].as_str().unwrap_or("?"), package["version"].as_str().unwrap_or("?"));
+        let place = format!(
+            "{} {}",
+            package["name"].as_str().unwrap_or("?"),
+            package["version"].as_str().unwrap_or("?")
+        );
         if package["name"].as_str().is_some_and(|name| BANNED.contains(&name)) {
-            findings.push(Finding::new(place.clone(), "was decided against", "find what drags it in: cargo tree -i"));
+            findings.push(Finding::new(
+                place.clone(),
+                "was decided against",
+                "find what drags it in: cargo tree -i",
+            ));
         }
         match package["license"].as_str() {
-            None => findings.push(Finding::new(place, "names no licence", "replace it, or have its author name one")),
+            None => findings.push(Finding::new(
+                place,
+                "names no licence",
+                "replace it, or have its author name one",
+            )),
             Some(licence) if !is_permissive(licence) => {
                 findings.push(Finding::new(
                     place,
@@ -57,7 +77,8 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Whether an SPDX expression lets us choose terms without copyleft. `A/B` is how crates once wrote `A OR B`.
+/// Whether an SPDX expression lets us choose terms without copyleft. `A/B` is how crates once wrote
+/// `A OR B`.
 fn is_permissive(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -106,13 +127,23 @@ mod tests {
 
     #[test]
     fn a_licence_is_permissive_if_one_choice_is() {
-        for good in
-            ["MIT", "MIT OR Apache-2.0", "MIT/Apache-2.0", "Apache-2.0 WITH LLVM-exception", "MIT OR GPL-2.0-only"]
-        {
+        for good in [
+            "MIT",
+            "MIT OR Apache-2.0",
+            "MIT/Apache-2.0",
+            "Apache-2.0 WITH LLVM-exception",
+            "MIT OR GPL-2.0-only",
+        ] {
             assert!(is_permissive(good), "{good}");
         }
         assert!(is_permissive("(MIT OR Apache-2.0) AND Unicode-3.0"));
-        for bad in ["GPL-3.0-or-later", "MIT AND LGPL-2.1", "EUPL-1.2", "(MIT OR Apache-2.0) AND MPL-2.0", ""] {
+        for bad in [
+            "GPL-3.0-or-later",
+            "MIT AND LGPL-2.1",
+            "EUPL-1.2",
+            "(MIT OR Apache-2.0) AND MPL-2.0",
+            "",
+        ] {
             assert!(!is_permissive(bad), "{bad}");
         }
     }
@@ -132,9 +163,11 @@ mod tests {
                 { "id": "odd", "name": "odd", "version": "1", "license": null },
             ],
         });
-        let found: Vec<String> = licences(&repository).into_iter().map(|finding| finding.place).collect();
+        let found: Vec<String> =
+            licences(&repository).into_iter().map(|finding| finding.place).collect();
         assert_eq!(found, ["xsk 1", "openssl-sys 1", "odd 1"]);
-        let what: Vec<String> = explained(&repository).into_iter().map(|finding| finding.what).collect();
+        let what: Vec<String> =
+            explained(&repository).into_iter().map(|finding| finding.what).collect();
         assert_eq!(what.len(), 3, "{what:?}");
         assert_eq!(what[0], "`nix` was decided against");
     }

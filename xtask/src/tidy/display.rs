@@ -1,17 +1,19 @@
 //! No meaning is read back out of text that is made for readers.
 //!
-//! What is recognised: a string literal with a space in it, or a constant of the same file that is one, behind `==` or `!=`, as the argument of
-//! a function that searches, cuts or splits text, or as the pattern of a match. Names that programs exchange (metrics, workloads, modes, units)
-//! have no space. What this does not see: texts without a space, and texts compared through variables.
+//! What is recognised: a string literal with a space in it, or a constant of the same file that is
+//! one, behind `==` or `!=`, as the argument of a function that searches, cuts or splits text, or
+//! as the pattern of a match. Names that programs exchange (metrics, workloads, modes, units) have
+//! no space. What this does not see: texts without a space, and texts compared through variables.
 
 use super::Finding;
 use super::code::Code;
 use super::repository::Repository;
 
 /// Crates that get data typed and could ask for it.
-const ROOMS: [&str; 5] = ["linerate", "linerate-analysis", "linerate-campaign", "linerate-control", "linerate-report"];
-/// Files that still do it, and in how many lines: what ssh, serde and clap say, and words of readings and side effects that are not typed yet.
-/// Only ever lowered.
+const ROOMS: [&str; 5] =
+    ["linerate", "linerate-analysis", "linerate-campaign", "linerate-control", "linerate-report"];
+/// Files that still do it, and in how many lines: what ssh, serde and clap say, and words of
+/// readings and side effects that are not typed yet. Only ever lowered.
 const ALLOWED: [(&str, usize); 9] = [
     ("crates/linerate-analysis/src/diagnosis/rules/unknown.rs", 2),
     ("crates/linerate-analysis/src/limits/options.rs", 1),
@@ -48,18 +50,26 @@ const OPERATIONS: [&str; 18] = [
 /// Comparisons with display text.
 pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let sources = repository.rust().filter(|file| ROOMS.contains(&file.crate_name()) && file.path.contains("/src/"));
+    let sources = repository
+        .rust()
+        .filter(|file| ROOMS.contains(&file.crate_name()) && file.path.contains("/src/"));
     for file in sources.filter(|file| !file.only_tests) {
         let lines = lines(&file.text);
         let allowed = ALLOWED.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, n)| *n);
         if lines.len() > allowed {
-            let remedy =
-                "give what the text says a type (an enum, a field), and make the text of it where it is printed";
-            let place = |line: &usize| Finding::new(format!("{}:{line}", file.path), "compares display text", remedy);
+            let remedy = "give what the text says a type (an enum, a field), and make the text of \
+                it where it is printed";
+            let place = |line: &usize| {
+                Finding::new(format!("{}:{line}", file.path), "compares display text", remedy)
+            };
             findings.extend(lines.iter().map(place));
         } else if lines.len() < allowed {
             let what = format!("{} lines compare display text, {allowed} are allowed", lines.len());
-            findings.push(Finding::new(&file.path, what, "lower its number in xtask/src/tidy/display.rs"));
+            findings.push(Finding::new(
+                &file.path,
+                what,
+                "lower its number in xtask/src/tidy/display.rs",
+            ));
         }
     }
     findings
@@ -72,7 +82,8 @@ fn lines(text: &str) -> Vec<usize> {
     let compares = |(code, line): (&str, &str)| {
         let code: Vec<char> = code.chars().collect();
         let line: Vec<char> = line.chars().collect();
-        is_pattern(&code, &line) || OPERATIONS.iter().any(|operation| operates(&code, &line, operation, &constants))
+        is_pattern(&code, &line)
+            || OPERATIONS.iter().any(|operation| operates(&code, &line, operation, &constants))
     };
     let numbered = product.lines().zip(text.lines()).enumerate();
     numbered.filter(|(_, lines)| compares(*lines)).map(|(at, _)| at + 1).collect()
@@ -86,14 +97,22 @@ fn constant(line: &str) -> Option<&str> {
     literal(&value.chars().collect::<Vec<_>>()).is_some_and(|(spaced, _)| spaced).then_some(name)
 }
 
-/// Whether `operation` stands in `code` before a text with a space, or one of `constants`. Texts are blank in `code` and not in `line`.
+/// Whether `operation` stands in `code` before a text with a space, or one of `constants`. Texts
+/// are blank in `code` and not in `line`.
 fn operates(code: &[char], line: &[char], operation: &str, constants: &[&str]) -> bool {
     let operation: Vec<char> = operation.chars().collect();
-    let at = code.windows(operation.len()).enumerate().filter(|(_, window)| *window == operation.as_slice());
+    let at = code
+        .windows(operation.len())
+        .enumerate()
+        .filter(|(_, window)| *window == operation.as_slice());
     at.map(|(at, _)| at + operation.len()).any(|behind| {
-        let skipped = line[behind..].iter().take_while(|letter| matches!(letter, '&' | '*' | ' ')).count();
+        let skipped =
+            line[behind..].iter().take_while(|letter| matches!(letter, '&' | '*' | ' ')).count();
         let argument = &line[behind + skipped..];
-        let name: String = argument.iter().take_while(|letter| letter.is_alphanumeric() || **letter == '_').collect();
+        let name: String = argument
+            .iter()
+            .take_while(|letter| letter.is_alphanumeric() || **letter == '_')
+            .collect();
         literal(argument).is_some_and(|(spaced, _)| spaced) || constants.contains(&name.as_str())
     })
 }
@@ -106,7 +125,8 @@ fn is_pattern(code: &[char], line: &[char]) -> bool {
     behind.starts_with(" =>") || behind.starts_with(" | ") || behind.starts_with(" if ")
 }
 
-/// Whether the text that begins here has a space in it, and its length with the quotes; `None` where none begins.
+/// Whether the text that begins here has a space in it, and its length with the quotes; `None`
+/// where none begins.
 fn literal(text: &[char]) -> Option<(bool, usize)> {
     let mut letters = text.iter().enumerate().skip(1);
     text.first().filter(|quote| **quote == '"')?;
@@ -159,6 +179,10 @@ mod tests {
         ] {
             assert_eq!(found(path, line), [""; 0], "{line}");
         }
-        assert_eq!(found("crates/linerate-lab/src/a.rs", "a == \"b c\""), [""; 0], "a room that reads other programs");
+        assert_eq!(
+            found("crates/linerate-lab/src/a.rs", "a == \"b c\""),
+            [""; 0],
+            "a room that reads other programs"
+        );
     }
 }

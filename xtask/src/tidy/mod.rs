@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: what ARCHITECTURE.md promises and no compiler checks.
 //!
-//! Each check is one function from the repository as read to findings; reading happens once, before. A finding says
-//! what was seen, where, and what to do. What tidy does not see: meaning. It reads text, not types.
+//! Each check is one function from the repository as read to findings; reading happens once,
+//! before. A finding says what was seen, where, and what to do. What tidy does not see: meaning. It
+//! reads text, not types.
 
 mod circles;
 mod code;
@@ -64,7 +65,10 @@ static CHECKS: &[Check] = &[
 
 /// The task.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(arguments.is_empty(), "`cargo xtask tidy` takes no arguments, got {arguments:?}");
+    anyhow::ensure!(
+        arguments.is_empty(),
+        "`cargo xtask tidy` takes no arguments, got {arguments:?}"
+    );
     Ok(if report(root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

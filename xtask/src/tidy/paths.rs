@@ -12,9 +12,15 @@ pub(super) fn machine_paths(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &repository.files {
         for (line_idx, line) in file.text.lines().enumerate() {
-            if let Some(path) = personal(line).or_else(|| this_machine(line, &repository.machine_folders)) {
+            if let Some(path) =
+                personal(line).or_else(|| this_machine(line, &repository.machine_folders))
+            {
                 let place = format!("{}:{}", file.path, line_idx + 1);
-                findings.push(Finding::new(place, format!("names {path}"), "write a path from the repository's root"));
+                findings.push(Finding::new(
+                    place,
+                    format!("names {path}"),
+                    "write a path from the repository's root",
+                ));
             }
         }
     }
@@ -30,7 +36,8 @@ fn personal(line: &str) -> Option<&str> {
     HOMES.iter().find_map(|homes| {
         let at = line.find(homes)?;
         let tail = &line[at + homes.len()..];
-        let person = tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').next()?;
+        let person =
+            tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').next()?;
         let named = !person.is_empty() && !ANYBODY.contains(&person);
         named.then(|| &line[at..at + homes.len() + person.len()])
     })
@@ -43,10 +50,13 @@ mod tests {
     #[test]
     fn a_persons_folder_and_this_checkout_are_found_and_anybodys_is_not() {
         let homes = HOMES[0];
-        let text = format!("cd {homes}ada/src\ncd {homes}user/src\ncd /srv/checkout/linerate/plans\ncd plans\n");
+        let text = format!(
+            "cd {homes}ada/src\ncd {homes}user/src\ncd /srv/checkout/linerate/plans\ncd plans\n"
+        );
         let mut repository = Repository::of(&[("README.md", &text)]);
         repository.machine_folders = vec!["/srv/checkout/linerate".into()];
-        let places: Vec<String> = machine_paths(&repository).into_iter().map(|finding| finding.place).collect();
+        let places: Vec<String> =
+            machine_paths(&repository).into_iter().map(|finding| finding.place).collect();
         assert_eq!(places, ["README.md:1", "README.md:3"]);
     }
 }

@@ -11,22 +11,38 @@ struct Registry {
     contract: &'static str,
 }
 
-const WORKLOADS: Registry =
-    Registry { name: "WORKLOADS", path: "crates/linerate-load/src/workloads/mod.rs", contract: "Workload" };
-const SAMPLERS: Registry =
-    Registry { name: "SAMPLERS", path: "crates/linerate-observe/src/samplers/mod.rs", contract: "Sampler" };
+const WORKLOADS: Registry = Registry {
+    name: "WORKLOADS",
+    path: "crates/linerate-load/src/workloads/mod.rs",
+    contract: "Workload",
+};
+const SAMPLERS: Registry = Registry {
+    name: "SAMPLERS",
+    path: "crates/linerate-observe/src/samplers/mod.rs",
+    contract: "Sampler",
+};
 
-const LIMITS: Registry =
-    Registry { name: "LIMITS", path: "crates/linerate-analysis/src/limits/mod.rs", contract: "Limit" };
-const RULES: Registry =
-    Registry { name: "RULES", path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs", contract: "Rule" };
+const LIMITS: Registry = Registry {
+    name: "LIMITS",
+    path: "crates/linerate-analysis/src/limits/mod.rs",
+    contract: "Limit",
+};
+const RULES: Registry = Registry {
+    name: "RULES",
+    path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs",
+    contract: "Rule",
+};
 
 /// The five that grow.
 const REGISTRIES: [Registry; 5] = [
     LIMITS,
     RULES,
     SAMPLERS,
-    Registry { name: "SECTIONS", path: "crates/linerate-report/src/sections/mod.rs", contract: "Section" },
+    Registry {
+        name: "SECTIONS",
+        path: "crates/linerate-report/src/sections/mod.rs",
+        contract: "Section",
+    },
     WORKLOADS,
 ];
 
@@ -63,7 +79,11 @@ pub(super) fn registries(repository: &Repository) -> Vec<Finding> {
     for registry in &REGISTRIES {
         let Some(entries) = registry.entries(repository) else {
             let what = format!("there is no `pub static {}: ... = &[...]`", registry.name);
-            findings.push(Finding::new(registry.path, what, "keep the registry in its family's mod.rs"));
+            findings.push(Finding::new(
+                registry.path,
+                what,
+                "keep the registry in its family's mod.rs",
+            ));
             continue;
         };
         if let Some(pair) = entries.windows(2).find(|pair| pair[0] >= pair[1]) {
@@ -72,7 +92,8 @@ pub(super) fn registries(repository: &Repository) -> Vec<Finding> {
         }
         for (module, file) in registry.implementations(repository) {
             if !entries.contains(&module) {
-                let what = format!("implements {} and is not in {}", registry.contract, registry.name);
+                let what =
+                    format!("implements {} and is not in {}", registry.contract, registry.name);
                 findings.push(Finding::new(&file.path, what, "add its line to the registry"));
             }
         }
@@ -90,30 +111,50 @@ pub(super) fn workloads(repository: &Repository) -> Vec<Finding> {
             continue;
         };
         let plan = format!("workload = \"{name}\"");
-        if !repository.files.iter().any(|file| file.path.starts_with("plans/") && file.text.contains(&plan)) {
-            findings.push(Finding::new(&file.path, format!("no plan in plans/ has {plan}"), "write one"));
+        if !repository
+            .files
+            .iter()
+            .any(|file| file.path.starts_with("plans/") && file.text.contains(&plan))
+        {
+            findings.push(Finding::new(
+                &file.path,
+                format!("no plan in plans/ has {plan}"),
+                "write one",
+            ));
         }
         let quoted = format!("\"{name}\"");
-        let known = |file: &&File| file.path.contains("/tests/") && file.path.contains("known_answer");
+        let known =
+            |file: &&File| file.path.contains("/tests/") && file.path.contains("known_answer");
         if !repository.rust().filter(known).any(|file| file.text.contains(&quoted)) {
             let what = format!("no test in a tests/*known_answer* file names {quoted}");
-            findings.push(Finding::new(&file.path, what, "measure something whose result is known, and compare"));
+            findings.push(Finding::new(
+                &file.path,
+                what,
+                "measure something whose result is known, and compare",
+            ));
         }
     }
     findings
 }
 
-/// Every sampler that reads text is tested on captured text. Netlink and perf events are binary interfaces; their
-/// decoding is tested in linerate-sys.
+/// Every sampler that reads text is tested on captured text. Netlink and perf events are binary
+/// interfaces; their decoding is tested in linerate-sys.
 pub(super) fn samplers(repository: &Repository) -> Vec<Finding> {
     const BINARY: [&str; 2] = ["linerate_sys::netlink", "linerate_sys::perf"];
     SAMPLERS
         .implementations(repository)
         .into_iter()
-        .filter(|(_, file)| !file.text.contains("fixtures/") && !BINARY.iter().any(|module| file.text.contains(module)))
+        .filter(|(_, file)| {
+            !file.text.contains("fixtures/")
+                && !BINARY.iter().any(|module| file.text.contains(module))
+        })
         .map(|(_, file)| {
             let what = "no test reads captured text from fixtures/";
-            Finding::new(&file.path, what, "capture what the kernel says, from two versions if it changed")
+            Finding::new(
+                &file.path,
+                what,
+                "capture what the kernel says, from two versions if it changed",
+            )
         })
         .collect()
 }
@@ -130,7 +171,11 @@ pub(super) fn limits(repository: &Repository) -> Vec<Finding> {
         })
         .map(|(_, file)| {
             let what = "no test cites where its expected values come from";
-            Finding::new(&file.path, what, "compare with at least three published values, and name the source")
+            Finding::new(
+                &file.path,
+                what,
+                "compare with at least three published values, and name the source",
+            )
         })
         .collect()
 }
@@ -141,9 +186,16 @@ pub(super) fn rules(repository: &Repository) -> Vec<Finding> {
     for (_, file) in RULES.implementations(repository) {
         let tests = Code::of(&file.text, false).tests;
         for case in ["fire", "silent"] {
-            if !tests.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(case)) {
+            if !tests
+                .lines()
+                .any(|line| line.trim_start().starts_with("fn ") && line.contains(case))
+            {
                 let what = format!("no test has `{case}` in its name");
-                findings.push(Finding::new(&file.path, what, "write a case where it fires and one where it is silent"));
+                findings.push(Finding::new(
+                    &file.path,
+                    what,
+                    "write a case where it fires and one where it is silent",
+                ));
             }
         }
     }
@@ -165,7 +217,8 @@ fn own_name(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const NULL: &str = "impl Workload for Null {\n    fn name(&self) -> &'static str {\n        \"null\"\n    }\n}\n";
+    const NULL: &str = "impl Workload for Null \
+        {\n    fn name(&self) -> &'static str {\n        \"null\"\n    }\n}\n";
     const FOLDER: &str = "crates/linerate-load/src/workloads";
 
     fn findings_of(files: &[(&str, &str)], check: fn(&Repository) -> Vec<Finding>) -> Vec<String> {
@@ -181,14 +234,19 @@ mod tests {
     fn a_registry_out_of_order_and_a_forgotten_entry_are_found() {
         let path = format!("{FOLDER}/mod.rs");
         let unordered = "pub static WORKLOADS: &[&dyn Workload] = &[&udp_rr::UdpRr, &null::Null];";
-        assert_eq!(findings_of(&[(&path, unordered)], registries), ["WORKLOADS: `udp_rr` stands before `null`"]);
+        assert_eq!(
+            findings_of(&[(&path, unordered)], registries),
+            ["WORKLOADS: `udp_rr` stands before `null`"]
+        );
         let file = format!("{FOLDER}/null.rs");
         let empty = "pub static WORKLOADS: &[&dyn Workload] = &[];";
         let forgotten = findings_of(&[(&path, empty), (&file, NULL)], registries);
         assert_eq!(forgotten, ["implements Workload and is not in WORKLOADS"]);
-        let good = "pub static WORKLOADS: &[&dyn Workload] = &[\n    &null::Null,\n    &udp_rr::UdpRr,\n];";
+        let good = "pub static WORKLOADS: &[&dyn Workload] = &[\n    &null::Null,\n    \
+            &udp_rr::UdpRr,\n];";
         assert!(findings_of(&[(&path, good), (&file, NULL)], registries).is_empty());
-        let wrapped = "pub static WORKLOADS: &[&dyn Workload] =\n    &[&null::Null, &udp_rr::UdpRr];";
+        let wrapped =
+            "pub static WORKLOADS: &[&dyn Workload] =\n    &[&null::Null, &udp_rr::UdpRr];";
         assert!(findings_of(&[(&path, wrapped), (&file, NULL)], registries).is_empty());
         let missing = registries(&Repository::of(&[(&path, wrapped)]));
         assert!(missing.iter().all(|finding| finding.place != path), "{missing:?}");
@@ -214,19 +272,23 @@ mod tests {
     #[test]
     fn a_limit_needs_cited_values_and_a_rule_both_cases() {
         let limit = "crates/linerate-analysis/src/limits/ip.rs";
-        let bare = "// RFC 791\nimpl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\n";
+        let bare =
+            "// RFC 791\nimpl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\n";
         assert_eq!(findings_of(&[(limit, bare)], limits).len(), 1);
-        let cited = "impl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    // RFC 791 3.1.\n    fn a() {}\n}\n";
+        let cited = "impl Limit for Ip {}\n#[cfg(test)]\nmod tests \
+            {\n    // RFC 791 3.1.\n    fn a() {}\n}\n";
         assert!(findings_of(&[(limit, cited)], limits).is_empty());
         let rule = "crates/linerate-analysis/src/diagnosis/rules/loss.rs";
-        let half = "impl Rule for Loss {}\n#[cfg(test)]\nmod tests {\n    fn it_fires_on_loss() {}\n}\n";
+        let half =
+            "impl Rule for Loss {}\n#[cfg(test)]\nmod tests {\n    fn it_fires_on_loss() {}\n}\n";
         assert_eq!(findings_of(&[(rule, half)], rules), ["no test has `silent` in its name"]);
     }
 
     #[test]
     fn a_name_is_read_from_a_literal_or_a_constant() {
         assert_eq!(own_name(NULL), Some("null"));
-        let constant = "const NAME: &str = \"udp_rr\";\nfn name(&self) -> &'static str {\n    NAME\n}\n";
+        let constant =
+            "const NAME: &str = \"udp_rr\";\nfn name(&self) -> &'static str {\n    NAME\n}\n";
         assert_eq!(own_name(constant), Some("udp_rr"));
         assert_eq!(own_name("fn a() {}"), None);
     }
@@ -236,7 +298,8 @@ mod tests {
         let path = "crates/linerate-observe/src/samplers/cpu.rs";
         let bare = "impl Sampler for Cpu {}\n";
         assert_eq!(findings_of(&[(path, bare)], samplers).len(), 1);
-        let tested = "impl Sampler for Cpu {}\nconst STAT: &str = include_str!(\"../../fixtures/stat\");\n";
+        let tested =
+            "impl Sampler for Cpu {}\nconst STAT: &str = include_str!(\"../../fixtures/stat\");\n";
         assert!(findings_of(&[(path, tested)], samplers).is_empty());
         let binary = "use linerate_sys::netlink::RouteSocket;\nimpl Sampler for Queue {}\n";
         assert!(findings_of(&[(path, binary)], samplers).is_empty());

@@ -45,10 +45,12 @@ impl Repository {
         mark_tests(&mut files);
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let metadata = output(root, &cargo, &["metadata", "--format-version", "1"])?;
-        let metadata = serde_json::from_slice(&metadata).context("read the answer of cargo metadata")?;
+        let metadata =
+            serde_json::from_slice(&metadata).context("read the answer of cargo metadata")?;
         let home = std::env::var("HOME").ok();
         let folders = home.into_iter().chain([root.display().to_string()]);
-        // "/root" as a home says nothing of this machine alone; a path of one part is too common to search for.
+        // "/root" as a home says nothing of this machine alone; a path of one part is too common to
+        // search for.
         let machine_folders = folders.filter(|folder| folder.matches('/').count() > 1).collect();
         Ok(Self { files, metadata, machine_folders })
     }
@@ -77,7 +79,11 @@ impl Repository {
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into(), only_tests: false };
+        let file = |(path, text): &(&str, &str)| File {
+            path: (*path).into(),
+            text: (*text).into(),
+            only_tests: false,
+        };
         let mut files: Vec<File> = files.iter().map(file).collect();
         mark_tests(&mut files);
         Self { files, metadata: Value::Null, machine_folders: Vec::new() }
@@ -87,7 +93,12 @@ impl Repository {
 impl File {
     /// The crate it belongs to: the folder under `crates/`, or `xtask`.
     pub(super) fn crate_name(&self) -> &str {
-        self.path.strip_prefix("crates/").unwrap_or(&self.path).split('/').next().unwrap_or_default()
+        self.path
+            .strip_prefix("crates/")
+            .unwrap_or(&self.path)
+            .split('/')
+            .next()
+            .unwrap_or_default()
     }
 
     /// The modules that it declares for tests only, as paths without their ending.
@@ -96,10 +107,10 @@ impl File {
         let is_root = ["lib.rs", "main.rs", "mod.rs"].contains(&name);
         let folder = if is_root { folder } else { self.path.trim_end_matches(".rs") };
         let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
-        let declared = lines
-            .windows(2)
-            .filter(|pair| pair[0] == "#[cfg(test)]")
-            .filter_map(|pair| pair[1].trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';'));
+        let declared =
+            lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]").filter_map(|pair| {
+                pair[1].trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';')
+            });
         declared.map(|module| format!("{folder}/{module}")).collect()
     }
 }
@@ -109,7 +120,8 @@ fn mark_tests(files: &mut [File]) {
     let rust = |file: &&File| file.path.ends_with(".rs");
     let modules: Vec<String> = files.iter().filter(rust).flat_map(File::test_modules).collect();
     for file in files {
-        let in_folder = ["/tests/", "/benches/", "/examples/"].iter().any(|folder| file.path.contains(folder));
+        let in_folder =
+            ["/tests/", "/benches/", "/examples/"].iter().any(|folder| file.path.contains(folder));
         let declared = modules.iter().any(|module| {
             let tail = file.path.strip_prefix(module.as_str());
             tail.is_some_and(|tail| tail == ".rs" || tail.starts_with('/'))
@@ -118,15 +130,19 @@ fn mark_tests(files: &mut [File]) {
     }
 }
 
-/// Paths of all files that git tracks or would track; without git (an unpacked archive), of all but what is built.
+/// Paths of all files that git tracks or would track; without git (an unpacked archive), of all but
+/// what is built.
 fn listed(root: &Path) -> anyhow::Result<Vec<String>> {
-    let tracked = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let tracked =
+        output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     if let Some(paths) = tracked.ok().and_then(|paths| String::from_utf8(paths).ok()) {
         return Ok(paths.split_terminator('\0').map(str::to_owned).collect());
     }
     let (mut paths, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
+        for entry in
+            std::fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?
+        {
             let entry = entry.with_context(|| format!("list {}", folder.display()))?;
             let built = BUILT.iter().any(|name| entry.file_name() == *name);
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !built {

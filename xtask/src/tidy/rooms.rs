@@ -29,16 +29,27 @@ enum Allowed {
 
 /// Every edge between our crates is in the table, and every crate has its row.
 pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
-    let Some(table) = repository.file(ARCHITECTURE).map(|file| rooms(&file.text)).filter(|table| !table.is_empty())
+    let Some(table) = repository
+        .file(ARCHITECTURE)
+        .map(|file| rooms(&file.text))
+        .filter(|table| !table.is_empty())
     else {
         let what = "there is no table of rooms: `| Crate | Room | Uses (of ours) | ...`";
-        return vec![Finding::new(ARCHITECTURE, what, "write the table; tidy reads the allowed edges from it")];
+        return vec![Finding::new(
+            ARCHITECTURE,
+            what,
+            "write the table; tidy reads the allowed edges from it",
+        )];
     };
     let mut findings = Vec::new();
     for package in repository.members() {
         let name = package["name"].as_str().unwrap_or_default();
         let Some(allowed) = table.get(name) else {
-            findings.push(Finding::new(ARCHITECTURE, format!("`{name}` has no row"), "add it to the table of rooms"));
+            findings.push(Finding::new(
+                ARCHITECTURE,
+                format!("`{name}` has no row"),
+                "add it to the table of rooms",
+            ));
             continue;
         };
         let forbidden = dependencies(package).filter(|other| {
@@ -48,7 +59,11 @@ pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
         });
         findings.extend(forbidden.map(|other| {
             let remedy = "drop the dependency, or change the table and say why";
-            Finding::new(name, format!("uses `{other}`, which the table of rooms does not allow"), remedy)
+            Finding::new(
+                name,
+                format!("uses `{other}`, which the table of rooms does not allow"),
+                remedy,
+            )
         }));
     }
     findings
@@ -72,7 +87,9 @@ pub(super) fn exclusive_libraries(repository: &Repository) -> Vec<Finding> {
 /// What a package depends on, tests apart.
 fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
     let all = package["dependencies"].as_array().map_or(&[][..], Vec::as_slice);
-    all.iter().filter(|dependency| dependency["kind"] != "dev").filter_map(|dependency| dependency["name"].as_str())
+    all.iter()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .filter_map(|dependency| dependency["name"].as_str())
 }
 
 /// Reads the table: the first column is the crate in backticks, the third what it may use.
@@ -96,9 +113,13 @@ fn allowed(cell: &str) -> Allowed {
     if cell == "all" {
         return Allowed::All;
     }
-    let names =
-        cell.split(',').map(|name| name.trim().trim_matches('`')).filter(|name| !name.is_empty() && *name != "-");
-    Allowed::Only(names.map(|name| format!("{PREFIX}{}", name.trim_start_matches(PREFIX))).collect())
+    let names = cell
+        .split(',')
+        .map(|name| name.trim().trim_matches('`'))
+        .filter(|name| !name.is_empty() && *name != "-");
+    Allowed::Only(
+        names.map(|name| format!("{PREFIX}{}", name.trim_start_matches(PREFIX))).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -121,8 +142,10 @@ text
         let packages: Vec<Value> = members
             .iter()
             .map(|(name, dependencies)| {
-                let dependencies: Vec<Value> =
-                    dependencies.iter().map(|(name, kind)| serde_json::json!({ "name": name, "kind": kind })).collect();
+                let dependencies: Vec<Value> = dependencies
+                    .iter()
+                    .map(|(name, kind)| serde_json::json!({ "name": name, "kind": kind }))
+                    .collect();
                 serde_json::json!({ "id": name, "name": name, "dependencies": dependencies })
             })
             .collect();
@@ -135,7 +158,10 @@ text
     #[test]
     fn an_edge_outside_the_table_is_found_and_tests_may_have_it() {
         let good = repository(&[
-            ("linerate-store", &[("linerate-model", ""), ("serde", ""), ("linerate-analysis", "dev")]),
+            (
+                "linerate-store",
+                &[("linerate-model", ""), ("serde", ""), ("linerate-analysis", "dev")],
+            ),
             ("linerate", &[("linerate-store", "")]),
         ]);
         assert_eq!(edges(&good), []);
@@ -147,8 +173,13 @@ text
 
     #[test]
     fn a_crate_without_a_row_and_a_text_without_a_table_are_found() {
-        assert_eq!(edges(&repository(&[("linerate-lab", &[])]))[0].what, "`linerate-lab` has no row");
-        assert!(edges(&Repository::of(&[("ARCHITECTURE.md", "prose")]))[0].what.contains("no table"));
+        assert_eq!(
+            edges(&repository(&[("linerate-lab", &[])]))[0].what,
+            "`linerate-lab` has no row"
+        );
+        assert!(
+            edges(&Repository::of(&[("ARCHITECTURE.md", "prose")]))[0].what.contains("no table")
+        );
     }
 
     #[test]

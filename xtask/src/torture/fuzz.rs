@@ -1,7 +1,9 @@
-//! Fuzzing on a stable compiler: every parser of what others say gets inputs made from good ones, measured, for a time each.
+//! Fuzzing on a stable compiler: every parser of what others say gets inputs made from good ones,
+//! measured, for a time each.
 //!
-//! The subjects are tests (`fuzz_*`, by `fuzz/driver.rs`); as part of the test suite each of them runs a few hundred inputs. Here each
-//! runs alone for [`SECONDS`], and may neither panic nor take more than 5 s of a CPU or 256 MiB for an input of at most 1 MB (in a development build).
+//! The subjects are tests (`fuzz_*`, by `fuzz/driver.rs`); as part of the test suite each of them
+//! runs a few hundred inputs. Here each runs alone for [`SECONDS`], and may neither panic nor take
+//! more than 5 s of a CPU or 256 MiB for an input of at most 1 MB (in a development build).
 
 use std::process::Command;
 
@@ -31,14 +33,17 @@ static SUBJECTS: [(&str, &str, &[&str]); 15] = [
     ("fuzz_wire", "linerate-control", &["--test", "wire"]),
 ];
 
-/// Runs every subject that is asked for; true if none found anything. The quick form is the tests themselves.
+/// Runs every subject that is asked for; true if none found anything. The quick form is the tests
+/// themselves.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     if bench.quick {
         return Ok(true);
     }
     let seconds = std::env::var("LINERATE_FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.to_string());
     let mut held = true;
-    for (name, package, target) in SUBJECTS.iter().filter(|(name, ..)| bench.wants(name.trim_start_matches("fuzz_"))) {
+    for (name, package, target) in
+        SUBJECTS.iter().filter(|(name, ..)| bench.wants(name.trim_start_matches("fuzz_")))
+    {
         let output = Command::new("cargo")
             .args(["test", "--quiet", "-p", package])
             .args(*target)
@@ -48,15 +53,21 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
             .output()
             .context("run cargo")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let lines: Vec<&str> =
-            said.lines().filter(|line| line.starts_with("fuzz ") || line.contains(" bytes b\"")).collect();
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| line.starts_with("fuzz ") || line.contains(" bytes b\""))
+            .collect();
         lines.iter().for_each(|line| println!("{line}"));
         // A test that ran nothing passes too.
         let is_told = lines.iter().any(|line| line.starts_with("fuzz "));
         if !output.status.success() || !is_told {
             let errors = String::from_utf8_lossy(&output.stderr);
             let last: Vec<&str> = errors.lines().rev().take(5).collect();
-            println!("{name}: {}: {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" | "));
+            println!(
+                "{name}: {}: {}",
+                output.status,
+                last.into_iter().rev().collect::<Vec<_>>().join(" | ")
+            );
             println!("{name}: LINERATE_FUZZ_TRACE=FILE leaves the last input in FILE");
             held = false;
         }
@@ -73,18 +84,26 @@ mod tests {
     fn every_subject_is_a_test_of_its_package() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for (name, package, _) in SUBJECTS {
-            let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(package) };
+            let folder = if package == "xtask" {
+                root.join("xtask")
+            } else {
+                root.join("crates").join(package)
+            };
             let test = format!("fn {name}()");
-            let is_there =
-                files(&folder).iter().any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains(&test)));
+            let is_there = files(&folder)
+                .iter()
+                .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains(&test)));
             assert!(is_there, "no `{test}` in {package}");
         }
     }
 
     fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-        let entries = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+        let entries =
+            std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
         entries
-            .flat_map(|path| if path.is_dir() && !path.ends_with("target") { files(&path) } else { vec![path] })
+            .flat_map(|path| {
+                if path.is_dir() && !path.ends_with("target") { files(&path) } else { vec![path] }
+            })
             .filter(|path| path.extension().is_some_and(|kind| kind == "rs"))
             .collect()
     }

@@ -1,15 +1,18 @@
-//! Labs whose maker ends at a random moment by SIGKILL, SIGHUP or SIGQUIT, also as the first process of a PID namespace: what is left of it 2 s
-//! after its end.
+//! Labs whose maker ends at a random moment by SIGKILL, SIGHUP or SIGQUIT, also as the first
+//! process of a PID namespace: what is left of it 2 s after its end.
 //!
-//! Looked for: processes (by a mark in their environment), names of network namespaces, control groups, mounts that any process sees, and the
-//! settings of this host that labs and agents may change. What nobody names and no process is in, the kernel has removed. Several are
-//! killed at a time, so that the machine is busy.
+//! Looked for: processes (by a mark in their environment), names of network namespaces, control
+//! groups, mounts that any process sees, and the settings of this host that labs and agents may
+//! change. What nobody names and no process is in, the kernel has removed. Several are killed at a
+//! time, so that the machine is busy.
 //!
-//! The rule for lateness: the 2 s are those of a machine that is not busy. A yardstick runs beside the cases, at the same priority: turns of what
-//! a supervisor does (a shell, `ip`, `flock`, a sleep of 50 ms). A case is late if more turns pass until nothing is left than 2 s hold of the
+//! The rule for lateness: the 2 s are those of a machine that is not busy. A yardstick runs beside
+//! the cases, at the same priority: turns of what a supervisor does (a shell, `ip`, `flock`, a
+//! sleep of 50 ms). A case is late if more turns pass until nothing is left than 2 s hold of the
 //! shortest turn seen. What is left at last is a fault, whatever the clock. Both times are printed.
 //!
-//! A case is made from its number alone: `cargo xtask torture labs 400..1000` goes on where another run was stopped.
+//! A case is made from its number alone: `cargo xtask torture labs 400..1000` goes on where another
+//! run was stopped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +30,8 @@ use super::Bench;
 
 /// How many at a time.
 const AT_ONCE: u64 = 4;
-/// What is left after this is a fault; in the quick form, which is part of the tests, nothing depends on speed.
+/// What is left after this is a fault; in the quick form, which is part of the tests, nothing
+/// depends on speed.
 const LIMIT: Duration = Duration::from_secs(2);
 const QUICK_LIMIT: Duration = Duration::from_secs(60);
 /// A signal that is heeded ends a campaign within this.
@@ -43,15 +47,22 @@ const TURN: &str = "ip netns list 2>&1; flock -n / true; sleep 0.05";
 /// Turns before the first case.
 const FIRST_TURNS: u32 = 20;
 /// What a host has that is not a namespace's own.
-const SETTINGS: [&str; 4] =
-    ["net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/ipv4/tcp_congestion_control", "net/ipv4/ip_forward"];
+const SETTINGS: [&str; 4] = [
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/ip_forward",
+];
 
-const PLAN: &str = "[campaign]\nname = \"k\"\nrepeats = 3\n[[sweep]]\nname = \"s\"\nduration = \"150 ms\"\nwarmup = \"50 ms\"\n\
-    drain = \"50 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
+const PLAN: &str = "[campaign]\nname = \"k\"\nrepeats = 3\n[[sweep]]\nname = \"s\"\nduration \
+    = \"150 ms\"\nwarmup = \"50 ms\"\n\
+    drain = \"50 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto \
+    = \"b\"\n\
     params = { pacing_rate = \"20 Mbit/s\" }\n";
 
 /// With everything that a lab makes: a control group, and a link that a process carries.
-const LAB: &str = "[lab]\nname = \"NAME\"\n[[host]]\nname = \"a\"\ncpu = \"50 %\"\n[[host]]\nname = \"b\"\n\
+const LAB: &str = "[lab]\nname = \"NAME\"\n[[host]]\nname = \"a\"\ncpu = \"50 %\"\n[[host]]\nname \
+    = \"b\"\n\
     [[link]]\nends = [\"a\", \"b\"]\ndelay = \"1 ms\"\n";
 
 /// Where linerate runs.
@@ -85,8 +96,12 @@ impl Case {
             number,
             signal: ["KILL", "HUP", "QUIT"][(state % 3) as usize],
             is_standing: state >> 8 & 3 == 0,
-            place: [KillPlace::Here, KillPlace::Here, KillPlace::InNamespace, KillPlace::FirstOfNamespace]
-                [(state >> 16 & 3) as usize],
+            place: [
+                KillPlace::Here,
+                KillPlace::Here,
+                KillPlace::InNamespace,
+                KillPlace::FirstOfNamespace,
+            ][(state >> 16 & 3) as usize],
             after: Duration::from_millis((state >> 24) % LATEST_MS),
             limit,
         }
@@ -121,7 +136,10 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
                 }
                 let case = Case::new(number, limit);
                 let ended = kill_one(program, case, &yardstick);
-                outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner).count(case, ended);
+                outcome
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .count(case, ended);
             }
         };
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
@@ -136,8 +154,15 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         println!("settings of this host have changed: {before:?} to {:?}", settings());
         outcome.faults += 1;
     }
-    println!("control groups left by PID namespaces that ended, until the next lab: {}", groups_of_namespaces());
-    Command::new(program).args(["lab", "reap"]).stdout(Stdio::null()).status().context("run linerate lab reap")?;
+    println!(
+        "control groups left by PID namespaces that ended, until the next lab: {}",
+        groups_of_namespaces()
+    );
+    Command::new(program)
+        .args(["lab", "reap"])
+        .stdout(Stdio::null())
+        .status()
+        .context("run linerate lab reap")?;
     if groups_of_namespaces() > 0 {
         println!("{} of them stay after `linerate lab reap`", groups_of_namespaces());
         outcome.faults += 1;
@@ -154,9 +179,12 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
 
 /// The numbers of the cases: `FROM..TO` if that is asked for.
 fn cases(bench: &Bench) -> anyhow::Result<Range<u64>> {
-    let Some(text) = bench.parts.first() else { return Ok(0..u64::from(bench.count(FEW_KILLS, KILLS))) };
-    let (from, to) =
-        text.split_once("..").with_context(|| format!("`{text}` is no range of cases, as 400..1000 is"))?;
+    let Some(text) = bench.parts.first() else {
+        return Ok(0..u64::from(bench.count(FEW_KILLS, KILLS)));
+    };
+    let (from, to) = text
+        .split_once("..")
+        .with_context(|| format!("`{text}` is no range of cases, as 400..1000 is"))?;
     Ok(from.parse()?..to.parse()?)
 }
 
@@ -205,14 +233,18 @@ impl std::fmt::Display for Outcome {
         let (took, own) = (longest.took.as_millis(), longest.own.as_millis());
         write!(
             f,
-            "{}; {faults} faults; {late} late by the wall clock only; until nothing was left at most {own} ms by the yardstick, {took} ms by the wall clock",
+            "{}; {faults} faults; {late} late by the wall clock only; until nothing was left at \
+                most {own} ms by the yardstick, {took} ms by the wall clock",
             kills.join(", ")
         )
     }
 }
 
 fn settings() -> Vec<String> {
-    SETTINGS.iter().map(|name| fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default()).collect()
+    SETTINGS
+        .iter()
+        .map(|name| fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default())
+        .collect()
 }
 
 /// How long it took after the end until nothing was left.
@@ -225,7 +257,13 @@ fn kill_one(program: &Path, case: Case, yardstick: &Yardstick) -> anyhow::Result
     outcome
 }
 
-fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Yardstick) -> anyhow::Result<Cleaned> {
+fn kill_in(
+    folder: &Path,
+    name: &str,
+    program: &Path,
+    case: Case,
+    yardstick: &Yardstick,
+) -> anyhow::Result<Cleaned> {
     let mark = format!("{MARK}={name}");
     fs::write(folder.join("k.toml"), PLAN)?;
     fs::write(folder.join("lab.toml"), LAB.replace("NAME", name))?;
@@ -272,16 +310,19 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Ya
         KillPlace::FirstOfNamespace => child_of(started.id()),
         KillPlace::InNamespace => child_of(started.id()).and_then(child_of),
     };
-    // On a busy machine it may not have been started yet: a case without a victim would wait for a whole campaign.
+    // On a busy machine it may not have been started yet: a case without a victim would wait for a
+    // whole campaign.
     let mut target = find();
     while target.is_none()
-        && fs::read_to_string(format!("/proc/{}/statm", started.id())).is_ok_and(|text| !text.starts_with("0 "))
+        && fs::read_to_string(format!("/proc/{}/statm", started.id()))
+            .is_ok_and(|text| !text.starts_with("0 "))
     {
         std::thread::sleep(Duration::from_millis(5));
         target = find();
     }
     let victim = Victim { name, mark: &mark, own: target.and_then(instance), place: case.place };
-    let outcome = end(target.unwrap_or(0), case, &mut started).and_then(|()| until_clean(&victim, case, yardstick));
+    let outcome = end(target.unwrap_or(0), case, &mut started)
+        .and_then(|()| until_clean(&victim, case, yardstick));
     let _ended = started.kill();
     started.wait().context("wait for what was started")?;
     outcome
@@ -290,10 +331,16 @@ fn kill_in(folder: &Path, name: &str, program: &Path, case: Case, yardstick: &Ya
 /// Kills `target` and waits until it is dead.
 fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
     let kill = |signal: &str| {
-        Command::new("kill").args([&format!("-{signal}"), &target.to_string()]).stderr(Stdio::null()).status()
+        Command::new("kill")
+            .args([&format!("-{signal}"), &target.to_string()])
+            .stderr(Stdio::null())
+            .status()
     };
     // A dead process that nobody has waited for still has a number, but no memory.
-    let has_memory = || fs::read_to_string(format!("/proc/{target}/statm")).is_ok_and(|text| !text.starts_with("0 "));
+    let has_memory = || {
+        fs::read_to_string(format!("/proc/{target}/statm"))
+            .is_ok_and(|text| !text.starts_with("0 "))
+    };
     let is_alive = |started: &mut Child| {
         let _reaped = started.try_wait();
         has_memory()
@@ -304,8 +351,12 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
     kill(case.signal)?;
     let began = Instant::now();
     while is_alive(started) {
-        // The first process of a PID namespace dies of no signal that it does not heed yet: a campaign then ends by itself.
-        if case.place == KillPlace::FirstOfNamespace && case.is_standing && began.elapsed() > case.limit {
+        // The first process of a PID namespace dies of no signal that it does not heed yet: a
+        // campaign then ends by itself.
+        if case.place == KillPlace::FirstOfNamespace
+            && case.is_standing
+            && began.elapsed() > case.limit
+        {
             kill("KILL")?;
         }
         if began.elapsed() > PATIENCE {
@@ -340,7 +391,8 @@ struct Victim<'a> {
     place: KillPlace,
 }
 
-/// With what names of the labs of process `pid` begin: its number in its PID namespace, and when it started.
+/// With what names of the labs of process `pid` begin: its number in its PID namespace, and when it
+/// started.
 fn instance(pid: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -357,7 +409,10 @@ fn until_clean(victim: &Victim<'_>, case: Case, yardstick: &Yardstick) -> anyhow
         let took = began.elapsed();
         let own = yardstick.quiet(before, took);
         if left.is_empty() {
-            anyhow::ensure!(own <= case.limit, "it took {own:?} ({took:?} by the wall clock) until nothing was left");
+            anyhow::ensure!(
+                own <= case.limit,
+                "it took {own:?} ({took:?} by the wall clock) until nothing was left"
+            );
             return Ok(Cleaned { took, own });
         }
         anyhow::ensure!(took <= case.limit * 10, "left after {took:?}: {}", left.join(", "));
@@ -413,10 +468,13 @@ impl Yardstick {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// How long `took` would have been on a machine that is not busy, of which the turns since `before` have passed: the one under way counts.
+    /// How long `took` would have been on a machine that is not busy, of which the turns since
+    /// `before` have passed: the one under way counts.
     fn quiet(&self, before: u64, took: Duration) -> Duration {
         let turns = self.passed().saturating_sub(before) + 1;
-        took.min(Duration::from_micros(self.shortest_us.load(Ordering::Relaxed).saturating_mul(turns)))
+        took.min(Duration::from_micros(
+            self.shortest_us.load(Ordering::Relaxed).saturating_mul(turns),
+        ))
     }
 }
 
@@ -425,30 +483,50 @@ fn names(folder: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Control groups of labs whose maker was the last of its PID namespace: nobody is left to remove them but the next lab.
+/// Control groups of labs whose maker was the last of its PID namespace: nobody is left to remove
+/// them but the next lab.
 fn groups_of_namespaces() -> u64 {
-    let entries = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"].map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    let entries = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"]
+        .map(fs::read_dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flatten();
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_namespace)).count() as u64
 }
 
 /// Process numbers inside a namespace are small.
 fn is_of_namespace(name: &str) -> bool {
-    let number = name.strip_prefix("lr-").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    let number =
+        name.strip_prefix("lr-").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     number.is_some_and(|number| number < 100)
 }
 
 /// Everything that is left of the victim, whose `processes` these are.
 fn left_over(victim: &Victim<'_>, processes: &[u32]) -> Vec<String> {
-    let is_ours = |text: &str| text.contains(victim.name) || victim.own.as_ref().is_some_and(|own| text.contains(own));
-    // Nobody is left to remove the groups of a PID namespace that ended but the next lab; they are counted at the end.
-    let groups =
-        if victim.place == KillPlace::FirstOfNamespace { &[][..] } else { &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] };
+    let is_ours = |text: &str| {
+        text.contains(victim.name) || victim.own.as_ref().is_some_and(|own| text.contains(own))
+    };
+    // Nobody is left to remove the groups of a PID namespace that ended but the next lab; they are
+    // counted at the end.
+    let groups = if victim.place == KillPlace::FirstOfNamespace {
+        &[][..]
+    } else {
+        &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"]
+    };
     let mut left: Vec<String> = Vec::new();
     for folder in [&["/run/netns"], groups].concat() {
-        left.extend(names(folder).into_iter().filter(|name| is_ours(name)).map(|found| format!("{folder}/{found}")));
+        left.extend(
+            names(folder)
+                .into_iter()
+                .filter(|name| is_ours(name))
+                .map(|found| format!("{folder}/{found}")),
+        );
     }
     left.extend(processes.iter().map(|process| format!("process {process}")));
-    for process in names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+    for process in
+        names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    {
         if is_ours(&fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default()) {
             left.push(format!("a mount that process {process} sees"));
         }
@@ -462,10 +540,14 @@ mod tests {
 
     #[test]
     fn cases_differ_and_are_the_same_whenever_they_are_made() {
-        let all: Vec<String> = (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
-        let again: Vec<String> = (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
+        let all: Vec<String> =
+            (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
+        let again: Vec<String> =
+            (0..1000).map(|number| format!("{:?}", Case::new(number, LIMIT))).collect();
         assert_eq!(all, again);
-        for part in ["KILL", "HUP", "QUIT", "Here", "InNamespace", "FirstOfNamespace", "is_standing: true"] {
+        for part in
+            ["KILL", "HUP", "QUIT", "Here", "InNamespace", "FirstOfNamespace", "is_standing: true"]
+        {
             let n = all.iter().filter(|case| case.contains(part)).count();
             assert!(n > 150, "{part}: {n} of 1000");
         }
@@ -473,8 +555,11 @@ mod tests {
 
     #[test]
     fn a_turn_that_takes_three_times_as_long_makes_two_seconds_six() {
-        let yardstick =
-            Yardstick { shortest_us: AtomicU64::new(100_000), turns: AtomicU64::new(29), ..Yardstick::default() };
+        let yardstick = Yardstick {
+            shortest_us: AtomicU64::new(100_000),
+            turns: AtomicU64::new(29),
+            ..Yardstick::default()
+        };
         let six = Duration::from_secs(6);
         // 20 turns of 100 ms, the one under way among them.
         assert_eq!(yardstick.quiet(10, six), Duration::from_secs(2));

@@ -12,8 +12,10 @@ use serde_json::Value;
 use super::{Bench, built};
 
 /// Four short trials.
-const PLAN: &str = "[campaign]\nname = \"torture\"\nrepeats = 4\n[[sweep]]\nname = \"s\"\nduration = \"100 ms\"\nwarmup = \"20 ms\"\n\
-    drain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto = \"b\"\n";
+const PLAN: &str = "[campaign]\nname = \"torture\"\nrepeats = 4\n[[sweep]]\nname = \"s\"\nduration \
+    = \"100 ms\"\nwarmup = \"20 ms\"\n\
+    drain = \"0 s\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"null\"\nfrom = \"a\"\nto \
+    = \"b\"\n";
 /// Trials of the plan.
 const N_TRIALS: usize = 4;
 /// Processes that resume one ledger at once.
@@ -73,7 +75,12 @@ impl Ground<'_> {
 
     fn linerate(&self, room: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.bench.linerate);
-        command.current_dir(room).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .current_dir(room)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -85,8 +92,10 @@ impl Ground<'_> {
     }
 
     fn example(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Output> {
-        let output =
-            Command::new(self.examples.join(name)).args(arguments).output().with_context(|| name.to_owned())?;
+        let output = Command::new(self.examples.join(name))
+            .args(arguments)
+            .output()
+            .with_context(|| name.to_owned())?;
         ensure!(output.status.success(), "{name}: {}", text(&output.stderr));
         Ok(output)
     }
@@ -129,7 +138,8 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
         }
     }
     println!(
-        "creation: {n_kills} kills, {n_made} ledgers made, {n_dead_ends} dead ends, {n_left} temporary files left"
+        "creation: {n_kills} kills, {n_made} ledgers made, {n_dead_ends} dead ends, {n_left} \
+            temporary files left"
     );
     Ok(n_dead_ends == 0)
 }
@@ -144,11 +154,12 @@ fn next_of(name: &str) -> String {
 fn opens(ground: &Ground<'_>, room: &Path, name: &str) -> anyhow::Result<bool> {
     let output = ground.linerate(room, &["ledger", "check", name, "--json"]).output()?;
     let health: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    Ok(output.status.success() && health["campaigns"].as_array().is_some_and(|list| list.len() == 1))
+    Ok(output.status.success()
+        && health["campaigns"].as_array().is_some_and(|list| list.len() == 1))
 }
 
-/// `linerate run` is killed at any point of its life: `--resume` completes it, each trial once. Most of a campaign is waiting, so that several share
-/// the machine.
+/// `linerate run` is killed at any point of its life: `--resume` completes it, each trial once.
+/// Most of a campaign is waiting, so that several share the machine.
 fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let n_kills = ground.bench.count(2, 200);
     let next = AtomicU32::new(0);
@@ -164,14 +175,17 @@ fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
             }
         };
         let threads: Vec<_> = (0..KILLED_AT_ONCE).map(|_| scope.spawn(run)).collect();
-        let ended =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         ended.collect::<anyhow::Result<Vec<Killed>>>()
     })?;
     let total = |count: fn(&Killed) -> u32| killed.iter().map(count).sum::<u32>();
     let n_dead_ends = total(|killed| killed.dead_ends);
     println!(
-        "kills: {n_kills} kills of `linerate run`, {} before there was a ledger, {} before the first trial had ended, {} in the middle, {} after the last: {n_dead_ends} with a doubled or lost trial",
+        "kills: {n_kills} kills of `linerate run`, {} before there was a ledger, {} before the \
+            first trial had ended, {} in the middle, {} after the last: {n_dead_ends} with a \
+            doubled or lost trial",
         total(|killed| killed.without_ledger),
         total(|killed| killed.without_trial),
         total(|killed| killed.between),
@@ -194,7 +208,8 @@ struct Killed {
 fn kill_one(ground: &Ground<'_>, kill: u32, killed: &mut Killed) -> anyhow::Result<()> {
     let room = ground.room(&format!("kill-{kill}"))?;
     let ledger = room.join("t.ledger");
-    let mut child = ground.linerate(&room, &RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let mut child =
+        ground.linerate(&room, &RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     std::thread::sleep(Duration::from_millis(u64::from(kill) * 7_919 % LATEST_KILL_MS));
     child.kill()?;
     child.wait()?;
@@ -223,7 +238,8 @@ fn kill_one(ground: &Ground<'_>, kill: u32, killed: &mut Killed) -> anyhow::Resu
     Ok(())
 }
 
-/// Many start or resume one campaign at once: each trial is run once, and those that do not run it say who does.
+/// Many start or resume one campaign at once: each trial is run once, and those that do not run it
+/// say who does.
 fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let n_rounds = ground.bench.count(1, 50);
     let [mut n_refused, mut n_done, mut n_doubled] = [0_u32; 3];
@@ -237,14 +253,18 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
             child.kill()?;
             child.wait()?;
         }
-        let children: Vec<Child> =
-            (0..AT_ONCE).map(|_| ground.linerate(&room, &arguments).spawn()).collect::<Result<_, _>>()?;
+        let children: Vec<Child> = (0..AT_ONCE)
+            .map(|_| ground.linerate(&room, &arguments).spawn())
+            .collect::<Result<_, _>>()?;
         for child in children {
             let output = child.wait_with_output()?;
             let said = text(&output.stderr);
             if said.contains("is being recorded by process") {
                 n_refused += 1;
-            } else if said.contains("ledger") && !output.status.success() && output.status.code() != Some(3) {
+            } else if said.contains("ledger")
+                && !output.status.success()
+                && output.status.code() != Some(3)
+            {
                 bail!("round {round}: {:?} {said}", output.status);
             } else {
                 n_done += 1;
@@ -260,15 +280,21 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
     }
     let n_resumes = n_rounds * AT_ONCE;
     println!(
-        "resumes: {n_resumes} at once in {n_rounds} rounds, {n_done} ran, {n_refused} were told who does, {n_doubled} rounds with a doubled or missing trial"
+        "resumes: {n_resumes} at once in {n_rounds} rounds, {n_done} ran, {n_refused} were told \
+            who does, {n_doubled} rounds with a doubled or missing trial"
     );
     Ok(n_doubled == 0)
 }
 
 /// How often each trial was completed, as Debian's `sqlite3` reads it.
 fn completions(ledger: &Path) -> anyhow::Result<Vec<u64>> {
-    let sql = "SELECT count(*) FROM record WHERE kind = 'trial_ended' AND instr(body, CAST('completed' AS BLOB)) GROUP BY campaign, trial";
-    let output = Command::new("sqlite3").arg(ledger).arg(sql).output().context("sqlite3 (apt-get install sqlite3)")?;
+    let sql = "SELECT count(*) FROM record WHERE kind = 'trial_ended' AND instr(body, \
+        CAST('completed' AS BLOB)) GROUP BY campaign, trial";
+    let output = Command::new("sqlite3")
+        .arg(ledger)
+        .arg(sql)
+        .output()
+        .context("sqlite3 (apt-get install sqlite3)")?;
     Ok(text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect())
 }
 
@@ -280,11 +306,13 @@ fn flips(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let ledger = ledger.to_string_lossy();
     let mut held = true;
     for (state, extra) in [("closed", &[][..]), ("killed", &["unsealed"][..])] {
-        let output = ground.example("flip_bits", &[&[&*ledger, &n_flips, "1"][..], extra].concat())?;
+        let output =
+            ground.example("flip_bits", &[&[&*ledger, &n_flips, "1"][..], extra].concat())?;
         let counts: Value = serde_json::from_slice(&output.stdout)?;
         let count = |name: &str| counts[name].as_u64().unwrap_or(u64::MAX);
         println!(
-            "flips: {} in a {state} ledger of {} bytes: {} refused, {} reported, {} changed nothing, {} silent changes",
+            "flips: {} in a {state} ledger of {} bytes: {} refused, {} reported, {} changed \
+                nothing, {} silent changes",
             count("flips"),
             count("bytes"),
             count("refused"),
@@ -335,7 +363,9 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
         ensure!(size <= 1_000_000 || name == "unchanged", "{name} has {size} bytes");
         let measured = measured(ground, &room, path)?;
         let is_answer = measured.code.is_some_and(|code| code < 5);
-        n_read += u32::from(measured.code == Some(0) || measured.code == Some(1) || measured.code == Some(3));
+        n_read += u32::from(
+            measured.code == Some(0) || measured.code == Some(1) || measured.code == Some(3),
+        );
         n_refused += u32::from(measured.code == Some(4) || measured.code == Some(2));
         // The quick form runs beside other tests: it says nothing of time.
         let is_slow = measured.time > MOST_TIME && !ground.bench.quick;
@@ -353,7 +383,8 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
         largest = largest.max((measured.peak_kib, name));
     }
     println!(
-        "hostile: {} files: {n_read} read, {n_refused} refused, {n_broken} beyond 5 s, 256 MiB or without an answer; longest {:.2} s ({}), largest {} KiB ({})",
+        "hostile: {} files: {n_read} read, {n_refused} refused, {n_broken} beyond 5 s, 256 MiB or \
+            without an answer; longest {:.2} s ({}), largest {} KiB ({})",
         names.len(),
         longest.0.as_secs_f64(),
         longest.1,
@@ -375,7 +406,8 @@ const MIXED: [(&str, &str); 7] = [
     ("null", ""),
 ];
 
-/// Ledgers with right digests and hostile contents, and some with raw damage: each is read or refused, in little time and memory.
+/// Ledgers with right digests and hostile contents, and some with raw damage: each is read or
+/// refused, in little time and memory.
 fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let n_files = ground.bench.count(8, 2_000);
     let room = ground.room("mutated")?;
@@ -383,15 +415,21 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
         .iter()
         .map(|(workload, params)| {
             format!(
-                "[[sweep]]\nname = \"{workload}\"\nduration = \"100 ms\"\nwarmup = \"20 ms\"\ndrain = \"20 ms\"\nrest = \"0 s\"\n\
-                 [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+                "[[sweep]]\nname = \"{workload}\"\nduration = \"100 ms\"\nwarmup = \"20 \
+                    ms\"\ndrain = \"20 ms\"\nrest = \"0 s\"\n\
+                 [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ \
+                 {params} }}\n"
             )
         })
         .collect();
     fs::write(room.join("plan.toml"), format!("{MIXED_PLAN}{sweeps}"))?;
     let ledger = ground.recorded(&room)?;
     let n_completed = completions(&ledger)?.len();
-    ensure!(n_completed > MIXED.len(), "only {n_completed} of {} trials were completed", 2 * MIXED.len());
+    ensure!(
+        n_completed > MIXED.len(),
+        "only {n_completed} of {} trials were completed",
+        2 * MIXED.len()
+    );
     let next = AtomicU32::new(0);
     let read = std::thread::scope(|scope| {
         let work = |thread: u32| {
@@ -405,7 +443,8 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
                         return Ok(read);
                     }
                     let [from, to] = [number, number + 1].map(|number| number.to_string());
-                    let arguments = [&ledger.to_string_lossy(), &*room.to_string_lossy(), &from, &to];
+                    let arguments =
+                        [&ledger.to_string_lossy(), &*room.to_string_lossy(), &from, &to];
                     ground.example("mutated_ledgers", &arguments)?;
                     let path = room.join(format!("{number}.ledger"));
                     read.one(&path, &measured(ground, &room, &path)?)?;
@@ -414,8 +453,9 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
             })
         };
         let threads: Vec<_> = (0..READ_AT_ONCE).map(work).collect();
-        let ended =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         ended.collect::<anyhow::Result<Vec<Read>>>()
     })?;
     let most = |of: fn(&Read) -> (u64, &str)| read.iter().map(of).max().unwrap_or_default();
@@ -423,7 +463,9 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let (longest, longest_file) = most(|read| (read.longest_ms.0, &read.longest_ms.1));
     let total = |of: fn(&Read) -> u32| read.iter().map(of).sum::<u32>();
     println!(
-        "mutated: {n_files} files: {} read, {} refused, {} beyond 5 s of CPU time, 256 MiB or without an answer; longest {longest} ms ({longest_file}), largest {largest} KiB ({largest_file})",
+        "mutated: {n_files} files: {} read, {} refused, {} beyond 5 s of CPU time, 256 MiB or \
+            without an answer; longest {longest} ms ({longest_file}), largest {largest} KiB \
+            ({largest_file})",
         total(|read| read.n_read),
         total(|read| read.n_refused),
         total(|read| read.n_broken)
@@ -462,7 +504,8 @@ impl Read {
             );
             self.n_broken += 1;
         }
-        self.longest_ms = std::mem::take(&mut self.longest_ms).max((measured.cpu.as_millis() as u64, name.clone()));
+        self.longest_ms = std::mem::take(&mut self.longest_ms)
+            .max((measured.cpu.as_millis() as u64, name.clone()));
         self.largest = std::mem::take(&mut self.largest).max((measured.peak_kib, name));
         Ok(())
     }
@@ -508,7 +551,8 @@ fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Mea
     let said = fs::read(room.join("said"))?;
     let said = text(&said);
     let figures = said.lines().rev().find_map(|line| {
-        let words: Vec<f64> = line.strip_prefix("peak ")?.split(' ').map_while(|word| word.parse().ok()).collect();
+        let words: Vec<f64> =
+            line.strip_prefix("peak ")?.split(' ').map_while(|word| word.parse().ok()).collect();
         <[f64; 3]>::try_from(words).ok()
     });
     let last = said.lines().rfind(|line| !line.starts_with("peak ")).unwrap_or_default().to_owned();

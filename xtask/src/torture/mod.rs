@@ -1,7 +1,9 @@
-//! `cargo xtask torture SUBJECT`: a promise put to the test many times, with kills, damage and hostile input, bounded in count and time.
+//! `cargo xtask torture SUBJECT`: a promise put to the test many times, with kills, damage and
+//! hostile input, bounded in count and time.
 //!
-//! Each subject is one module with one function; it prints what it counted and says whether the promise held. `--quick` does a little of
-//! everything, for the test suite; without it the figures of docs/security.md are measured.
+//! Each subject is one module with one function; it prints what it counted and says whether the
+//! promise held. `--quick` does a little of everything, for the test suite; without it the figures
+//! of docs/security.md are measured.
 
 mod disks;
 mod fuzz;
@@ -65,12 +67,15 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--quick" => quick = true,
-            "--linerate" => linerate = Some(PathBuf::from(rest.next().context("--linerate needs a path")?)),
+            "--linerate" => {
+                linerate = Some(PathBuf::from(rest.next().context("--linerate needs a path")?))
+            }
             word => words.push(word.to_owned()),
         }
     }
     let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
-    let subject = words.first().and_then(|word| SUBJECTS.iter().find(|subject| subject.name == word));
+    let subject =
+        words.first().and_then(|word| SUBJECTS.iter().find(|subject| subject.name == word));
     let Some(subject) = subject else { bail!("name a subject: {}", names.join(", ")) };
     let linerate = match linerate {
         Some(path) => path,
@@ -78,7 +83,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     };
     let bench = Bench { root: root.to_owned(), linerate, quick, parts: words.split_off(1) };
     let held = (subject.run)(&bench)?;
-    println!("{}: {}", subject.name, if held { "every promise held" } else { "A PROMISE WAS BROKEN" });
+    println!(
+        "{}: {}",
+        subject.name,
+        if held { "every promise held" } else { "A PROMISE WAS BROKEN" }
+    );
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -92,10 +101,16 @@ pub(crate) fn quick(root: &Path) -> anyhow::Result<bool> {
 /// Builds what `arguments` name, and returns the program `name` below `target/debug`.
 fn built(root: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).current_dir(root).arg("build").arg("--quiet").args(arguments).status()?;
+    let status = Command::new(cargo)
+        .current_dir(root)
+        .arg("build")
+        .arg("--quiet")
+        .args(arguments)
+        .status()?;
     if !status.success() {
         bail!("build {name}: {status}");
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("debug").join(name))
 }

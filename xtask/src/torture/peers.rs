@@ -1,9 +1,10 @@
-//! Malicious peers with valid keys: whatever they say, an honest host sends nothing to a third one but the hello of a connection, and
-//! no terminal obeys their texts.
+//! Malicious peers with valid keys: whatever they say, an honest host sends nothing to a third one
+//! but the hello of a connection, and no terminal obeys their texts.
 //!
-//! Four network namespaces: an honest host, an attacker and a victim, each at a bridge in the fourth. The attacker is
-//! `linerate-control/examples/peers`; the honest end is the linerate that people use. nftables counts at the victim's interface, below
-//! everything that a load could bypass (hook ingress), and at the attacker's, which shows for each workload that it counts.
+//! Four network namespaces: an honest host, an attacker and a victim, each at a bridge in the
+//! fourth. The attacker is `linerate-control/examples/peers`; the honest end is the linerate that
+//! people use. nftables counts at the victim's interface, below everything that a load could bypass
+//! (hook ingress), and at the attacker's, which shows for each workload that it counts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -26,8 +27,10 @@ const HELLO_BYTES: u64 = 28;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams that show that the victim's counters count.
 const PROBES: u64 = 10;
-/// Everything that a paired conductor may be permitted, so that nothing but the proof of the secret is in the way.
-const POLICY: &str = "lowest_port = 1\nraw_frames = true\nforeign_clients = true\nforeign_servers = [\"0.0.0.0/0\"]\n";
+/// Everything that a paired conductor may be permitted, so that nothing but the proof of the secret
+/// is in the way.
+const POLICY: &str = "lowest_port = 1\nraw_frames = true\nforeign_clients = true\nforeign_servers \
+    = [\"0.0.0.0/0\"]\n";
 
 /// Attacks of a conductor; the first shows that load is counted where it may go.
 const BY_CONDUCTOR: [&str; 5] = ["proven", "victim", "split", "first", "spoof"];
@@ -44,7 +47,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         println!("skipped: torture peers: needs root to make network namespaces");
         return Ok(true);
     }
-    let peers = built(&bench.root, "examples", &["-p", "linerate-control", "--example", "peers"])?.join("peers");
+    let peers = built(&bench.root, "examples", &["-p", "linerate-control", "--example", "peers"])?
+        .join("peers");
     let ground = Ground::build(bench, peers)?;
     let mut held = ground.counts_what_is_sent()?;
     if bench.wants("conductor") {
@@ -60,8 +64,12 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
 fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
     ground.pair("h", "a")?;
     let policy = ground.folder.join("agent.toml");
-    // Frames that the kernel makes, and AF_XDP, need more than a separated agent has. The quick form has the rights that agents have by default.
-    fs::write(&policy, if bench.quick { POLICY.to_owned() } else { format!("{POLICY}separate = false\n") })?;
+    // Frames that the kernel makes, and AF_XDP, need more than a separated agent has. The quick
+    // form has the rights that agents have by default.
+    fs::write(
+        &policy,
+        if bench.quick { POLICY.to_owned() } else { format!("{POLICY}separate = false\n") },
+    )?;
     fs::set_permissions(&policy, fs::Permissions::from_mode(0o600))?;
     let policy = policy.to_str().context("a path in text")?;
     let _agent = ground.agent("h", &["agent", "--listen", HONEST, "--policy", policy])?;
@@ -74,24 +82,35 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         if attack == "spoof" {
             // Somebody else makes the attacker's datagrams look like the victim's.
             let rule = format!(
-                "table ip spoof {{ chain leaving {{ type filter hook output priority 0; meta l4proto udp ip saddr set {VICTIM}; }}; }}"
+                "table ip spoof {{ chain leaving {{ type filter hook output priority 0; meta \
+                    l4proto udp ip saddr set {VICTIM}; }}; }}"
             );
             ground.nft("a", &rule)?;
         }
         let keys = ground.folder.join("a");
         let address = format!("{HONEST}:4777");
-        let arguments = ["conductor", keys.to_str().context("text")?, &address, ATTACKER, VICTIM, attack, few];
-        let output = ground.within("a", &ground.peers.to_string_lossy(), &arguments).output().context("run peers")?;
+        let arguments =
+            ["conductor", keys.to_str().context("text")?, &address, ATTACKER, VICTIM, attack, few];
+        let output = ground
+            .within("a", &ground.peers.to_string_lossy(), &arguments)
+            .output()
+            .context("run peers")?;
         if attack == "spoof" {
             ground.nft("a", "delete table ip spoof")?;
         }
-        ensure!(output.status.success(), "peers conductor {attack}: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "peers conductor {attack}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let (seen, at_attacker) = (ground.counted("v")?, ground.counted("a")?);
         let (connections, most) = victim.ends()?;
-        let carried_out = said.lines().filter(|line| line.ends_with(": it was carried out")).count();
+        let carried_out =
+            said.lines().filter(|line| line.ends_with(": it was carried out")).count();
         println!(
-            "conductor, {attack}: {} trials, {carried_out} carried out; at the victim {seen}; {connections} connections, at most {most} bytes; \
+            "conductor, {attack}: {} trials, {carried_out} carried out; at the victim {seen}; \
+                {connections} connections, at most {most} bytes; \
              at the attacker {at_attacker}",
             said.lines().count()
         );
@@ -125,33 +144,53 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         let listen = format!("{ATTACKER}:4777");
         let keys = ground.folder.join("a");
         let arguments = ["agent", keys.to_str().context("text")?, &listen, VICTIM, attack];
-        let mut agent = Waiting::start(ground.within("a", &ground.peers.to_string_lossy(), &arguments))?;
-        let (plan, ledger) = (ground.folder.join("plan.toml"), ground.folder.join(format!("{attack}.ledger")));
+        let mut agent =
+            Waiting::start(ground.within("a", &ground.peers.to_string_lossy(), &arguments))?;
+        let (plan, ledger) =
+            (ground.folder.join("plan.toml"), ground.folder.join(format!("{attack}.ledger")));
         fs::write(&plan, plan_of(bench.quick, attack))?;
-        let (plan, ledger) = (plan.to_string_lossy().into_owned(), ledger.to_string_lossy().into_owned());
+        let (plan, ledger) =
+            (plan.to_string_lossy().into_owned(), ledger.to_string_lossy().into_owned());
         let report = ground.folder.join(attack).to_string_lossy().into_owned();
-        let run =
-            ["run", &plan, "--to", ATTACKER, "--ledger", &ledger, "--out", &report, "--format", "md,html,json,csv"];
+        let run = [
+            "run",
+            &plan,
+            "--to",
+            ATTACKER,
+            "--ledger",
+            &ledger,
+            "--out",
+            &report,
+            "--format",
+            "md,html,json,csv",
+        ];
         let ran = ground.linerate("h", &run).output().context("run linerate")?;
-        let reported = ground.linerate("h", &["report", &ledger, "--out", &report, "--format", "md"]).output()?;
+        let reported = ground
+            .linerate("h", &["report", &ledger, "--out", &report, "--format", "md"])
+            .output()?;
         agent.end()?;
         let (seen, (connections, most)) = (ground.counted("v")?, victim.ends()?);
         let mut printed = vec![ran.stdout, ran.stderr, reported.stdout, reported.stderr];
         for entry in fs::read_dir(&report).into_iter().flatten().flatten() {
             printed.push(fs::read(entry.path())?);
         }
-        let written: Vec<String> = printed.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+        let written: Vec<String> =
+            printed.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
         let raw = written.iter().flat_map(|text| text.chars()).filter(|&c| is_obeyed(c)).count();
         let shown = written.iter().map(|text| text.matches("\\u001b").count()).sum::<usize>();
         println!(
-            "agent, {attack}: exit {}; at the victim {seen}; {connections} connections, at most {most} bytes; in {} texts of \
+            "agent, {attack}: exit {}; at the victim {seen}; {connections} connections, at most \
+                {most} bytes; in {} texts of \
              {} bytes {raw} raw control characters, {shown} written out",
             ran.status.code().unwrap_or(-1),
             written.len(),
             written.iter().map(String::len).sum::<usize>(),
         );
         if attack == "texts" {
-            let told = written[..2].iter().flat_map(|text| text.lines()).find(|line| line.contains("\\u001b"));
+            let told = written[..2]
+                .iter()
+                .flat_map(|text| text.lines())
+                .find(|line| line.contains("\\u001b"));
             println!("  {}", told.unwrap_or("nothing of it was printed"));
             held &= shown > 0;
         } else {
@@ -166,7 +205,11 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
 /// Every workload towards the agent, once.
 fn plan_of(is_quick: bool, attack: &str) -> String {
     let mut text = "[campaign]\nname = \"peers\"\nrepeats = 1\n".to_owned();
-    let mut jobs = vec![("udp_stream", ""), ("tcp_stream", ""), ("frames", "mode = \"udp\", allow_outside_lab = true")];
+    let mut jobs = vec![
+        ("udp_stream", ""),
+        ("tcp_stream", ""),
+        ("frames", "mode = \"udp\", allow_outside_lab = true"),
+    ];
     if !is_quick {
         jobs.extend([
             ("udp_rr", ""),
@@ -184,8 +227,10 @@ fn plan_of(is_quick: bool, attack: &str) -> String {
     }
     for (number, (workload, params)) in jobs.iter().enumerate() {
         text += &format!(
-            "[[sweep]]\nname = \"{number} {workload}\"\nduration = \"100 ms\"\nwarmup = \"0 s\"\ndrain = \"50 ms\"\nrest = \"0 s\"\n\
-             [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+            "[[sweep]]\nname = \"{number} {workload}\"\nduration = \"100 ms\"\nwarmup = \"0 \
+                s\"\ndrain = \"50 ms\"\nrest = \"0 s\"\n\
+             [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ \
+             {params} }}\n"
         );
     }
     text
@@ -207,7 +252,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether no load is among them: a connection may be tried, and a kernel answers what was forged.
+    /// Whether no load is among them: a connection may be tried, and a kernel answers what was
+    /// forged.
     fn is_nothing(self) -> bool {
         self.udp == 0 && self.others == 0
     }
@@ -255,7 +301,8 @@ impl Waiting {
     /// Ends a victim: connections, and the most bytes of one.
     fn ends(mut self) -> anyhow::Result<(u64, u64)> {
         let said = self.end()?;
-        let mut numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+        let mut numbers =
+            said.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
         numbers.next().zip(numbers.next()).with_context(|| format!("read `{}`", said.trim()))
     }
 }
@@ -290,13 +337,28 @@ impl Ground {
         ip(&["-n", &name("s"), "link", "add", "br0", "up", "type", "bridge"])?;
         for (host, address) in [("h", HONEST), ("a", ATTACKER), ("v", VICTIM)] {
             let (host, port) = (name(host), format!("to-{host}"));
-            ip(&["link", "add", "v0", "netns", &host, "type", "veth", "peer", "name", &port, "netns", &name("s")])?;
+            ip(&[
+                "link",
+                "add",
+                "v0",
+                "netns",
+                &host,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                &port,
+                "netns",
+                &name("s"),
+            ])?;
             ip(&["-n", &name("s"), "link", "set", &port, "master", "br0", "up"])?;
             ip(&["-n", &host, "address", "add", &format!("{address}/24"), "dev", "v0"])?;
             ip(&["-n", &host, "link", "set", "v0", "up"])?;
             // A veth takes frames that the kernel makes if its peer coalesces.
-            let coalesce =
-                ground.within("s", "ethtool", &["-K", &port, "gro", "on"]).output().context("run ethtool")?;
+            let coalesce = ground
+                .within("s", "ethtool", &["-K", &port, "gro", "on"])
+                .output()
+                .context("run ethtool")?;
             ensure!(
                 coalesce.status.success(),
                 "ethtool -K {port} gro on: {}",
@@ -307,11 +369,15 @@ impl Ground {
             let mac = hardware_address(&name(host))?;
             // The first rule that fits counts; what is for others is only flooded by the bridge.
             let rules = format!(
-                "table netdev seen {{ counter seen_udp {{ }}; counter seen_tcp {{ }}; counter seen_icmp {{ }}; counter seen_others {{ }}; \
-                 chain sorted {{ ether type arp return; meta l4proto udp counter name seen_udp return; \
-                 meta l4proto tcp counter name seen_tcp return; meta l4proto icmp counter name seen_icmp return; \
+                "table netdev seen {{ counter seen_udp {{ }}; counter seen_tcp {{ }}; counter \
+                    seen_icmp {{ }}; counter seen_others {{ }}; \
+                 chain sorted {{ ether type arp return; meta l4proto udp counter name seen_udp \
+                 return; \
+                 meta l4proto tcp counter name seen_tcp return; meta l4proto icmp counter name \
+                 seen_icmp return; \
                  counter name seen_others; }}; \
-                 chain arriving {{ type filter hook ingress device v0 priority 0; ether daddr {mac} jump sorted; \
+                 chain arriving {{ type filter hook ingress device v0 priority 0; ether daddr \
+                 {mac} jump sorted; \
                  ether daddr != {mac} ip daddr {address} jump sorted; }}; }}"
             );
             ground.nft(host, &rules)?;
@@ -355,11 +421,13 @@ impl Ground {
     fn pair(&self, measured: &str, conductor: &str) -> anyhow::Result<()> {
         let address = if measured == "h" { HONEST } else { ATTACKER };
         let mut offer = self.linerate(measured, &["pair", "offer", "--listen", address]);
-        let mut offer = offer.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("offer")?;
+        let mut offer =
+            offer.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("offer")?;
         let mut output = BufReader::new(offer.stdout.take().context("its output")?);
         let mut token = String::new();
         output.read_line(&mut token)?;
-        let accepted = self.linerate(conductor, &["pair", "accept", address, token.trim()]).output()?;
+        let accepted =
+            self.linerate(conductor, &["pair", "accept", address, token.trim()]).output()?;
         // A process that waits for nobody ends here, too.
         if !accepted.status.success() {
             offer.kill()?;
@@ -372,7 +440,8 @@ impl Ground {
     fn wait_for_listener(&self, host: &str) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let listed = self.within(host, "ss", &["-Hltn", "sport = :4777"]).output().context("run ss")?;
+            let listed =
+                self.within(host, "ss", &["-Hltn", "sport = :4777"]).output().context("run ss")?;
             if !listed.stdout.is_empty() {
                 return Ok(());
             }
@@ -383,7 +452,11 @@ impl Ground {
 
     fn nft(&self, host: &str, rules: &str) -> anyhow::Result<()> {
         let output = self.within(host, "nft", &[rules]).output().context("run nft")?;
-        ensure!(output.status.success(), "nft {rules}: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "nft {rules}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok(())
     }
 
@@ -392,7 +465,8 @@ impl Ground {
     }
 
     fn counted(&self, host: &str) -> anyhow::Result<Seen> {
-        let output = self.within(host, "nft", &["-j", "list", "counters"]).output().context("run nft")?;
+        let output =
+            self.within(host, "nft", &["-j", "list", "counters"]).output().context("run nft")?;
         let listed: Value = serde_json::from_slice(&output.stdout).context("nft prints JSON")?;
         let entries = listed["nftables"].as_array().context("nft prints a list")?;
         let packets = |kind: &str| {
@@ -401,9 +475,16 @@ impl Ground {
                 .iter()
                 .filter_map(|entry| entry.get("counter"))
                 .find(|counter| counter["name"] == name.as_str());
-            named.and_then(|counter| counter["packets"].as_u64()).with_context(|| format!("no counter {name}"))
+            named
+                .and_then(|counter| counter["packets"].as_u64())
+                .with_context(|| format!("no counter {name}"))
         };
-        Ok(Seen { udp: packets("udp")?, tcp: packets("tcp")?, icmp: packets("icmp")?, others: packets("others")? })
+        Ok(Seen {
+            udp: packets("udp")?,
+            tcp: packets("tcp")?,
+            icmp: packets("icmp")?,
+            others: packets("others")?,
+        })
     }
 
     /// Whether the victim's counters see what is sent to it: datagrams of another program.
@@ -429,13 +510,21 @@ impl Drop for Ground {
 
 /// The Ethernet address of `v0` in namespace `name`.
 fn hardware_address(name: &str) -> anyhow::Result<String> {
-    let output = Command::new("ip").args(["-n", name, "-j", "link", "show", "v0"]).output().context("run ip")?;
+    let output = Command::new("ip")
+        .args(["-n", name, "-j", "link", "show", "v0"])
+        .output()
+        .context("run ip")?;
     let listed: Value = serde_json::from_slice(&output.stdout).context("ip prints JSON")?;
     Ok(listed[0]["address"].as_str().context("v0 has an address")?.to_owned())
 }
 
 fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("ip").args(arguments).output().context("run ip")?;
-    ensure!(output.status.success(), "ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "ip {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Strangers: an agent goes on serving a paired conductor while thousands of connections a second come from elsewhere.
+//! Strangers: an agent goes on serving a paired conductor while thousands of connections a second
+//! come from elsewhere.
 
 use std::process::Command;
 
@@ -13,14 +14,18 @@ const LEAST_PER_CENT: u64 = 99;
 
 /// Floods an agent from each source; true if the sessions were served and the agent said little.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
-    let examples = built(&bench.root, "examples", &["-p", "linerate-control", "--example", "strangers"])?;
+    let examples =
+        built(&bench.root, "examples", &["-p", "linerate-control", "--example", "strangers"])?;
     let sessions = bench.count(10, 500);
     // The quick form is part of the tests, which assert nothing about speed.
     let (rate, seconds) = if bench.quick { ("500", "60") } else { ("5000", "2") };
     let mut held = true;
     for source in SOURCES {
         let arguments = [rate, source, &sessions.to_string(), seconds];
-        let output = Command::new(examples.join("strangers")).args(arguments).output().context("run strangers")?;
+        let output = Command::new(examples.join("strangers"))
+            .args(arguments)
+            .output()
+            .context("run strangers")?;
         ensure!(output.status.success(), "strangers: {}", String::from_utf8_lossy(&output.stderr));
         let said = String::from_utf8_lossy(&output.stdout);
         println!("strangers from {source}: {}", said.trim());
@@ -32,11 +37,14 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
 /// Whether enough sessions were served, strangers came, and the agent did not fill a log with them.
 fn holds(said: &str) -> Option<bool> {
     let words: Vec<&str> = said.split_whitespace().collect();
-    let after = |word: &str| words.iter().position(|other| *other == word).and_then(|at| words.get(at + 1));
-    let before =
-        |word: &str| words.iter().position(|other| *other == word).and_then(|at| words.get(at.checked_sub(1)?));
+    let after =
+        |word: &str| words.iter().position(|other| *other == word).and_then(|at| words.get(at + 1));
+    let before = |word: &str| {
+        words.iter().position(|other| *other == word).and_then(|at| words.get(at.checked_sub(1)?))
+    };
     let (served, of) = (after("served")?.parse::<u64>().ok()?, after("of")?.parse::<u64>().ok()?);
-    let (strangers, lines) = (before("strangers")?.parse::<u64>().ok()?, before("lines")?.parse::<u64>().ok()?);
+    let (strangers, lines) =
+        (before("strangers")?.parse::<u64>().ok()?, before("lines")?.parse::<u64>().ok()?);
     Some(served * 100 >= of * LEAST_PER_CENT && strangers > 0 && lines <= 2)
 }
 
@@ -45,9 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_in_fifty_that_is_not_served_breaks_the_promise_and_so_does_a_line_for_each_stranger() {
+    fn a_session_in_fifty_that_is_not_served_breaks_the_promise_and_so_does_a_line_for_each_stranger()
+     {
         let said = |served: u32, strangers: u32, lines: u32| {
-            let rest = format!("slowest 62 ms; {strangers} strangers in 3.4 s (4999 a second), {lines} lines");
+            let rest = format!(
+                "slowest 62 ms; {strangers} strangers in 3.4 s (4999 a second), {lines} lines"
+            );
             holds(&format!("served {served} of 500 within 2 s, {rest}\n"))
         };
         assert_eq!(said(495, 16_960, 1), Some(true));

@@ -1,18 +1,24 @@
 //! Other programs beside the load of two campaigns, and which figures they can have changed.
 //!
-//! Campaigns that were not run in turn do not share their minutes, so that other programs may load the CPUs in one and not in the other. A
-//! figure that they can have changed is claimed neither way if they explain the shift, or if they had much of the CPUs. Two kinds of figures are
-//! out of their reach however much they had:
+//! Campaigns that were not run in turn do not share their minutes, so that other programs may load
+//! the CPUs in one and not in the other. A figure that they can have changed is claimed neither way
+//! if they explain the shift, or if they had much of the CPUs. Two kinds of figures are out of
+//! their reach however much they had:
 //!
-//! - **The rate of a stream that its path limits.** Its senders always had data under way and waited neither for the peer's window nor for
-//!   their send buffer, and the busiest worker of either end was idle for much of the time: what a worker was late with, it caught up with.
-//! - **Times of operations that pass on the path.** Other programs change only the time that an operation spends running or waiting for a CPU, at
-//!   both ends and in soft interrupts. If that is a share s of the time, at most a share s / d of the operations is slower by d (Markov's
-//!   inequality), and a share q must be to move a percentile: what lies beyond it. Rates of closed loops are means: q = 1.
+//! - **The rate of a stream that its path limits.** Its senders always had data under way and
+//!   waited neither for the peer's window nor for their send buffer, and the busiest worker of
+//!   either end was idle for much of the time: what a worker was late with, it caught up with.
+//! - **Times of operations that pass on the path.** Other programs change only the time that an
+//!   operation spends running or waiting for a CPU, at both ends and in soft interrupts. If that is
+//!   a share s of the time, at most a share s / d of the operations is slower by d (Markov's
+//!   inequality), and a share q must be to move a percentile: what lies beyond it. Rates of closed
+//!   loops are means: q = 1.
 //!
-//! Neither holds where a process of a host carries the path, as in a lab with a device or a delay: other programs reach the path itself.
+//! Neither holds where a process of a host carries the path, as in a lab with a device or a delay:
+//! other programs reach the path itself.
 //!
-//! What this does not see: a congestion control that estimates the path from times of single acknowledgements that other programs delayed.
+//! What this does not see: a congestion control that estimates the path from times of single
+//! acknowledgements that other programs delayed.
 
 use linerate_model::{Direction, metric};
 use serde::{Deserialize, Serialize};
@@ -22,7 +28,8 @@ use super::{Change, Doubt, Effect, Scale};
 use crate::statistics::median;
 use crate::study::{Compared, JobStudy, PointStudy};
 
-/// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing to claim.
+/// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing
+/// to claim.
 const EXPLAINED: f64 = 0.5;
 /// Share of the CPUs' work from which on other programs change what everything costs.
 const CROWDED: f64 = 0.2;
@@ -32,10 +39,13 @@ const LEAST_MET: f64 = 0.02;
 const MOST_OCCUPIED: f64 = 0.7;
 /// A stream is limited by its path if its senders wait for nothing else for this share of the time.
 const LEAST_ON_PATH: f64 = 0.9;
-/// Rates that only loads have which ask again once they are answered: other programs change them as they change times.
-const ASKED: [&str; 4] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::IOPS, metric::EXCHANGE_RATE];
+/// Rates that only loads have which ask again once they are answered: other programs change them as
+/// they change times.
+const ASKED: [&str; 4] =
+    [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::IOPS, metric::EXCHANGE_RATE];
 
-/// Other programs beside a campaign, and what of its load they can reach: medians over its trials, `None` where that was not read.
+/// Other programs beside a campaign, and what of its load they can reach: medians over its trials,
+/// `None` where that was not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Company {
     /// Their share of the CPUs' work.
@@ -44,32 +54,38 @@ pub struct Company {
     pub taken: Option<f64>,
     /// The share for which the busiest worker of either end ran or waited for a CPU.
     pub occupied: Option<f64>,
-    /// The share of an operation's time in which it may have run or waited for a CPU: the busiest workers of both ends, and the CPU with
-    /// the most soft interrupts.
+    /// The share of an operation's time in which it may have run or waited for a CPU: the busiest
+    /// workers of both ends, and the CPU with the most soft interrupts.
     pub on_cpu: Option<f64>,
-    /// The share for which TCP senders had data under way and waited neither for the peer's window nor for their send buffer.
+    /// The share for which TCP senders had data under way and waited neither for the peer's window
+    /// nor for their send buffer.
     pub on_path: Option<f64>,
 }
 
 impl Company {
-    /// That of a campaign which has `points`: what is typical of the other programs, and the worst of what they can reach.
+    /// That of a campaign which has `points`: what is typical of the other programs, and the worst
+    /// of what they can reach.
     pub(super) fn of<'a>(points: impl Iterator<Item = &'a PointStudy> + Clone) -> Self {
-        let usual =
-            |of: &dyn Fn(&PointStudy) -> Option<f64>| median(&points.clone().filter_map(of).collect::<Vec<f64>>());
+        let usual = |of: &dyn Fn(&PointStudy) -> Option<f64>| {
+            median(&points.clone().filter_map(of).collect::<Vec<f64>>())
+        };
         let worst = |of: &dyn Fn(&PointStudy) -> Option<f64>, worse: fn(f64, f64) -> f64| {
             points.clone().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(worse)
         };
         Self {
             others: usual(&|point| of_hosts(point, metric::CPU_OF_OTHERS)),
             taken: usual(&PointStudy::taken),
-            occupied: worst(&|point| point.occupied().map(|[active, passive]| active.max(passive)), f64::max),
+            occupied: worst(
+                &|point| point.occupied().map(|[active, passive]| active.max(passive)),
+                f64::max,
+            ),
             on_cpu: worst(&on_cpu, f64::max),
             on_path: worst(&on_path, f64::min),
         }
     }
 
-    /// The same where a process carries the path, as in a lab with a device or a delay: other programs delay it as they delay the load, so that
-    /// nothing is out of their reach.
+    /// The same where a process carries the path, as in a lab with a device or a delay: other
+    /// programs delay it as they delay the load, so that nothing is out of their reach.
     pub(super) fn on_a_carried_path(self) -> Self {
         Self { on_cpu: None, on_path: None, ..self }
     }
@@ -103,15 +119,18 @@ fn on_cpu(point: &PointStudy) -> Option<f64> {
 
 fn on_path(point: &PointStudy) -> Option<f64> {
     let measured = point.jobs.iter().filter(|job| !job.background);
-    let shares = measured.flat_map(|job| [Direction::Tx, Direction::Rx].map(|direction| (job, direction)));
+    let shares =
+        measured.flat_map(|job| [Direction::Tx, Direction::Rx].map(|direction| (job, direction)));
     let share = |(job, direction): (&JobStudy, Direction)| {
-        let of = |metric: &str| job.metric(metric, direction).and_then(|metric| typical(&metric.values));
+        let of =
+            |metric: &str| job.metric(metric, direction).and_then(|metric| typical(&metric.values));
         Some(of(metric::SENDER_BUSY)? - of(metric::RWND_LIMITED)? - of(metric::SNDBUF_LIMITED)?)
     };
     shares.filter_map(share).reduce(f64::min)
 }
 
-/// What moves the figure `metric` of `job`: every rate of a load that asks again is as its times are.
+/// What moves the figure `metric` of `job`: every rate of a load that asks again is as its times
+/// are.
 pub(super) fn moved_as(metric: &str, job: &JobStudy) -> Touch {
     let asks = || ASKED.iter().any(|rate| job.metrics.iter().any(|known| known.name == *rate));
     match touched(metric) {
@@ -120,15 +139,28 @@ pub(super) fn moved_as(metric: &str, job: &JobStudy) -> Touch {
     }
 }
 
-/// A figure beside other programs before and after, as far as these can have changed it; runs in turn have the same company.
-pub(super) fn beside(mut figure: Compared, touch: Touch, company: [Company; 2], paired: bool) -> Compared {
-    let both = |of: fn(Company) -> Option<f64>| -> Option<[f64; 2]> { Some([of(company[0])?, of(company[1])?]) };
+/// A figure beside other programs before and after, as far as these can have changed it; runs in
+/// turn have the same company.
+pub(super) fn beside(
+    mut figure: Compared,
+    touch: Touch,
+    company: [Company; 2],
+    paired: bool,
+) -> Compared {
+    let both = |of: fn(Company) -> Option<f64>| -> Option<[f64; 2]> {
+        Some([of(company[0])?, of(company[1])?])
+    };
     let (others, taken, met) = (both(|one| one.others), both(|one| one.taken), both(Company::met));
     let effect = figure.effect.clone();
     let judged = match touch {
         _ if paired => None,
         Touch::Cost => others.map(|others| effect.beside_others(others)),
-        Touch::Time if both(|one| one.on_cpu).is_some_and(|on_cpu| effect.is_beyond(on_cpu, &figure.metric)) => None,
+        Touch::Time
+            if both(|one| one.on_cpu)
+                .is_some_and(|on_cpu| effect.is_beyond(on_cpu, &figure.metric)) =>
+        {
+            None
+        }
         Touch::Time => met.map(|met| effect.times_beside_others(met, beyond(&figure.metric))),
         Touch::Loss => taken.map(|taken| effect.times_beside_others(taken, beyond(&figure.metric))),
         Touch::Rate if company.iter().all(|one| one.is_limited_by_path()) => None,
@@ -140,36 +172,47 @@ pub(super) fn beside(mut figure: Compared, touch: Touch, company: [Company; 2], 
 
 /// The share of operations that exceed the percentile `metric`; `None` of other figures.
 fn percentile(metric: &str) -> Option<f64> {
-    let shares = [("_p50", 0.5), ("_p90", 0.1), ("_p99", 0.01), ("_p999", 0.001), ("_p9999", 0.0001), ("_max", 0.0)];
+    let shares = [
+        ("_p50", 0.5),
+        ("_p90", 0.1),
+        ("_p99", 0.01),
+        ("_p999", 0.001),
+        ("_p9999", 0.0001),
+        ("_max", 0.0),
+    ];
     shares.iter().find(|(suffix, _)| metric.ends_with(suffix)).map(|(_, share)| *share)
 }
 
-/// The share of operations that exceed the figure `metric`: of a percentile what lies beyond it. Few operations move a maximum, some a mean.
+/// The share of operations that exceed the figure `metric`: of a percentile what lies beyond it.
+/// Few operations move a maximum, some a mean.
 fn beyond(metric: &str) -> f64 {
     const OF_A_MEAN: f64 = 0.05;
     percentile(metric).unwrap_or(OF_A_MEAN)
 }
 
 impl Effect {
-    /// Whether operations that spent these shares of their time running or waiting for a CPU, before and after, cannot have moved the time or
-    /// mean rate `metric` by half of the shift.
+    /// Whether operations that spent these shares of their time running or waiting for a CPU,
+    /// before and after, cannot have moved the time or mean rate `metric` by half of the shift.
     fn is_beyond(&self, on_cpu: [f64; 2], metric: &str) -> bool {
         let reach = on_cpu[0].max(on_cpu[1]) / percentile(metric).unwrap_or(1.0);
         self.scale == Scale::Ratio && reach <= EXPLAINED * self.shift.ln().abs()
     }
 
-    /// The same, of what the CPUs did, where other programs took these shares of all their work before and after. Their part alone
-    /// multiplies a cost by (1 - before) / (1 - after): a shift that goes the same way and of which that explains half is claimed neither
-    /// way. Nor is any beside others that took much on either side: caches and switches are shared too, and nobody counts what that costs.
+    /// The same, of what the CPUs did, where other programs took these shares of all their work
+    /// before and after. Their part alone multiplies a cost by (1 - before) / (1 - after): a shift
+    /// that goes the same way and of which that explains half is claimed neither way. Nor is any
+    /// beside others that took much on either side: caches and switches are shared too, and nobody
+    /// counts what that costs.
     fn beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - before) / (1.0 - after)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
         if explained || before.max(after) > CROWDED { self.doubted(Doubt::Others) } else { self }
     }
 
-    /// The same of a time that a share `beyond` of operations exceeds, beside what other programs took before and after: of the CPUs' work, or
-    /// of the load's own time. An operation that meets another program waits for it. If more of them may have met one than are beyond, a
-    /// shift the same way is claimed neither way; nor is any beside others that took much.
+    /// The same of a time that a share `beyond` of operations exceeds, beside what other programs
+    /// took before and after: of the CPUs' work, or of the load's own time. An operation that meets
+    /// another program waits for it. If more of them may have met one than are beyond, a shift the
+    /// same way is claimed neither way; nor is any beside others that took much.
     fn times_beside_others(self, [before, after]: [f64; 2], beyond: f64) -> Self {
         let more = after - before;
         let same_way = (more > 0.0) == (self.change == Change::Worse);
@@ -177,9 +220,10 @@ impl Effect {
         if explained || before.max(after) > CROWDED { self.doubted(Doubt::Others) } else { self }
     }
 
-    /// The same of a rate, where workers waited for other programs for these shares of the measurement. A load that the CPUs limit does that
-    /// much less; a shift that goes the same way and of which that explains half is claimed neither way, nor is any beside others for which workers
-    /// waited much.
+    /// The same of a rate, where workers waited for other programs for these shares of the
+    /// measurement. A load that the CPUs limit does that much less; a shift that goes the same way
+    /// and of which that explains half is claimed neither way, nor is any beside others for which
+    /// workers waited much.
     fn rates_beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - after) / (1.0 - before)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
@@ -215,8 +259,10 @@ mod tests {
 
     /// What is said of six runs of `metric`, 20 % more after than before, beside `company`.
     fn judged(metric: &str, better: Better, company: [Company; 2]) -> Change {
-        let values = |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
-        let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default()).expect("runs");
+        let values =
+            |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
+        let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default())
+            .expect("runs");
         let figure = Compared {
             metric: metric.into(),
             direction: Direction::Sum,
@@ -229,11 +275,15 @@ mod tests {
             pairs: 6,
             found: Vec::new(),
         };
-        let job = JobStudy { metrics: vec![self::metric(metric, Direction::Sum, 1.0)], ..JobStudy::default() };
+        let job = JobStudy {
+            metrics: vec![self::metric(metric, Direction::Sum, 1.0)],
+            ..JobStudy::default()
+        };
         beside(figure, moved_as(metric, &job), company, false).effect.change
     }
 
-    /// Other programs with these shares of the CPUs' work, and of the measurement for which workers waited for them.
+    /// Other programs with these shares of the CPUs' work, and of the measurement for which workers
+    /// waited for them.
     fn sharing(others: f64, taken: f64) -> Company {
         Company { others: Some(others), taken: Some(taken), ..Company::default() }
     }
@@ -255,21 +305,38 @@ mod tests {
         let p50 = judged("service_time_p50", Better::Less, [quiet, sharing(0.06, 0.0)]);
         assert_eq!(p50, Change::Worse, "half of them met none");
         let goodput = |company| judged("goodput", Better::More, company);
-        assert_eq!(goodput([sharing(0.5, 0.0), sharing(0.4, 0.0)]), Change::Better, "no worker waited");
+        assert_eq!(
+            goodput([sharing(0.5, 0.0), sharing(0.4, 0.0)]),
+            Change::Better,
+            "no worker waited"
+        );
         assert_eq!(goodput([sharing(0.1, 0.15), sharing(0.1, 0.0)]), Change::Unclear);
     }
 
     #[test]
     fn the_rate_of_a_stream_that_its_path_limits_is_out_of_their_reach() {
         let crowded = |occupied, on_path| {
-            let company = Company { occupied: Some(occupied), on_path: Some(on_path), ..sharing(0.6, 0.3) };
+            let company =
+                Company { occupied: Some(occupied), on_path: Some(on_path), ..sharing(0.6, 0.3) };
             [company; 2]
         };
         let goodput = |company| judged("goodput", Better::More, company);
         assert_eq!(goodput(crowded(0.35, 0.97)), Change::Better);
-        assert_eq!(goodput(crowded(0.85, 0.97)), Change::Unclear, "a worker had hardly time to catch up");
-        assert_eq!(goodput(crowded(0.35, 0.6)), Change::Unclear, "a window or a buffer, so that delays count");
-        assert_eq!(goodput([crowded(0.35, 0.97)[0], crowded(0.85, 0.97)[0]]), Change::Unclear, "on one side");
+        assert_eq!(
+            goodput(crowded(0.85, 0.97)),
+            Change::Unclear,
+            "a worker had hardly time to catch up"
+        );
+        assert_eq!(
+            goodput(crowded(0.35, 0.6)),
+            Change::Unclear,
+            "a window or a buffer, so that delays count"
+        );
+        assert_eq!(
+            goodput([crowded(0.35, 0.97)[0], crowded(0.85, 0.97)[0]]),
+            Change::Unclear,
+            "on one side"
+        );
         let rate = judged("transaction_rate", Better::More, crowded(0.35, 0.97));
         assert_eq!(rate, Change::Unclear, "a load that asks again");
     }
@@ -281,13 +348,21 @@ mod tests {
         let time = |metric, on_cpu| judged(metric, Better::Less, crowded(on_cpu));
         assert_eq!(time("service_time_p50", 0.045), Change::Worse);
         assert_eq!(time("service_time_p50", 0.047), Change::Unclear);
-        assert_eq!(time("service_time_p99", 0.001), Change::Unclear, "0.1 % can be a tenth of the slowest 1 %");
+        assert_eq!(
+            time("service_time_p99", 0.001),
+            Change::Unclear,
+            "0.1 % can be a tenth of the slowest 1 %"
+        );
         assert_eq!(time("service_time_p99", 0.0009), Change::Worse);
         assert_eq!(time("service_time_max", 0.0001), Change::Unclear);
         assert_eq!(judged("transaction_rate", Better::More, crowded(0.09)), Change::Better);
         assert_eq!(judged("transaction_rate", Better::More, crowded(0.093)), Change::Unclear);
         let carried = crowded(0.045).map(Company::on_a_carried_path);
-        assert_eq!(judged("service_time_p50", Better::Less, carried), Change::Unclear, "a process is the path");
+        assert_eq!(
+            judged("service_time_p50", Better::Less, carried),
+            Change::Unclear,
+            "a process is the path"
+        );
     }
 
     #[test]
@@ -300,21 +375,32 @@ mod tests {
                 metric("rwnd_limited", Direction::Tx, rwnd_limited),
                 metric("sndbuf_limited", Direction::Tx, 0.01),
             ];
-            let trial = TrialStudy { taken: Some(0.2), occupied: Some(occupied), ..TrialStudy::default() };
+            let trial =
+                TrialStudy { taken: Some(0.2), occupied: Some(occupied), ..TrialStudy::default() };
             PointStudy {
                 jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
                 trials: vec![trial; 6],
                 ..PointStudy::default()
             }
         };
-        let points = [point(0.3, [0.1, 0.2], 0.0), point(0.5, [0.4, 0.3], 0.2), point(0.4, [0.2, 0.2], 0.1)];
+        let points =
+            [point(0.3, [0.1, 0.2], 0.0), point(0.5, [0.4, 0.3], 0.2), point(0.4, [0.2, 0.2], 0.1)];
         let company = Company::of(points.iter());
-        assert_eq!((company.others, company.taken, company.occupied), (Some(0.4), Some(0.2), Some(0.4)));
-        let near = |found: Option<f64>, expected: f64| found.is_some_and(|found| (found - expected).abs() < 1e-9);
+        assert_eq!(
+            (company.others, company.taken, company.occupied),
+            (Some(0.4), Some(0.2), Some(0.4))
+        );
+        let near = |found: Option<f64>, expected: f64| {
+            found.is_some_and(|found| (found - expected).abs() < 1e-9)
+        };
         assert!(near(company.on_cpu, 0.75) && near(company.on_path, 0.77), "{company:?}");
         let mut foreign = points;
         foreign[1].trials.iter_mut().for_each(|trial| trial.occupied = None);
         let company = Company::of(foreign.iter());
-        assert_eq!((company.occupied, company.on_cpu), (None, None), "an end without a worker of ours");
+        assert_eq!(
+            (company.occupied, company.on_cpu),
+            (None, None),
+            "an end without a worker of ours"
+        );
     }
 }

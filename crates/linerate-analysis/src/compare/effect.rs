@@ -1,16 +1,22 @@
-//! A figure before and after: pair by pair where runs were made in turn, else run against run (methodology 6.6, 6.7, 5.3).
+//! A figure before and after: pair by pair where runs were made in turn, else run against run
+//! (methodology 6.6, 6.7, 5.3).
 //!
-//! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its interval that of the signed-rank
-//! distribution, of runs that are not paired that of the rank sum. Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A difference within the
-//! margin is none; the margin is never below the resolution of the figure. One that single pairs of a placebo reach is below noise. A change is
-//! *proven* only if it moves the figure by at least 10 % and three times the noise floor, and a placebo does not.
+//! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its
+//! interval that of the signed-rank distribution, of runs that are not paired that of the rank sum.
+//! Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A
+//! difference within the margin is none; the margin is never below the resolution of the figure.
+//! One that single pairs of a placebo reach is below noise. A change is *proven* only if it moves
+//! the figure by at least 10 % and three times the noise floor, and a placebo does not.
 //!
-//! What it does not see: whether two things changed at once (the conductor interleaves so that drift hits both alike).
+//! What it does not see: whether two things changed at once (the conductor interleaves so that
+//! drift hits both alike).
 
 use linerate_model::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{ALPHA, Shift, log_ratio_shift, median, paired_shift_within, quantile, unpaired_shift_within};
+use crate::statistics::{
+    ALPHA, Shift, log_ratio_shift, median, paired_shift_within, quantile, unpaired_shift_within,
+};
 
 /// The least effect that counts as proof (methodology 5.3).
 const PROOF_RATIO: f64 = 1.1;
@@ -20,8 +26,9 @@ const PROOF_FLOORS: f64 = 3.0;
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
-/// The same quantile of normal noise over its median: `z(0.975) / z(0.75)` of absolute values. A median bears outliers, a quantile of
-/// 95 % does not: of two times six runs one outlier is in 5 of 30 differences.
+/// The same quantile of normal noise over its median: `z(0.975) / z(0.75)` of absolute values. A
+/// median bears outliers, a quantile of 95 % does not: of two times six runs one outlier is in 5 of
+/// 30 differences.
 const FLOOR_OVER_MEDIAN: f64 = 1.959_964 / 0.674_490;
 /// What is more probable than this by chance is not claimed among many figures.
 const CHANCE: f64 = 0.05;
@@ -69,8 +76,9 @@ pub struct Margin {
     pub relative: f64,
     /// In the figure's unit, where it has a step of its own (a counter, a search).
     pub step: f64,
-    /// Part of the usual error of 5 % that this comparison may spend: all of it, unless runs were made until something was known, and
-    /// other looks could have ended it as well (methodology 6.4).
+    /// Part of the usual error of 5 % that this comparison may spend: all of it, unless runs were
+    /// made until something was known, and other looks could have ended it as well (methodology
+    /// 6.4).
     pub part_of_error: f64,
 }
 
@@ -95,7 +103,8 @@ pub enum Doubt {
     Noise,
     /// Among so many figures one differs as much by chance.
     Chance,
-    /// Other programs took so much of the CPUs that what this shift is of cannot be told from what is theirs.
+    /// Other programs took so much of the CPUs that what this shift is of cannot be told from what
+    /// is theirs.
     Others,
 }
 
@@ -117,12 +126,13 @@ pub struct Effect {
     pub scale: Scale,
     /// Typical ratio after over before, or difference (Hodges-Lehmann).
     pub shift: f64,
-    /// Its interval at 95 %, at whichever look its runs ended; `None` with fewer than six pairs, or four runs of each.
+    /// Its interval at 95 %, at whichever look its runs ended; `None` with fewer than six pairs, or
+    /// four runs of each.
     pub interval: Option<(f64, f64)>,
     /// Smaller than this is none: a ratio above one, or a difference.
     pub margin: f64,
-    /// Probability of a shift as large if there were none (signed rank, or rank sum), over the part of the error it may spend; `None` if
-    /// nothing differs.
+    /// Probability of a shift as large if there were none (signed rank, or rank sum), over the part
+    /// of the error it may spend; `None` if nothing differs.
     pub p: Option<f64>,
     /// Which way is better.
     pub better: Better,
@@ -131,22 +141,31 @@ pub struct Effect {
     /// Why it is unclear although its interval leaves out no change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
-    /// Pairs, or runs of each, that would have told, as far as noise of this size goes; `None` where these did.
+    /// Pairs, or runs of each, that would have told, as far as noise of this size goes; `None`
+    /// where these did.
     pub needed: Option<u32>,
-    /// Largest ratio or difference, either way, of a single pair (of any two runs, where they are not paired): the noise if nothing
-    /// was changed.
+    /// Largest ratio or difference, either way, of a single pair (of any two runs, where they are
+    /// not paired): the noise if nothing was changed.
     pub widest: f64,
-    /// What 95 % of these stay below, outliers aside, likewise: the noise floor if nothing was changed.
+    /// What 95 % of these stay below, outliers aside, likewise: the noise floor if nothing was
+    /// changed.
     pub floor: f64,
 }
 
-/// Compares pairs with the usual margin; values that are missing on either side take their pair with them. `None` if no pair is left.
+/// Compares pairs with the usual margin; values that are missing on either side take their pair
+/// with them. `None` if no pair is left.
 #[must_use]
-pub fn effect(figure: &str, before: &[Option<f64>], after: &[Option<f64>], better: Better) -> Option<Effect> {
+pub fn effect(
+    figure: &str,
+    before: &[Option<f64>],
+    after: &[Option<f64>],
+    better: Better,
+) -> Option<Effect> {
     effect_beyond(figure, before, after, better, Margin::default())
 }
 
-/// Compares pairs; values that are missing or infinite on either side take their pair with them. `None` if no pair is left.
+/// Compares pairs; values that are missing or infinite on either side take their pair with them.
+/// `None` if no pair is left.
 #[must_use]
 pub fn effect_beyond(
     figure: &str,
@@ -170,11 +189,19 @@ pub fn effect_beyond(
             before.iter().zip(&after).map(|(a, b)| b - a).collect::<Vec<f64>>(),
         ),
     };
-    let told = ShiftParts { scale, shift, typical: (typical_before, typical_after), better, margin, n: before.len() };
+    let told = ShiftParts {
+        scale,
+        shift,
+        typical: (typical_before, typical_after),
+        better,
+        margin,
+        n: before.len(),
+    };
     told.effect(figure, &changes)
 }
 
-/// Compares runs that are not paired, such as those of two campaigns; infinite values are left out. `None` if either side is empty.
+/// Compares runs that are not paired, such as those of two campaigns; infinite values are left out.
+/// `None` if either side is empty.
 #[must_use]
 pub(crate) fn effect_of_runs(
     figure: &str,
@@ -183,8 +210,9 @@ pub(crate) fn effect_of_runs(
     better: Better,
     margin: Margin,
 ) -> Option<Effect> {
-    let finite =
-        |values: &[Option<f64>]| values.iter().flatten().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
+    let finite = |values: &[Option<f64>]| {
+        values.iter().flatten().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>()
+    };
     let (before, after) = (finite(before), finite(after));
     let typical = (median(&before)?, median(&after)?);
     let scale = scale_of(&before, &after);
@@ -195,12 +223,23 @@ pub(crate) fn effect_of_runs(
     let (a, b) = (scaled(&before), scaled(&after));
     let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let n = before.len().min(after.len());
-    let told = ShiftParts { scale, shift: unpaired_shift_within(&a, &b, margin.error())?, typical, better, margin, n };
+    let told = ShiftParts {
+        scale,
+        shift: unpaired_shift_within(&a, &b, margin.error())?,
+        typical,
+        better,
+        margin,
+        n,
+    };
     Some(Effect { runs: Some((before.len(), after.len())), ..told.effect(figure, &changes)? })
 }
 
 fn scale_of(before: &[f64], after: &[f64]) -> Scale {
-    if before.iter().chain(after).all(|value| *value > 0.0) { Scale::Ratio } else { Scale::Difference }
+    if before.iter().chain(after).all(|value| *value > 0.0) {
+        Scale::Ratio
+    } else {
+        Scale::Difference
+    }
 }
 
 /// A shift on its way to an effect: logarithms inside, ratios outside.
@@ -218,8 +257,12 @@ impl ShiftParts {
     fn effect(self, figure: &str, changes: &[f64]) -> Option<Effect> {
         let (before, after) = self.typical;
         let margin = match self.scale {
-            Scale::Ratio => (1.0 + self.margin.relative.max(self.margin.step / before.min(after))).ln(),
-            Scale::Difference => self.margin.step.max(self.margin.relative * before.abs().max(after.abs())),
+            Scale::Ratio => {
+                (1.0 + self.margin.relative.max(self.margin.step / before.min(after))).ln()
+            }
+            Scale::Difference => {
+                self.margin.step.max(self.margin.relative * before.abs().max(after.abs()))
+            }
         };
         let sizes: Vec<f64> = changes.iter().map(|change| change.abs()).collect();
         let change = judge(&self.shift, margin, self.better);
@@ -239,7 +282,9 @@ impl ShiftParts {
             better: self.better,
             change,
             doubt: None,
-            needed: (change == Change::Unclear).then(|| needed(&self.shift, margin, self.n)).flatten(),
+            needed: (change == Change::Unclear)
+                .then(|| needed(&self.shift, margin, self.n))
+                .flatten(),
             widest: told(sizes.iter().copied().fold(0.0, f64::max)),
             floor: told(noise_floor(&sizes)?),
         })
@@ -252,14 +297,19 @@ fn judge(shift: &Shift, margin: f64, better: Better) -> Change {
         Some((0.0, 0.0)) => Change::None,
         Some((low, high)) if low > -margin && high < margin => Change::None,
         Some((low, high)) if (low > 0.0 || high < 0.0) && shift.value.abs() >= margin => {
-            if (shift.value > 0.0) == (better == Better::More) { Change::Better } else { Change::Worse }
+            if (shift.value > 0.0) == (better == Better::More) {
+                Change::Better
+            } else {
+                Change::Worse
+            }
         }
         _ => Change::Unclear,
     }
 }
 
-/// Pairs that would do, if intervals shrink with the root of their number: as many as bring the near end away from no change, or both
-/// ends within the margin. `None` where that is not known or too many.
+/// Pairs that would do, if intervals shrink with the root of their number: as many as bring the
+/// near end away from no change, or both ends within the margin. `None` where that is not known or
+/// too many.
 fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     let (low, high) = shift.interval?;
     let half = (high - low) / 2.0;
@@ -269,11 +319,15 @@ fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     (needed.is_finite() && needed <= MOST_PAIRS).then(|| (needed as u32).max(n as u32 + 1))
 }
 
-/// The fewest pairs, or runs of each side, of which the clearest result can be claimed among `n_figures` by ranks: all one way is one order of
-/// 2^n, or of n out of 2 n.
+/// The fewest pairs, or runs of each side, of which the clearest result can be claimed among
+/// `n_figures` by ranks: all one way is one order of 2^n, or of n out of 2 n.
 fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
     let orders = |n: u32| -> f64 {
-        if is_paired { 2.0_f64.powf(f64::from(n)) } else { (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product() }
+        if is_paired {
+            2.0_f64.powf(f64::from(n))
+        } else {
+            (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product()
+        }
     };
     (1..=MOST_PAIRS as u32).find(|n| 2.0 / orders(*n) * n_figures as f64 <= CHANCE)
 }
@@ -287,8 +341,8 @@ impl Effect {
         }
     }
 
-    /// The same beside what nothing against nothing shows: an effect that single runs of the placebo reach is below noise, and claimed
-    /// to be neither better nor worse (methodology 6.7).
+    /// The same beside what nothing against nothing shows: an effect that single runs of the
+    /// placebo reach is below noise, and claimed to be neither better nor worse (methodology 6.7).
     #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
         if self.scale != placebo.scale {
@@ -297,21 +351,23 @@ impl Effect {
         self.above_floor(placebo.floor)
     }
 
-    /// The same beside a noise floor: a ratio above one, or a difference, as this effect's scale is.
+    /// The same beside a noise floor: a ratio above one, or a difference, as this effect's scale
+    /// is.
     #[must_use]
     pub(crate) fn above_floor(self, floor: f64) -> Self {
         let floor = if self.scale == Scale::Ratio { floor.ln() } else { floor };
         if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
     }
 
-    /// The same among `n_figures`: what `p`, adjusted for their number, does not carry is claimed neither way. Where no result of so few runs
-    /// could be, it says how many runs are enough.
+    /// The same among `n_figures`: what `p`, adjusted for their number, does not carry is claimed
+    /// neither way. Where no result of so few runs could be, it says how many runs are enough.
     #[must_use]
     pub(crate) fn among_many(self, p_adjusted: Option<f64>, n_figures: usize) -> Self {
         if p_adjusted.is_some_and(|p| p <= CHANCE) {
             return self;
         }
-        let enough = enough_among(n_figures, self.runs.is_none()).filter(|enough| *enough as usize > self.n);
+        let enough =
+            enough_among(n_figures, self.runs.is_none()).filter(|enough| *enough as usize > self.n);
         let doubted = self.doubted(Doubt::Chance);
         let needed = if doubted.doubt == Some(Doubt::Chance) { enough } else { doubted.needed };
         Self { needed, ..doubted }
@@ -341,18 +397,21 @@ pub struct Proof {
     pub why: String,
 }
 
-/// Times the least effect that counts: what single pairs of a placebo may differ by at the most for its typical ratio to stay below that. Of
-/// six pairs the widest is about two standard deviations, and the typical ratio of seven is known to 0.38 of one, twice that at 95 %.
+/// Times the least effect that counts: what single pairs of a placebo may differ by at the most for
+/// its typical ratio to stay below that. Of six pairs the widest is about two standard deviations,
+/// and the typical ratio of seven is known to 0.38 of one, twice that at 95 %.
 const PLACEBO_WIDEST: f64 = 2.6;
 
 impl Proof {
-    /// How many times as far the change would have to move the figure for proof beside this noise; infinite if it did not move.
+    /// How many times as far the change would have to move the figure for proof beside this noise;
+    /// infinite if it did not move.
     #[must_use]
     pub fn short(&self) -> f64 {
         needed_size(self.placebo.as_ref()) / self.effect.size()
     }
 
-    /// How many times as much single pairs of the placebo differ as they may for a placebo that does nothing to be seen to do nothing.
+    /// How many times as much single pairs of the placebo differ as they may for a placebo that
+    /// does nothing to be seen to do nothing.
     #[must_use]
     pub(crate) fn scattered(&self) -> f64 {
         let widest = self.placebo.as_ref().map_or(0.0, |placebo| placebo.widest.ln());
@@ -375,35 +434,50 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     let percent = |logarithm: f64| (logarithm.exp() - 1.0) * 100.0;
     let (verdict, why) = match (sure, size >= needed) {
         (true, true) if !moved => (Verdict::Proven, String::new()),
-        (true, true) if placebo.is_none() => (Verdict::Suspected, "no placebo was measured".to_owned()),
+        (true, true) if placebo.is_none() => {
+            (Verdict::Suspected, "no placebo was measured".to_owned())
+        }
         (true, true) => (Verdict::Suspected, "the placebo moved it too".to_owned()),
         (true, false) => {
-            let why = format!("it moved by {:.0} %; proof needs {:.0} % here", percent(size), percent(needed));
+            let why = format!(
+                "it moved by {:.0} %; proof needs {:.0} % here",
+                percent(size),
+                percent(needed)
+            );
             (Verdict::Suspected, why)
         }
-        (false, true) if effect.interval.is_none() => {
-            (Verdict::Suspected, format!("{} pairs are too few for an interval (six are the fewest)", effect.n))
-        }
+        (false, true) if effect.interval.is_none() => (
+            Verdict::Suspected,
+            format!("{} pairs are too few for an interval (six are the fewest)", effect.n),
+        ),
         (false, _) if effect.doubt == Some(Doubt::Noise) => {
-            let why = format!("it moved by {:.0} %; single pairs of the placebo differ as much", percent(size));
+            let why = format!(
+                "it moved by {:.0} %; single pairs of the placebo differ as much",
+                percent(size)
+            );
             (Verdict::Inconclusive, why)
         }
-        (false, _) => (Verdict::Inconclusive, "the interval does not tell the change from none".to_owned()),
+        (false, _) => {
+            (Verdict::Inconclusive, "the interval does not tell the change from none".to_owned())
+        }
     };
     Proof { effect, placebo, verdict, why }
 }
 
-/// Returns what 95 % of differences stay below where noise makes them, of `sizes` that may hold outliers: their quantile, or what their median
-/// says of normal noise if that is less. `None` of no sizes. Where more than half are zero the median says nothing, and the quantile stands.
+/// Returns what 95 % of differences stay below where noise makes them, of `sizes` that may hold
+/// outliers: their quantile, or what their median says of normal noise if that is less. `None` of
+/// no sizes. Where more than half are zero the median says nothing, and the quantile stands.
 fn noise_floor(sizes: &[f64]) -> Option<f64> {
     let (most, typical) = (quantile(sizes, FLOOR_QUANTILE)?, quantile(sizes, 0.5)?);
     Some(if typical > 0.0 { most.min(FLOOR_OVER_MEDIAN * typical) } else { most })
 }
 
-/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference. `None` if no campaign has two.
+/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference.
+/// `None` if no campaign has two.
 pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
     let apart = |values: &[Option<f64>]| {
-        let values: Vec<f64> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
+        let values: Vec<f64> =
+            values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
         let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
         let differ = |(i, j): (usize, usize)| match scale {
             Scale::Ratio => (values[i] / values[j]).ln().abs(),
@@ -429,27 +503,37 @@ mod tests {
 
     #[test]
     fn a_change_is_proven_only_if_it_is_large_and_the_placebo_does_nothing() {
-        let figure =
-            |after: &[f64]| effect("goodput", &some(&COLLAPSED), &some(after), Better::More).expect("six pairs");
+        let figure = |after: &[f64]| {
+            effect("goodput", &some(&COLLAPSED), &some(after), Better::More).expect("six pairs")
+        };
         let still = [42.1, 41.2, 42.9, 42.3, 41.7, 42.0];
         assert_eq!(figure(&CURED).change, Change::Better);
         assert_eq!(figure(&still).change, Change::None);
         assert_eq!(prove(figure(&CURED), Some(figure(&still))).verdict, Verdict::Proven);
-        assert_eq!(prove(figure(&CURED), Some(figure(&CURED))).verdict, Verdict::Suspected, "a placebo that works");
+        assert_eq!(
+            prove(figure(&CURED), Some(figure(&CURED))).verdict,
+            Verdict::Suspected,
+            "a placebo that works"
+        );
         assert_eq!(prove(figure(&CURED), None).verdict, Verdict::Suspected);
         assert_eq!(prove(figure(&still), Some(figure(&still))).verdict, Verdict::Inconclusive);
-        let few = effect("goodput", &some(&COLLAPSED[..3]), &some(&CURED[..3]), Better::More).expect("three pairs");
+        let few = effect("goodput", &some(&COLLAPSED[..3]), &some(&CURED[..3]), Better::More)
+            .expect("three pairs");
         assert_eq!((few.interval, few.change), (None, Change::Unclear));
         assert_eq!(prove(few, Some(figure(&still))).verdict, Verdict::Suspected);
     }
 
     #[test]
     fn less_is_better_for_times_and_missing_values_take_their_pair_with_them() {
-        let slower = effect("response time", &some(&COLLAPSED), &some(&CURED), Better::Less).expect("six pairs");
+        let slower = effect("response time", &some(&COLLAPSED), &some(&CURED), Better::Less)
+            .expect("six pairs");
         assert_eq!(slower.change, Change::Worse);
         let mut gap = some(&CURED);
         gap[2] = None;
-        assert_eq!(effect("goodput", &some(&COLLAPSED), &gap, Better::More).expect("five pairs").n, 5);
+        assert_eq!(
+            effect("goodput", &some(&COLLAPSED), &gap, Better::More).expect("five pairs").n,
+            5
+        );
         assert_eq!(effect("goodput", &[None], &[Some(1.0)], Better::More), None);
     }
 
@@ -457,7 +541,8 @@ mod tests {
     fn a_figure_that_can_be_zero_is_compared_by_differences() {
         let before = some(&[0.0; 8]);
         let lossy =
-            effect("lost", &before, &some(&[3.0, 4.0, 2.0, 5.0, 3.5, 4.5, 2.5, 5.5]), Better::Less).expect("pairs");
+            effect("lost", &before, &some(&[3.0, 4.0, 2.0, 5.0, 3.5, 4.5, 2.5, 5.5]), Better::Less)
+                .expect("pairs");
         assert_eq!((lossy.scale, lossy.change), (Scale::Difference, Change::Worse));
         assert!((lossy.shift - 3.75).abs() < 0.3, "{}", lossy.shift);
         let same = effect("lost", &before, &before, Better::Less).expect("pairs");
@@ -477,21 +562,33 @@ mod tests {
 
     #[test]
     fn an_effect_below_the_noise_of_a_placebo_is_not_claimed() {
-        let figure = |after: &[f64]| effect("goodput", &some(&CURED), &some(after), Better::More).expect("six pairs");
+        let figure = |after: &[f64]| {
+            effect("goodput", &some(&CURED), &some(after), Better::More).expect("six pairs")
+        };
         let better = figure(&CURED.map(|value| value * 1.04));
         assert_eq!(better.change, Change::Better);
         let noisy = figure(&[66.0, 57.0, 61.2, 60.9, 65.1, 58.3]);
         assert!(noisy.floor > 1.05);
         let doubted = better.above_noise(&noisy);
-        assert!(doubted.change == Change::Unclear && doubted.doubt == Some(Doubt::Noise), "{doubted:?}");
+        assert!(
+            doubted.change == Change::Unclear && doubted.doubt == Some(Doubt::Noise),
+            "{doubted:?}"
+        );
     }
 
     #[test]
     fn one_outlier_is_not_the_noise_floor_and_two_kinds_of_runs_are() {
-        let ratio = |values: [f64; 6]| floor(Scale::Ratio, [&some(&values), &some(&CURED)]).expect("six runs");
+        let ratio = |values: [f64; 6]| {
+            floor(Scale::Ratio, [&some(&values), &some(&CURED)]).expect("six runs")
+        };
         let still = [100.0, 101.0, 99.5, 100.4, 99.8, 100.9];
         let with_outlier = [100.0, 101.0, 99.5, 100.4, 99.8, 70.0];
-        assert!(ratio(still) < 1.03 && ratio(with_outlier) < 1.03, "{} {}", ratio(still), ratio(with_outlier));
+        assert!(
+            ratio(still) < 1.03 && ratio(with_outlier) < 1.03,
+            "{} {}",
+            ratio(still),
+            ratio(with_outlier)
+        );
         let of_two_kinds = [100.0, 101.0, 90.0, 100.4, 90.5, 89.8];
         assert!(floor(Scale::Ratio, [&some(&of_two_kinds); 2]).expect("six runs") > 1.1);
         // Counts that are the same in most runs have a median of none.
@@ -505,40 +602,66 @@ mod tests {
     #[test]
     fn runs_that_are_not_paired_are_compared_run_against_run() {
         let effect = |after: &[Option<f64>]| {
-            effect_of_runs("goodput", &some(&COLLAPSED), after, Better::More, Margin::default()).expect("runs")
+            effect_of_runs("goodput", &some(&COLLAPSED), after, Better::More, Margin::default())
+                .expect("runs")
         };
         let better = effect(&some(&CURED));
         assert_eq!((better.change, better.runs, better.n), (Change::Better, Some((6, 6)), 6));
         // All of one side above all of the other: 2 of 924 orders are as far apart.
         assert!((better.p.expect("they differ") - 2.0 / 924.0).abs() < 1e-12);
-        assert_eq!(effect(&some(&CURED[..3])).change, Change::Better, "three against six are an interval");
-        let few =
-            effect_of_runs("goodput", &some(&COLLAPSED[..3]), &some(&CURED[..3]), Better::More, Margin::default());
+        assert_eq!(
+            effect(&some(&CURED[..3])).change,
+            Change::Better,
+            "three against six are an interval"
+        );
+        let few = effect_of_runs(
+            "goodput",
+            &some(&COLLAPSED[..3]),
+            &some(&CURED[..3]),
+            Better::More,
+            Margin::default(),
+        );
         assert_eq!(few.expect("runs").interval, None, "3 x 3 orders are too few for 95 %");
         let mut gap = some(&CURED);
         gap[1] = None;
         assert_eq!(effect(&gap).runs, Some((6, 5)));
-        assert_eq!(effect(&some(&COLLAPSED)).change, Change::Unclear, "the same values, 2 % apart from each other");
+        assert_eq!(
+            effect(&some(&COLLAPSED)).change,
+            Change::Unclear,
+            "the same values, 2 % apart from each other"
+        );
     }
 
     #[test]
     fn among_many_figures_a_shift_that_chance_explains_is_not_claimed() {
-        let better = effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
+        let better =
+            effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
         assert_eq!(better.clone().among_many(Some(0.03), 1).change, Change::Better);
         let doubted = better.clone().among_many(Some(0.2), 7);
         // Of six pairs 2/64 is the least; seven figures need 2/512.
-        assert_eq!((doubted.change, doubted.doubt, doubted.needed), (Change::Unclear, Some(Doubt::Chance), Some(9)));
-        let still = effect("goodput", &some(&COLLAPSED), &some(&COLLAPSED), Better::More).expect("six pairs");
-        assert_eq!(still.clone().among_many(None, 100).needed, still.needed, "nothing is claimed, nothing is doubted");
+        assert_eq!(
+            (doubted.change, doubted.doubt, doubted.needed),
+            (Change::Unclear, Some(Doubt::Chance), Some(9))
+        );
+        let still = effect("goodput", &some(&COLLAPSED), &some(&COLLAPSED), Better::More)
+            .expect("six pairs");
+        assert_eq!(
+            still.clone().among_many(None, 100).needed,
+            still.needed,
+            "nothing is claimed, nothing is doubted"
+        );
     }
 
-    /// Exact signed-rank probabilities: all of six pairs one way, 2/64; Wilcoxon's own table for 8 of 10 (sum 8 of the smaller sign).
+    /// Exact signed-rank probabilities: all of six pairs one way, 2/64; Wilcoxon's own table for 8
+    /// of 10 (sum 8 of the smaller sign).
     #[test]
     fn an_unclear_effect_says_how_many_pairs_would_have_told() {
-        let six = effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
+        let six =
+            effect("goodput", &some(&COLLAPSED), &some(&CURED), Better::More).expect("six pairs");
         assert!((six.p.expect("they differ") - 2.0 / 64.0).abs() < 1e-12);
         let noisy = [40.0, 45.0, 42.0, 44.9, 39.5, 43.4];
-        let unclear = effect("goodput", &some(&COLLAPSED), &some(&noisy), Better::More).expect("six pairs");
+        let unclear =
+            effect("goodput", &some(&COLLAPSED), &some(&noisy), Better::More).expect("six pairs");
         assert_eq!(unclear.change, Change::Unclear, "{unclear:?}");
         assert!(unclear.needed.is_some_and(|needed| needed > 6), "{unclear:?}");
     }

@@ -1,8 +1,10 @@
 //! What differs between the environments of two campaigns, ranked as causes of what changed.
 //!
-//! Facts are compared leaf by leaf, host by host (by name, else in order), of interfaces only those the campaigns used, where they name any. What is different on every
-//! start (numbers the kernel hands out, addresses) is no cause and left out. A difference ranks by whether it touches a kind of
-//! figure that changed, then by how often its kind is the cause. A rank is an opinion, not a proof: the proof is a run with that difference alone.
+//! Facts are compared leaf by leaf, host by host (by name, else in order), of interfaces only those
+//! the campaigns used, where they name any. What is different on every start (numbers the kernel
+//! hands out, addresses) is no cause and left out. A difference ranks by whether it touches a kind
+//! of figure that changed, then by how often its kind is the cause. A rank is an opinion, not a
+//! proof: the proof is a run with that difference alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +45,8 @@ pub struct Cause {
     pub why: String,
 }
 
-/// What is known of a kind of fact: the beginning of its name (`*` is one part), its rank, what it reaches and what it does.
+/// What is known of a kind of fact: the beginning of its name (`*` is one part), its rank, what it
+/// reaches and what it does.
 type Known = (&'static str, u8, &'static [Touch], &'static str);
 
 use Touch::{Cost, Loss, Rate, Time};
@@ -54,16 +57,36 @@ const KNOWN: [Known; 34] = [
     ("interfaces.*.speed_bps", 1, &[Rate, Time], "the port has another rate"),
     ("interfaces.*.duplex", 1, &[Rate, Loss], "half duplex collides"),
     ("interfaces.*.mtu", 1, &[Rate, Cost], "larger packets cost less each byte"),
-    ("interfaces.*.offloads", 1, &[Rate, Cost, Time], "without offloads every segment is a packet to the CPU"),
+    (
+        "interfaces.*.offloads",
+        1,
+        &[Rate, Cost, Time],
+        "without offloads every segment is a packet to the CPU",
+    ),
     ("interfaces.*.channels", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
     ("interfaces.*.queues", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
     ("interfaces.*.rss", 2, &[Rate, Cost], "the hash decides which CPU gets a flow"),
-    ("interfaces.*.irqs", 2, &[Rate, Cost, Time], "interrupts on another CPU share it with other work"),
+    (
+        "interfaces.*.irqs",
+        2,
+        &[Rate, Cost, Time],
+        "interrupts on another CPU share it with other work",
+    ),
     ("interfaces.*.coalescing", 1, &[Time, Cost], "packets wait for their interrupt"),
     ("interfaces.*.rings", 2, &[Loss, Time], "a short ring drops bursts, a long one delays"),
-    ("interfaces.*.qdiscs", 1, &[Rate, Time, Loss], "the queueing discipline shapes, orders and drops"),
+    (
+        "interfaces.*.qdiscs",
+        1,
+        &[Rate, Time, Loss],
+        "the queueing discipline shapes, orders and drops",
+    ),
     ("interfaces.*.pause", 2, &[Rate, Loss], "pause frames turn loss into waiting"),
-    ("interfaces.*.driver", 1, &[Rate, Cost, Time], "another driver is another path through the kernel"),
+    (
+        "interfaces.*.driver",
+        1,
+        &[Rate, Cost, Time],
+        "another driver is another path through the kernel",
+    ),
     ("interfaces.*.firmware", 2, &[Rate, Loss, Time], "the card's own program changed"),
     ("interfaces.*.pcie", 1, &[Rate], "a narrower or slower slot is a lower ceiling"),
     ("pcie", 2, &[Rate], "a narrower or slower slot is a lower ceiling"),
@@ -72,7 +95,12 @@ const KNOWN: [Known; 34] = [
     ("net.rmem_max", 2, &[Rate, Loss], "the largest receive buffer a program may ask for"),
     ("net.wmem_max", 2, &[Rate], "the largest send buffer a program may ask for"),
     ("net.congestion_control", 1, &[Rate, Time, Loss], "another sender's answer to loss and delay"),
-    ("net.default_qdisc", 2, &[Rate, Time], "decides pacing and queueing where nothing else is set"),
+    (
+        "net.default_qdisc",
+        2,
+        &[Rate, Time],
+        "decides pacing and queueing where nothing else is set",
+    ),
     ("net", 3, &[Rate, Time, Cost, Loss], "a network setting of the kernel"),
     ("cgroup", 1, &[Rate, Cost, Time], "a quota takes the CPU away"),
     ("cpu.governor", 1, &[Rate, Cost, Time], "a slower clock makes every packet dearer"),
@@ -115,8 +143,8 @@ pub(super) fn touched(name: &str) -> Touch {
     }
 }
 
-/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed` first. `others` is what other programs took of
-/// the CPUs' work in each, where that is known.
+/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed`
+/// first. `others` is what other programs took of the CPUs' work in each, where that is known.
 #[must_use]
 pub fn environment(
     before: &Campaign,
@@ -129,13 +157,15 @@ pub fn environment(
     let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
         let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
         for name in names {
-            let of = |leaves: &BTreeMap<String, String>| leaves.get(name).cloned().unwrap_or_default();
+            let of =
+                |leaves: &BTreeMap<String, String>| leaves.get(name).cloned().unwrap_or_default();
             let (was, is) = (of(was), of(is));
             if was == is || INCIDENTAL.iter().any(|pattern| fits(pattern, name)) {
                 continue;
             }
             let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
-            let (_, rank, touches, why) = known.copied().unwrap_or(("", 4, &[], "nothing is known of what it does"));
+            let (_, rank, touches, why) =
+                known.copied().unwrap_or(("", 4, &[], "nothing is known of what it does"));
             let explains = touches.iter().any(|touch| touched.contains(touch));
             causes.push(Cause {
                 host: host.to_owned(),
@@ -150,7 +180,8 @@ pub fn environment(
     };
     differ("", &of_campaign(before), &of_campaign(after));
     for (place, host) in after.hosts.iter().enumerate() {
-        let same = before.hosts.iter().find(|other| other.host == host.host).or(before.hosts.get(place));
+        let same =
+            before.hosts.iter().find(|other| other.host == host.host).or(before.hosts.get(place));
         let Some(was) = same else { continue };
         let renamed = renamed(before, was, after, host);
         differ(&host.host, &facts(before, was, &renamed), &facts(after, host, &BTreeMap::new()));
@@ -188,7 +219,8 @@ fn of_campaign(campaign: &Campaign) -> BTreeMap<String, String> {
     leaves
 }
 
-/// Interfaces that stand in each other's place although they are called differently: old name to new.
+/// Interfaces that stand in each other's place although they are called differently: old name to
+/// new.
 fn renamed<'a>(
     before: &'a Campaign,
     was: &'a HostRecord,
@@ -199,7 +231,11 @@ fn renamed<'a>(
 }
 
 /// The leaves of a host's facts, by dotted name.
-fn facts(campaign: &Campaign, host: &HostRecord, renamed: &BTreeMap<&str, &str>) -> BTreeMap<String, String> {
+fn facts(
+    campaign: &Campaign,
+    host: &HostRecord,
+    renamed: &BTreeMap<&str, &str>,
+) -> BTreeMap<String, String> {
     let used = campaign.interfaces(host);
     let mut leaves = BTreeMap::new();
     let Some(facts) = host.facts.as_object() else { return leaves };
@@ -222,7 +258,9 @@ fn walk(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
         Some(table) if table.contains_key("unavailable") => {
             leaves.insert(path, "unavailable".into());
         }
-        Some(table) => table.iter().for_each(|(key, value)| walk(format!("{path}.{key}"), value, leaves)),
+        Some(table) => {
+            table.iter().for_each(|(key, value)| walk(format!("{path}.{key}"), value, leaves))
+        }
         None => {
             leaves.insert(path, words(value));
         }
@@ -239,7 +277,9 @@ fn words(value: &Value) -> String {
         }
         Value::Object(table) => {
             let told = table.iter().filter(|(key, _)| !NUMBERED.contains(&key.as_str()));
-            told.map(|(key, value)| format!("{key} {}", words(value))).collect::<Vec<_>>().join(", ")
+            told.map(|(key, value)| format!("{key} {}", words(value)))
+                .collect::<Vec<_>>()
+                .join(", ")
         }
         other => other.to_string(),
     }
@@ -248,7 +288,9 @@ fn words(value: &Value) -> String {
 /// Whether `name` begins with the parts of `pattern`.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = name.split('.');
-    pattern.split('.').all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+    pattern
+        .split('.')
+        .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
 }
 
 #[cfg(test)]
@@ -261,14 +303,22 @@ mod tests {
 
     fn campaign(facts: Value, version: &str) -> Campaign {
         let header = CampaignHeader { version: version.into(), ..header(TestbedKind::Hosts) };
-        let host = HostRecord { host: "a".into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
-        Campaign { header, hosts: vec![host], trials: Vec::new(), incidents: Vec::new(), ended: None }
+        let host =
+            HostRecord { host: "a".into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
+        Campaign {
+            header,
+            hosts: vec![host],
+            trials: Vec::new(),
+            incidents: Vec::new(),
+            ended: None,
+        }
     }
 
     #[test]
     fn what_explains_the_change_stands_first_and_what_every_start_changes_is_left_out() {
         let before = json!({
-            "kernel": { "release": "6.1", "boot_id": "1", "mitigations": { "mds": "Not affected" } },
+            "kernel": { "release": "6.1", "boot_id": "1", "mitigations": { "mds": "Not \
+                affected" } },
             "net": { "tcp_rmem": [4096, 131_072, 33_554_432], "somaxconn": 128 },
             "interfaces": { "eth0": { "mtu": 9000, "index": 2 }, "lo": { "mtu": 65_536 } },
             "cpu": { "governor": { "unavailable": "no cpufreq" } },
@@ -282,13 +332,25 @@ mod tests {
         let (before, after) = (campaign(before, "0.1.0"), campaign(after, "0.1.1"));
         let names = |changed: &[&str]| -> Vec<String> {
             let changed = changed.iter().copied().collect();
-            environment(&before, &after, [None; 2], &changed).into_iter().map(|cause| cause.name).collect()
+            environment(&before, &after, [None; 2], &changed)
+                .into_iter()
+                .map(|cause| cause.name)
+                .collect()
         };
         assert_eq!(
             names(&["goodput"]),
-            ["interfaces.eth0.mtu", "net.tcp_rmem", "linerate.version", "net.somaxconn", "kernel.mitigations.mds"]
+            [
+                "interfaces.eth0.mtu",
+                "net.tcp_rmem",
+                "linerate.version",
+                "net.somaxconn",
+                "kernel.mitigations.mds"
+            ]
         );
-        assert_eq!(names(&["cpu_ns_per_packet"])[..2], ["interfaces.eth0.mtu", "kernel.mitigations.mds"]);
+        assert_eq!(
+            names(&["cpu_ns_per_packet"])[..2],
+            ["interfaces.eth0.mtu", "kernel.mitigations.mds"]
+        );
         let causes = environment(&before, &after, [None; 2], &BTreeSet::from(["goodput"]));
         assert_eq!((causes[1].host.as_str(), causes[1].explains, causes[1].rank), ("a", true, 1));
         assert_eq!(
@@ -300,10 +362,14 @@ mod tests {
     #[test]
     fn other_programs_are_a_cause_of_what_cpus_reach_and_none_if_they_went_on_as_before() {
         let same = campaign(json!({}), "0.1.0");
-        let found =
-            |others: [f64; 2], changed: &str| environment(&same, &same, others.map(Some), &BTreeSet::from([changed]));
+        let found = |others: [f64; 2], changed: &str| {
+            environment(&same, &same, others.map(Some), &BTreeSet::from([changed]))
+        };
         let causes = found([0.01, 0.2], "cpu_ns_per_packet");
-        assert_eq!((causes.len(), causes[0].explains, causes[0].after.as_str()), (1, true, "20 % of the CPUs' work"));
+        assert_eq!(
+            (causes.len(), causes[0].explains, causes[0].after.as_str()),
+            (1, true, "20 % of the CPUs' work")
+        );
         assert!(!found([0.2, 0.01], "loss_ratio")[0].explains);
         assert_eq!(found([0.2, 0.21], "goodput"), []);
     }

@@ -1,5 +1,5 @@
-//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), other programs beside them (`company`), and what differs between the hosts they ran on
-//! (`environment`).
+//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), other programs
+//! beside them (`company`), and what differs between the hosts they ran on (`environment`).
 
 mod campaigns;
 #[cfg(test)]
@@ -13,6 +13,8 @@ mod searches;
 pub use campaigns::{Campaigns, Family, Overall, Side, Standing, campaigns};
 pub use company::Company;
 pub(crate) use effect::effect_of_runs;
-pub use effect::{Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, prove};
+pub use effect::{
+    Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, prove,
+};
 pub use environment::{Cause, Touch, environment};
 pub use points::{PointChange, Unmatched};

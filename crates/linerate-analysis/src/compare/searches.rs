@@ -1,7 +1,8 @@
 //! What the searches of one campaign found against those of another.
 //!
-//! Searches are matched by sweep and coordinate, their goals by what they ask. What is compared is the lower bound of each run. The distance of
-//! the bounds is the resolution of a search: a difference below it is none, however few runs there are (methodology 6.9, S5.5). A bound that
+//! Searches are matched by sweep and coordinate, their goals by what they ask. What is compared is
+//! the lower bound of each run. The distance of the bounds is the resolution of a search: a
+//! difference below it is none, however few runs there are (methodology 6.9, S5.5). A bound that
 //! the tester set, and not the device, is no figure.
 
 use linerate_model::{Direction, Validity};
@@ -9,10 +10,17 @@ use linerate_model::{Direction, Validity};
 use super::effect::floor;
 use super::points::{PointChange, Unmatched};
 use super::{Better, Change, Effect, Margin, effect_of_runs};
-use crate::study::{Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load};
+use crate::study::{
+    Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load,
+};
 
 /// Every search that both campaigns have, goal by goal.
-pub(super) fn searches(before: &Study, after: &Study, again: Option<&Study>, margin: f64) -> Vec<PointChange> {
+pub(super) fn searches(
+    before: &Study,
+    after: &Study,
+    again: Option<&Study>,
+    margin: f64,
+) -> Vec<PointChange> {
     let change = |is: &SearchStudy| {
         let was = same(before, is)?;
         let again = again.and_then(|study| same(study, is));
@@ -33,7 +41,8 @@ pub(super) fn searches(before: &Study, after: &Study, again: Option<&Study>, mar
     after.searches.iter().filter_map(change).collect()
 }
 
-/// Searches that both campaigns have, and of which a side found no bound of any goal: nothing can be said of them.
+/// Searches that both campaigns have, and of which a side found no bound of any goal: nothing can
+/// be said of them.
 pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
     let blind = |search: &SearchStudy| {
         let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
@@ -43,7 +52,11 @@ pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
         let sides = [same(before, is)?, is].map(blind);
         let told = (0..2).filter(move |&side| sides[side]);
         let (sweep, parameters) = (is.sweep.clone(), is.parameters.clone());
-        Some(told.map(move |side| Unmatched { side, sweep: sweep.clone(), parameters: parameters.clone() }))
+        Some(told.map(move |side| Unmatched {
+            side,
+            sweep: sweep.clone(),
+            parameters: parameters.clone(),
+        }))
     };
     after.searches.iter().filter_map(of).flatten().collect()
 }
@@ -51,7 +64,9 @@ pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
 /// Searches that only one campaign has, or that ask something else.
 pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatched> {
     let alone = study.searches.iter().filter(|search| same(other, search).is_none());
-    alone.map(|one| Unmatched { side, sweep: one.sweep.clone(), parameters: one.parameters.clone() }).collect()
+    alone
+        .map(|one| Unmatched { side, sweep: one.sweep.clone(), parameters: one.parameters.clone() })
+        .collect()
 }
 
 /// The search of `study` that asks what `search` does.
@@ -61,8 +76,10 @@ fn same<'a>(study: &'a Study, search: &SearchStudy) -> Option<&'a SearchStudy> {
         (goal.name.clone(), goal.loss_ratio, goal.exceed_ratio, goal.final_trial, goal.duration_sum)
     };
     let alike = |other: &&SearchStudy| {
-        (&other.sweep, &other.parameters, &other.workload) == (&search.sweep, &search.parameters, &search.workload)
-            && (&other.search.parameter, other.search.unit) == (&search.search.parameter, search.search.unit)
+        (&other.sweep, &other.parameters, &other.workload)
+            == (&search.sweep, &search.parameters, &search.workload)
+            && (&other.search.parameter, other.search.unit)
+                == (&search.search.parameter, search.search.unit)
             && other.goals.iter().map(asks).eq(search.goals.iter().map(asks))
     };
     study.searches.iter().find(alike)
@@ -76,12 +93,17 @@ fn validity(search: &SearchStudy) -> Validity {
 /// One goal before, after and again.
 fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Option<Compared> {
     let bounds = searches.map(|search| search.map(|search| lower_bounds(search, goal)));
-    let step = searches.into_iter().flatten().filter_map(|search| search_step(search, goal)).fold(0.0, f64::max);
+    let step = searches
+        .into_iter()
+        .flatten()
+        .filter_map(|search| search_step(search, goal))
+        .fold(0.0, f64::max);
     let [Some(was), Some(is), again] = &bounds else { return None };
     let metric = format!("rate_of_{goal}");
     let margin = Margin { relative: margin, step, ..Margin::default() };
     let effect = effect_of_runs(&metric, was, is, Better::More, margin)?;
-    let placebo = again.as_ref().and_then(|again| effect_of_runs(&metric, was, again, Better::More, margin));
+    let placebo =
+        again.as_ref().and_then(|again| effect_of_runs(&metric, was, again, Better::More, margin));
     let effect = match (&placebo, floor(effect.scale, [was, is])) {
         (Some(placebo), _) => effect.above_noise(placebo),
         (None, Some(floor)) => effect.above_floor(floor),
@@ -101,7 +123,8 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
     })
 }
 
-/// Where there are too few runs for an interval: no two of them that differ by more than a step do not differ.
+/// Where there are too few runs for an interval: no two of them that differ by more than a step do
+/// not differ.
 fn within_a_step(effect: Effect, step: f64) -> Effect {
     let resolution = match effect.scale {
         super::Scale::Ratio => 1.0 + step / effect.before.min(effect.after),
@@ -147,7 +170,8 @@ mod tests {
             max_duration: Nanos::from_secs(3_600),
         };
         let run = |(repeat, lower): (u32, &f64)| {
-            let bounds = Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };
+            let bounds =
+                Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };
             let found = Found {
                 goal: "NDR".into(),
                 strict: bounds,
@@ -199,11 +223,21 @@ mod tests {
     fn a_difference_below_the_step_is_none() {
         assert_eq!(change(&[50_000.0], &[50_900.0]), Change::None);
         assert_eq!(change(&[50_000.0], &[52_000.0]), Change::Unclear);
-        let (before, after) =
-            ([50_000.0, 50_100.0, 49_900.0, 50_000.0, 50_200.0], [50_800.0, 50_900.0, 50_700.0, 50_800.0, 50_600.0]);
-        assert_eq!(change(&before, &after), Change::None, "it is beyond the margin and the noise, and below the step");
+        let (before, after) = (
+            [50_000.0, 50_100.0, 49_900.0, 50_000.0, 50_200.0],
+            [50_800.0, 50_900.0, 50_700.0, 50_800.0, 50_600.0],
+        );
+        assert_eq!(
+            change(&before, &after),
+            Change::None,
+            "it is beyond the margin and the noise, and below the step"
+        );
         assert_eq!(change(&before, &before.map(|bound| bound * 0.9)), Change::Worse);
-        assert_eq!(searches(&study(&[], goal()), &study(&[5e4], goal()), None, 0.02), [], "nothing was found before");
+        assert_eq!(
+            searches(&study(&[], goal()), &study(&[5e4], goal()), None, 0.02),
+            [],
+            "nothing was found before"
+        );
     }
 
     #[test]
@@ -221,9 +255,13 @@ mod tests {
 
     #[test]
     fn searches_that_ask_something_else_are_not_compared() {
-        let (before, after) = (study(&[5e4], goal()), study(&[5e4], Goal { loss_ratio: 0.005, ..goal() }));
+        let (before, after) =
+            (study(&[5e4], goal()), study(&[5e4], Goal { loss_ratio: 0.005, ..goal() }));
         assert_eq!(searches(&before, &after, None, 0.02), []);
-        assert_eq!((unmatched(0, &before, &after).len(), unmatched(1, &after, &before).len()), (1, 1));
+        assert_eq!(
+            (unmatched(0, &before, &after).len(), unmatched(1, &after, &before).len()),
+            (1, 1)
+        );
         assert_eq!(unmatched(0, &before, &before), []);
     }
 }

@@ -1,8 +1,10 @@
-//! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of goodput (methodology 5.3).
+//! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of
+//! goodput (methodology 5.3).
 //!
-//! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and nothing is left behind. What
-//! it does not reach: settings of devices on the path, which only their owner can change. What it asks of a host, with that host's
-//! consent and put back afterwards, is where packets are polled, and more of a CPU where a quota is used up.
+//! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and
+//! nothing is left behind. What it does not reach: settings of devices on the path, which only
+//! their owner can change. What it asks of a host, with that host's consent and put back
+//! afterwards, is where packets are polled, and more of a CPU where a quota is used up.
 
 use linerate_model::{BitRate, Failing, Finding, HostSetting, Verdict};
 use serde_json::Value;
@@ -17,14 +19,15 @@ pub type Change = Vec<(String, Value)>;
 pub struct Experiment {
     /// What is changed, as a person says it: the name of the arm.
     pub name: String,
-    /// What to change. Of several candidates the one that yields most in a single trial each, of those that end what they should, is
-    /// put to the test, with fresh trials.
+    /// What to change. Of several candidates the one that yields most in a single trial each, of
+    /// those that end what they should, is put to the test, with fresh trials.
     pub candidates: Vec<Change>,
     /// What goodput is multiplied by if the claim holds: the least and the most.
     pub ratio: [f64; 2],
     /// Whether the change lifts the limit, so that what limits next can be looked for.
     pub lifts: bool,
-    /// What the change must end if the claim holds, beside what it does to goodput: a metric, `retransmit_ratio` for instance.
+    /// What the change must end if the claim holds, beside what it does to goodput: a metric,
+    /// `retransmit_ratio` for instance.
     pub ends: Option<&'static str>,
     /// What is set at hosts while the change is measured; their agents must have consented.
     pub settings: Vec<HostSetting>,
@@ -41,7 +44,11 @@ impl Experiment {
 
     /// Changes of which one lifts the limit: single runs tell which.
     #[must_use]
-    pub fn lift_by_one(name: impl Into<String>, of: impl IntoIterator<Item = Change>, ratio: [f64; 2]) -> Self {
+    pub fn lift_by_one(
+        name: impl Into<String>,
+        of: impl IntoIterator<Item = Change>,
+        ratio: [f64; 2],
+    ) -> Self {
         Self {
             name: name.into(),
             candidates: of.into_iter().collect(),
@@ -59,7 +66,8 @@ impl Experiment {
         Self { lifts: false, ..Self::lift(name, change, ratio) }
     }
 
-    /// Something set at a host while it is measured; as it is put back, nothing can be looked for beyond it.
+    /// Something set at a host while it is measured; as it is put back, nothing can be looked for
+    /// beyond it.
     #[must_use]
     pub fn at_host(name: impl Into<String>, setting: HostSetting, ratio: [f64; 2]) -> Self {
         Self { settings: vec![setting], ..Self::show(name, Change::new(), ratio) }
@@ -71,15 +79,16 @@ impl Experiment {
         Self { ends: Some(metric), ..self }
     }
 
-    /// The same, where the change spares some of what is scarce: if it makes no difference, that may go elsewhere, and the claim
-    /// stays.
+    /// The same, where the change spares some of what is scarce: if it makes no difference, that
+    /// may go elsewhere, and the claim stays.
     #[must_use]
     pub fn refuting_nothing(self) -> Self {
         Self { failing: Failing::SaysNothing, ..self }
     }
 
-    /// Whether single runs with the change, over one without, leave the claim no hope: all of them are nearer to no difference than to the
-    /// least that it predicts, or go the other way. Looking early can only drop a claim, never prove one.
+    /// Whether single runs with the change, over one without, leave the claim no hope: all of them
+    /// are nearer to no difference than to the least that it predicts, or go the other way. Looking
+    /// early can only drop a claim, never prove one.
     #[must_use]
     pub fn is_hopeless(&self, ratios: &[f64]) -> bool {
         let [least, most] = self.ratio;
@@ -88,13 +97,15 @@ impl Experiment {
         near > 0.0 && near != 1.0 && !ratios.is_empty() && ratios.iter().all(hopeless)
     }
 
-    /// Whether what the change must end goes on: what is left of it in a run with the change is more than a third of what was there before.
+    /// Whether what the change must end goes on: what is left of it in a run with the change is
+    /// more than a third of what was there before.
     #[must_use]
     pub fn goes_on(before: f64, after: f64) -> bool {
         after > before * LEFT
     }
 
-    /// Which of two single runs, as ratios to one without the change, went further the way that the claim predicts.
+    /// Which of two single runs, as ratios to one without the change, went further the way that the
+    /// claim predicts.
     #[must_use]
     pub fn rank(&self, a: f64, b: f64) -> std::cmp::Ordering {
         if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
@@ -112,10 +123,16 @@ impl Experiment {
     }
 }
 
-/// What became of a claim where early looks left `experiment` no hope: no pairs were run, and that is told. The claim is dropped, unless
-/// its failing says nothing.
+/// What became of a claim where early looks left `experiment` no hope: no pairs were run, and that
+/// is told. The claim is dropped, unless its failing says nothing.
 #[must_use]
-pub fn set_aside(mut finding: Finding, experiment: &Experiment, metric: &str, before: f64, after: &[f64]) -> Finding {
+pub fn set_aside(
+    mut finding: Finding,
+    experiment: &Experiment,
+    metric: &str,
+    before: f64,
+    after: &[f64],
+) -> Finding {
     let [least, most] = experiment.ratio;
     let told: Vec<String> = after.iter().map(|rate| amount(metric, *rate)).collect();
     let mut why = "set aside: it made no such difference, no pairs were run".to_owned();
@@ -128,7 +145,8 @@ pub fn set_aside(mut finding: Finding, experiment: &Experiment, metric: &str, be
         Failing::SaysNothing => why = format!("{why}, which {NOTHING_SAID}"),
     }
     finding.experimented(format!(
-        "{}: {metric} {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} ({why})",
+        "{}: {metric} {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} \
+            ({why})",
         experiment.name,
         amount(metric, before),
         told.join(", "),
@@ -137,7 +155,8 @@ pub fn set_aside(mut finding: Finding, experiment: &Experiment, metric: &str, be
 }
 
 /// What the failing of an experiment means that refutes nothing.
-pub(super) const NOTHING_SAID: &str = "does not refute it: what is scarce may go to something else than this spares";
+pub(super) const NOTHING_SAID: &str =
+    "does not refute it: what is scarce may go to something else than this spares";
 /// More than this share of something is not its end.
 const LEFT: f64 = 1.0 / 3.0;
 /// Share of the way from no difference to the least predicted, as a logarithm.
@@ -155,12 +174,14 @@ pub(super) fn bytes(bytes: f64) -> Value {
     Value::from(format!("{} B", bytes.max(1.0).round() as u64))
 }
 
-/// The least rate an experiment paces at: below it a run of seconds carries no more than a few segments.
+/// The least rate an experiment paces at: below it a run of seconds carries no more than a few
+/// segments.
 const LEAST_RATE: BitRate = BitRate(10e3);
 
 /// A rate as plans write it; `None` of one that nothing can be paced at.
 pub(super) fn rate(rate: f64) -> Option<Value> {
-    let rate = Some(BitRate(rate.round())).filter(|rate| rate.0.is_finite() && rate.0 >= LEAST_RATE.0)?;
+    let rate =
+        Some(BitRate(rate.round())).filter(|rate| rate.0.is_finite() && rate.0 >= LEAST_RATE.0)?;
     Some(Value::from(rate.to_string()))
 }
 
@@ -182,23 +203,47 @@ mod tests {
     fn early_looks_drop_what_makes_no_difference_and_nothing_else() {
         let doubled = experiment([1.5, 2.5]);
         assert!(doubled.is_hopeless(&[1.02, 0.97]) && doubled.is_hopeless(&[0.5]));
-        assert!(!doubled.is_hopeless(&[1.02, 1.4]) && !doubled.is_hopeless(&[4.0]) && !doubled.is_hopeless(&[]));
+        assert!(
+            !doubled.is_hopeless(&[1.02, 1.4])
+                && !doubled.is_hopeless(&[4.0])
+                && !doubled.is_hopeless(&[])
+        );
         let wasteful = experiment([0.74, 0.82]);
         assert!(wasteful.is_hopeless(&[0.99, 1.3]));
-        assert!(!wasteful.is_hopeless(&[0.85]) && !wasteful.is_hopeless(&[0.5]), "pairs judge what is too much");
+        assert!(
+            !wasteful.is_hopeless(&[0.85]) && !wasteful.is_hopeless(&[0.5]),
+            "pairs judge what is too much"
+        );
     }
 
     #[test]
     fn what_was_set_aside_says_what_was_seen() {
         let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
         let suspected = || {
-            Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone()).advise("double it")
+            Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone())
+                .advise("double it")
         };
-        let told = set_aside(suspected(), &experiment([1.5, 2.5]), "goodput", 20e6, &[20.1e6, 19.9e6]);
-        assert_eq!((told.verdict, told.advice.len()), (Verdict::Inconclusive, 0), "nobody should do what did not help");
+        let told =
+            set_aside(suspected(), &experiment([1.5, 2.5]), "goodput", 20e6, &[20.1e6, 19.9e6]);
+        assert_eq!(
+            (told.verdict, told.advice.len()),
+            (Verdict::Inconclusive, 0),
+            "nobody should do what did not help"
+        );
         let text = told.counterfactual.expect("told");
-        assert!(text.starts_with("change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"), "{text}");
-        let sparing = set_aside(suspected(), &experiment([1.5, 2.5]).refuting_nothing(), "goodput", 20e6, &[20.1e6]);
+        assert!(
+            text.starts_with(
+                "change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"
+            ),
+            "{text}"
+        );
+        let sparing = set_aside(
+            suspected(),
+            &experiment([1.5, 2.5]).refuting_nothing(),
+            "goodput",
+            20e6,
+            &[20.1e6],
+        );
         assert_eq!((sparing.verdict, sparing.advice.len()), (Verdict::Suspected, 1));
         assert!(sparing.counterfactual.is_some_and(|text| text.contains("does not refute it")));
     }

@@ -1,12 +1,15 @@
-//! A second look at a claim that noise left undecided: its pairs once more, of longer runs (methodology 5.3, 6.4).
+//! A second look at a claim that noise left undecided: its pairs once more, of longer runs
+//! (methodology 5.3, 6.4).
 //!
-//! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root of how long runs are. They are twice
-//! as long as their scatter asks for, and long enough for the placebo to be seen to do nothing, so that the second look is likely to tell.
-//! Whoever looks twice has two chances to be wrong: the usual error is shared out before anything is measured, and the second look has
-//! what the first leaves, for which it takes more pairs. It has runs of its own, and the last look counts, whatever it says.
+//! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root
+//! of how long runs are. They are twice as long as their scatter asks for, and long enough for the
+//! placebo to be seen to do nothing, so that the second look is likely to tell. Whoever looks twice
+//! has two chances to be wrong: the usual error is shared out before anything is measured, and the
+//! second look has what the first leaves, for which it takes more pairs. It has runs of its own,
+//! and the last look counts, whatever it says.
 //!
-//! What it does not see: noise that does not average out, such as a path that changes from minute to minute. Then the claim stays
-//! *suspected*.
+//! What it does not see: noise that does not average out, such as a path that changes from minute
+//! to minute. Then the claim stays *suspected*.
 
 use linerate_model::{Failing, Finding, Ratio, Verdict};
 
@@ -31,7 +34,8 @@ pub struct Attempt {
     pub error: Ratio,
 }
 
-/// The looks at a claim of which the first has so many pairs: two, unless these are so few that they prove nothing.
+/// The looks at a claim of which the first has so many pairs: two, unless these are so few that
+/// they prove nothing.
 #[must_use]
 pub fn attempts(pairs: u32) -> Vec<Attempt> {
     let error = |look: usize| ALPHA * part_of_error(&[pairs, pairs], look);
@@ -42,15 +46,18 @@ pub fn attempts(pairs: u32) -> Vec<Attempt> {
     [Some(pairs), again].into_iter().flatten().enumerate().map(attempt).collect()
 }
 
-/// How many times as long runs must be to tell whether `rule`'s claim holds, at the most [`MOST`]; `None` where the pairs told, contradict it
-/// in part, or scatter so much that even these would not tell.
+/// How many times as long runs must be to tell whether `rule`'s claim holds, at the most [`MOST`];
+/// `None` where the pairs told, contradict it in part, or scatter so much that even these would not
+/// tell.
 #[must_use]
 pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Option<f64> {
     let finding = findings.iter().find(|finding| finding.rule == rule)?;
     let tests: Vec<&Comparison> = comparisons.iter().filter(|test| of_rule(test, rule)).collect();
     let (contradicting, open): (Vec<&Comparison>, Vec<&Comparison>) =
         tests.iter().copied().partition(|test| is_contradicted(test));
-    let refutes = |test: &&Comparison| test.base.tests.as_ref().is_some_and(|claim| claim.failing == Failing::Refutes);
+    let refutes = |test: &&Comparison| {
+        test.base.tests.as_ref().is_some_and(|claim| claim.failing == Failing::Refutes)
+    };
     if finding.verdict != Verdict::Suspected || contradicting.iter().any(refutes) {
         return None;
     }
@@ -60,7 +67,8 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     };
     let proofs = open.iter().map(proof).collect::<Option<Vec<_>>>()?;
     let most = |asked: &dyn Fn(&Proof) -> f64| proofs.iter().map(asked).reduce(f64::max);
-    let (effect, placebo) = (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
+    let (effect, placebo) =
+        (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
     (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
 }
 
@@ -71,7 +79,10 @@ pub fn told(first: &Finding, mut second: Finding, seconds: [f64; 2]) -> Finding 
         let [short, long] = seconds;
         let second = second.unwrap_or_default();
         first.as_ref().map(|first| {
-            format!("first with runs of {short} s, undecided: {first}; then with runs of {long} s: {second}")
+            format!(
+                "first with runs of {short} s, undecided: {first}; then with runs of {long} s: \
+                {second}"
+            )
         })
     };
     second.counterfactual = both(&first.counterfactual, second.counterfactual.take());
@@ -90,7 +101,10 @@ mod tests {
             assert_eq!((looks.len(), looks[0].pairs), (2, pairs));
             let error: f64 = looks.iter().map(|look| look.error.0).sum();
             assert!((error - ALPHA).abs() < 1e-12, "{looks:?}");
-            assert!(looks.iter().all(|look| 2.0 * 0.5_f64.powf(f64::from(look.pairs)) <= look.error.0), "{looks:?}");
+            assert!(
+                looks.iter().all(|look| 2.0 * 0.5_f64.powf(f64::from(look.pairs)) <= look.error.0),
+                "{looks:?}"
+            );
         }
         assert_eq!(attempts(6).iter().map(|look| look.pairs).collect::<Vec<_>>(), [6, 7]);
         assert_eq!(attempts(5).len(), 1, "five pairs prove nothing, however often");
@@ -100,11 +114,16 @@ mod tests {
     fn both_looks_are_told_and_the_second_counts() {
         let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
         let finding = |verdict, told: &str| {
-            let mut finding = Finding::new("path_loss", verdict, "a to b", "claim", evidence.clone());
+            let mut finding =
+                Finding::new("path_loss", verdict, "a to b", "claim", evidence.clone());
             finding.counterfactual = Some(told.to_owned());
             finding
         };
-        let both = told(&finding(Verdict::Suspected, "x1.4"), finding(Verdict::Inconclusive, "x1.0"), [0.35, 1.4]);
+        let both = told(
+            &finding(Verdict::Suspected, "x1.4"),
+            finding(Verdict::Inconclusive, "x1.0"),
+            [0.35, 1.4],
+        );
         assert_eq!((both.verdict, both.placebo), (Verdict::Inconclusive, None));
         let text = "first with runs of 0.35 s, undecided: x1.4; then with runs of 1.4 s: x1.0";
         assert_eq!(both.counterfactual.as_deref(), Some(text));

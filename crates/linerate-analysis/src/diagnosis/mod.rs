@@ -1,8 +1,9 @@
 //! Diagnosis: rules over evidence, and experiments that put what they claim to the test.
 //!
-//! A rule reads the study of one point and claims at most one thing; what it says of the points of a sweep is then told once,
-//! with the evidence of the point where it is strongest. What a rule says of recorded evidence is *suspected* at the most. It is
-//! *proven* where a comparison put it to the test (`tests` in a plan): a change that lifts or moves the limit moved goodput as the
+//! A rule reads the study of one point and claims at most one thing; what it says of the points of
+//! a sweep is then told once, with the evidence of the point where it is strongest. What a rule
+//! says of recorded evidence is *suspected* at the most. It is *proven* where a comparison put it
+//! to the test (`tests` in a plan): a change that lifts or moves the limit moved goodput as the
 //! claim predicts, and a placebo did not ([`proof`]).
 
 pub mod experiment;
@@ -28,47 +29,61 @@ struct Said<'a> {
     at: Vec<(&'a PointStudy, Finding)>,
 }
 
-/// What the rules say of `points`: at most one finding for each sweep and rule. What was put to the test comes with its outcome,
-/// once. Strongest verdict first, then what holds at most points, then in the order in which rules are asked (methodology 5.3).
-/// That no rule knows why is said only of sweeps of which no rule says anything.
+/// What the rules say of `points`: at most one finding for each sweep and rule. What was put to the
+/// test comes with its outcome, once. Strongest verdict first, then what holds at most points, then
+/// in the order in which rules are asked (methodology 5.3). That no rule knows why is said only of
+/// sweeps of which no rule says anything.
 #[must_use]
 pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Finding> {
-    let tests: Vec<&Comparison> = comparisons.iter().filter(|comparison| comparison.base.tests.is_some()).collect();
+    let tests: Vec<&Comparison> =
+        comparisons.iter().filter(|comparison| comparison.base.tests.is_some()).collect();
     // What limits the other arms of a test is another question.
     let is_asked = |point: &&PointStudy| {
         let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
-        of_sweep
-            .into_iter()
-            .all(|test| point.parameters.get(ARM_AXIS).is_none_or(|arm| *arm == test.base.name.as_str()))
+        of_sweep.into_iter().all(|test| {
+            point.parameters.get(ARM_AXIS).is_none_or(|arm| *arm == test.base.name.as_str())
+        })
     };
     let mut said: Vec<Said<'_>> = Vec::new();
     for point in points.iter().filter(is_asked) {
         let is_tested = |rule: &dyn Rule| {
-            let of_rule = |test: &&&Comparison| test.base.tests.as_ref().is_some_and(|tests| tests.rule == rule.name());
+            let of_rule = |test: &&&Comparison| {
+                test.base.tests.as_ref().is_some_and(|tests| tests.rule == rule.name())
+            };
             tests.iter().filter(of_rule).any(|test| test.sweep == point.sweep)
         };
         for rule in RULES.iter().copied().filter(|rule| !is_tested(*rule)) {
             let Some(finding) = judged(rule, point) else { continue };
-            match said.iter_mut().find(|known| known.sweep == point.sweep && known.rule.name() == rule.name()) {
+            match said
+                .iter_mut()
+                .find(|known| known.sweep == point.sweep && known.rule.name() == rule.name())
+            {
                 Some(known) => known.at.push((point, finding)),
                 None => said.push(Said { sweep: &point.sweep, rule, at: vec![(point, finding)] }),
             }
         }
     }
-    let explained: Vec<&str> = said.iter().filter(|one| one.rule.name() != UNKNOWN).map(|one| one.sweep).collect();
+    let explained: Vec<&str> =
+        said.iter().filter(|one| one.rule.name() != UNKNOWN).map(|one| one.sweep).collect();
     let tested: Vec<&str> = tests.iter().map(|test| test.sweep.as_str()).collect();
-    said.retain(|one| one.rule.name() != UNKNOWN || !explained.contains(&one.sweep) && !tested.contains(&one.sweep));
+    said.retain(|one| {
+        one.rule.name() != UNKNOWN
+            || !explained.contains(&one.sweep) && !tested.contains(&one.sweep)
+    });
     let merged = said.into_iter().map(|one| (one.rule.number(), merge(one, points)));
     let mut told: Vec<(u8, (usize, Finding))> = proof::outcomes(points, &tests)
         .into_iter()
         .map(|(rule, finding)| (rule.number(), (1, finding)))
         .chain(merged)
         .collect();
-    told.sort_by_key(|(number, (n_points, finding))| (finding.verdict, std::cmp::Reverse(*n_points), *number));
+    told.sort_by_key(|(number, (n_points, finding))| {
+        (finding.verdict, std::cmp::Reverse(*n_points), *number)
+    });
     told.into_iter().map(|(_, (_, finding))| finding).collect()
 }
 
-/// What `rule` says of `point`, with the command that makes each change it asks for, and what that should yield.
+/// What `rule` says of `point`, with the command that makes each change it asks for, and what that
+/// should yield.
 fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let finding = rule.judge(point)?;
     let commands = rule.experiments(point).into_iter().filter_map(|experiment| {
@@ -78,24 +93,30 @@ fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     Some(commands.fold(finding, Finding::advise))
 }
 
-/// The figure that experiments on the load of `point` move: goodput, or of disks and files their transfers.
+/// The figure that experiments on the load of `point` move: goodput, or of disks and files their
+/// transfers.
 #[must_use]
 pub fn moved(point: &PointStudy) -> &'static str {
-    let has = |metric: &str| point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.name == metric);
+    let has = |metric: &str| {
+        point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.name == metric)
+    };
     if !has(GOODPUT) && has(IOPS) { IOPS } else { GOODPUT }
 }
 
-/// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects from 0.5 on (methodology 5.3); where
-/// something it must know was not recorded, it scores nothing. That nothing is known scores what the best rule leaves.
+/// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects
+/// from 0.5 on (methodology 5.3); where something it must know was not recorded, it scores nothing.
+/// That nothing is known scores what the best rule leaves.
 #[must_use]
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
     let scored = |rule: &&'static dyn Rule| {
         let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
         let met = rule.score(point).unwrap_or(0.0);
-        let score = if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
+        let score =
+            if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
         (rule.name(), (score / GRAIN).round() * GRAIN)
     };
-    let mut scores: Vec<(&'static str, f64)> = RULES.iter().filter(|rule| rule.name() != UNKNOWN).map(scored).collect();
+    let mut scores: Vec<(&'static str, f64)> =
+        RULES.iter().filter(|rule| rule.name() != UNKNOWN).map(scored).collect();
     let best = scores.iter().map(|(_, score)| *score).fold(0.0, f64::max);
     scores.push((UNKNOWN, ((1.0 - best) / GRAIN).round() * GRAIN));
     scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
@@ -107,8 +128,8 @@ const SUSPECTED: f64 = 0.5;
 /// Scores are told to this.
 const GRAIN: f64 = 0.01;
 
-/// What may limit `point`, in the order in which rules are asked: the first is the leading hypothesis. What the evidence does not
-/// decide is not among it.
+/// What may limit `point`, in the order in which rules are asked: the first is the leading
+/// hypothesis. What the evidence does not decide is not among it.
 #[must_use]
 pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
     let suspected = |rule: &'static dyn Rule| Some((rule, judged(rule, point)?));
@@ -121,19 +142,22 @@ pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
     found
 }
 
-/// What is said of `point`, strongest verdict first: what was put to the test with its outcome, then what is suspected, in the order in
-/// which rules are asked.
+/// What is said of `point`, strongest verdict first: what was put to the test with its outcome,
+/// then what is suspected, in the order in which rules are asked.
 #[must_use]
 pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
     let is_base = |test: &&Comparison| {
         let arm = point.parameters.get(ARM_AXIS);
-        test.base.tests.is_some() && test.sweep == point.sweep && arm.is_none_or(|arm| *arm == test.base.name.as_str())
+        test.base.tests.is_some()
+            && test.sweep == point.sweep
+            && arm.is_none_or(|arm| *arm == test.base.name.as_str())
     };
     let tests: Vec<&Comparison> = study.comparisons.iter().filter(is_base).collect();
     let mut told = proof::outcomes(&study.points, &tests);
     let judged = RULES.iter().filter_map(|rule| Some((*rule, rule.judge(point)?)));
-    let untested: Vec<(&'static dyn Rule, Finding)> =
-        judged.filter(|(rule, _)| told.iter().all(|(known, _)| known.name() != rule.name())).collect();
+    let untested: Vec<(&'static dyn Rule, Finding)> = judged
+        .filter(|(rule, _)| told.iter().all(|(known, _)| known.name() != rule.name()))
+        .collect();
     told.extend(untested);
     told.sort_by_key(|(rule, finding)| (finding.verdict, rule.number()));
     told.into_iter().map(|(_, finding)| finding).collect()
@@ -153,12 +177,18 @@ fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
     let judged = points.iter().filter(|point| point.sweep == said.sweep).filter(could).count();
     let n_points = said.at.len();
     let places: Vec<String> = said.at.iter().map(|(point, _)| rules::coordinate(point)).collect();
-    let (_, mut strongest) =
-        said.at.into_iter().min_by_key(|(_, finding)| finding.verdict).expect("a rule spoke at a point");
+    let (_, mut strongest) = said
+        .at
+        .into_iter()
+        .min_by_key(|(_, finding)| finding.verdict)
+        .expect("a rule spoke at a point");
     if n_points > 1 {
-        let named = if n_points <= MOST_NAMED { format!(": {}", places.join("; ")) } else { String::new() };
-        strongest.subject =
-            format!("{} at {n_points} of {judged} points{named}; evidence of {}", said.sweep, strongest.subject);
+        let named =
+            if n_points <= MOST_NAMED { format!(": {}", places.join("; ")) } else { String::new() };
+        strongest.subject = format!(
+            "{} at {n_points} of {judged} points{named}; evidence of {}",
+            said.sweep, strongest.subject
+        );
     }
     (n_points, strongest)
 }
@@ -175,14 +205,16 @@ mod tests {
 
     #[test]
     fn points_at_which_a_rule_speaks_are_among_those_it_is_told_of() {
-        let mut points: Vec<PointStudy> = (0..4).map(|n| at(&n.to_string(), &[("goodput", 1e9)])).collect();
+        let mut points: Vec<PointStudy> =
+            (0..4).map(|n| at(&n.to_string(), &[("goodput", 1e9)])).collect();
         for point in &mut points[1..] {
             point.validity = Validity::Invalid;
             point.why = vec![crate::Reason::NotRun];
         }
         let all = [&points[1], &points[2], &points[3]];
         let rule = *RULES.first().expect("rules");
-        let said = Said { sweep: &points[0].sweep, rule, at: all.map(|at| (at, unknown(at))).to_vec() };
+        let said =
+            Said { sweep: &points[0].sweep, rule, at: all.map(|at| (at, unknown(at))).to_vec() };
         let (n, merged) = merge(said, &points);
         assert!(n == 3 && merged.subject.contains("at 3 of 4 points"), "{}", merged.subject);
     }
@@ -199,23 +231,40 @@ mod tests {
         let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
         assert_eq!(rules, ["small_message", "link_ceiling"]);
         let subject = &found[0].subject;
-        assert!(subject.starts_with("sweep at 2 of 4 points: message_size = 64 B; message_size = 128 B"), "{subject}");
+        assert!(
+            subject
+                .starts_with("sweep at 2 of 4 points: message_size = 64 B; message_size = 128 B"),
+            "{subject}"
+        );
         assert!(!found[1].subject.contains(" of 4 points"), "{}", found[1].subject);
     }
 
     #[test]
     fn what_no_rule_explains_is_said_once() {
-        let found = findings(&[at("64 B", &[("goodput", 1e8)]), at("128 B", &[("goodput", 2e8)])], &[]);
-        assert_eq!((found.len(), found[0].rule.as_str(), found[0].verdict), (1, "unknown", Verdict::Inconclusive));
+        let found =
+            findings(&[at("64 B", &[("goodput", 1e8)]), at("128 B", &[("goodput", 2e8)])], &[]);
+        assert_eq!(
+            (found.len(), found[0].rule.as_str(), found[0].verdict),
+            (1, "unknown", Verdict::Inconclusive)
+        );
     }
 
     #[test]
     fn suspects_come_in_the_order_in_which_rules_are_asked() {
-        let figures =
-            [("goodput", 0.97e9), ("payload_per_send", 65_536.0), ("sender_cpu", 0.95), ("sndbuf_limited", 0.5)];
-        let names: Vec<&str> = suspects(&point(&figures)).into_iter().map(|(rule, _)| rule.name()).collect();
+        let figures = [
+            ("goodput", 0.97e9),
+            ("payload_per_send", 65_536.0),
+            ("sender_cpu", 0.95),
+            ("sndbuf_limited", 0.5),
+        ];
+        let names: Vec<&str> =
+            suspects(&point(&figures)).into_iter().map(|(rule, _)| rule.name()).collect();
         assert_eq!(names[0], "link_ceiling");
         assert!(names.contains(&"sender_cpu"), "{names:?}");
-        assert_eq!(suspects(&point(&[("goodput", 1e8)])).len(), 0, "that nothing is known is no suspicion");
+        assert_eq!(
+            suspects(&point(&[("goodput", 1e8)])).len(),
+            0,
+            "that nothing is known is no suspicion"
+        );
     }
 }

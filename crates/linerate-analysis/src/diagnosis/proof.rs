@@ -1,11 +1,16 @@
-//! The outcome of experiments: whether what a rule claims held when what it calls the limit was changed (methodology 5.3).
+//! The outcome of experiments: whether what a rule claims held when what it calls the limit was
+//! changed (methodology 5.3).
 //!
-//! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared; goodput moved by at least 10 % and
-//! three times what single pairs of the placebo show; it moved within what the claim predicts; the placebo did not move it; and of
-//! several experiments on one claim all agree. A change that made no difference refutes the claim, unless its failing says nothing: such a
-//! one counts where no other was made. Everything else leaves the claim as it was: the evidence fits, and that is all.
+//! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared;
+//! goodput moved by at least 10 % and three times what single pairs of the placebo show; it moved
+//! within what the claim predicts; the placebo did not move it; and of several experiments on one
+//! claim all agree. A change that made no difference refutes the claim, unless its failing says
+//! nothing: such a one counts where no other was made. Everything else leaves the claim as it was:
+//! the evidence fits, and that is all.
 
-use linerate_model::{ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict, metric};
+use linerate_model::{
+    ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict, metric,
+};
 
 use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
@@ -13,18 +18,24 @@ use crate::compare::{Change, Effect, Proof, prove};
 use crate::statistics::measured_rate;
 use crate::{Compared, Comparison, PointStudy};
 
-/// How far beyond the prediction the estimate may lie: predictions know nothing of headers and of the grain of windows.
+/// How far beyond the prediction the estimate may lie: predictions know nothing of headers and of
+/// the grain of windows.
 const SLACK: f64 = 1.05;
 
 /// One finding for each rule that `tests` put to the test.
-pub(super) fn outcomes(points: &[PointStudy], tests: &[&Comparison]) -> Vec<(&'static dyn Rule, Finding)> {
+pub(super) fn outcomes(
+    points: &[PointStudy],
+    tests: &[&Comparison],
+) -> Vec<(&'static dyn Rule, Finding)> {
     let mut found: Vec<(&'static dyn Rule, Finding)> = Vec::new();
     // What can refute comes first, and decides.
     let mut ordered: Vec<(&Hypothesis, &Comparison)> =
         tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
     ordered.sort_by_key(|(hypothesis, _)| hypothesis.failing == Failing::SaysNothing);
     for (hypothesis, test) in ordered {
-        let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else { continue };
+        let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else {
+            continue;
+        };
         let outcome = outcome(points, tests, test, (rule, hypothesis));
         match found.iter_mut().find(|(known, _)| known.name() == rule.name()) {
             Some((_, before)) => agree(before, outcome, hypothesis.failing),
@@ -34,7 +45,8 @@ pub(super) fn outcomes(points: &[PointStudy], tests: &[&Comparison]) -> Vec<(&'s
     found
 }
 
-/// What `more` says beside `finding`, of the same claim: the weaker verdict holds, of those that could have refuted it.
+/// What `more` says beside `finding`, of the same claim: the weaker verdict holds, of those that
+/// could have refuted it.
 fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
     if failing == Failing::Refutes {
         finding.verdict = finding.verdict.max(more.verdict);
@@ -42,14 +54,26 @@ fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
     *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
     // Experiments of one campaign share a placebo: it is told once.
     let another = more.placebo.filter(|more| finding.placebo.as_ref() != Some(more));
-    finding.placebo = finding.placebo.take().into_iter().chain(another).reduce(|one, more| format!("{one}; {more}"));
+    finding.placebo = finding
+        .placebo
+        .take()
+        .into_iter()
+        .chain(another)
+        .reduce(|one, more| format!("{one}; {more}"));
 }
 
-/// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one campaign are run in turn, so that both had
-/// the same noise.
-pub(super) fn beside<'a>(tests: &[&'a Comparison], test: &'a Comparison) -> Option<(&'a str, &'a Effect)> {
-    let of = |test: &'a Comparison| Some((test.placebo.as_deref()?, goodput_of(test)?.placebo.as_ref()?));
-    let same = |other: &&&Comparison| test.base.tests.as_ref().is_some_and(|claim| of_rule(other, &claim.rule));
+/// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one
+/// campaign are run in turn, so that both had the same noise.
+pub(super) fn beside<'a>(
+    tests: &[&'a Comparison],
+    test: &'a Comparison,
+) -> Option<(&'a str, &'a Effect)> {
+    let of = |test: &'a Comparison| {
+        Some((test.placebo.as_deref()?, goodput_of(test)?.placebo.as_ref()?))
+    };
+    let same = |other: &&&Comparison| {
+        test.base.tests.as_ref().is_some_and(|claim| of_rule(other, &claim.rule))
+    };
     of(test).or_else(|| tests.iter().filter(same).find_map(|other| of(other)))
 }
 
@@ -77,9 +101,10 @@ fn outcome(
     (rule, hypothesis): (&'static dyn Rule, &Hypothesis),
 ) -> Finding {
     let arm = |name: &str| {
-        points
-            .iter()
-            .find(|point| point.sweep == test.sweep && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name))
+        points.iter().find(|point| {
+            point.sweep == test.sweep
+                && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name)
+        })
     };
     let base = arm(&test.base.name);
     let seen = base.and_then(|point| super::judged(rule, point));
@@ -87,13 +112,24 @@ fn outcome(
     let mut finding = seen.unwrap_or_else(|| {
         let about = base.map_or_else(|| About::from(test.sweep.as_str()), subject_of);
         let observed = "the evidence that spoke for it did not come again in these runs".to_owned();
-        let evidence = vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
-        Finding::new(rule.name(), Verdict::Inconclusive, &about, format!("not confirmed: {}", rule.summary()), evidence)
+        let evidence =
+            vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
+        Finding::new(
+            rule.name(),
+            Verdict::Inconclusive,
+            &about,
+            format!("not confirmed: {}", rule.summary()),
+            evidence,
+        )
     });
-    let valid = [base, arm(&test.changed.name)].iter().flatten().all(|point| point.validity <= Validity::Suspect);
+    let valid = [base, arm(&test.changed.name)]
+        .iter()
+        .flatten()
+        .all(|point| point.validity <= Validity::Suspect);
     let Some(goodput) = goodput_of(test).filter(|_| valid) else {
         finding.verdict = Verdict::Inconclusive;
-        finding.counterfactual = Some(format!("{}: no pair of runs gave two figures", test.changed.name));
+        finding.counterfactual =
+            Some(format!("{}: no pair of runs gave two figures", test.changed.name));
         return finding;
     };
     let placebo = beside(tests, test);
@@ -103,14 +139,20 @@ fn outcome(
     let predicted = (lowest..=highest).contains(&proof.effect.shift);
     let (verdict, why) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
-        (Verdict::Proven, _) if evident => (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned()),
-        (Verdict::Proven, _) => (Verdict::Inconclusive, "the evidence did not come again".to_owned()),
+        (Verdict::Proven, _) if evident => {
+            (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned())
+        }
+        (Verdict::Proven, _) => {
+            (Verdict::Inconclusive, "the evidence did not come again".to_owned())
+        }
         (_, Some(against)) if hypothesis.failing == Failing::Refutes => {
             // It would be to do what did not help.
             finding.advice.clear();
             (Verdict::Inconclusive, format!("refuted: {against}"))
         }
-        (_, Some(against)) if evident => (Verdict::Suspected, format!("{against}, which {NOTHING_SAID}")),
+        (_, Some(against)) if evident => {
+            (Verdict::Suspected, format!("{against}, which {NOTHING_SAID}"))
+        }
         // Noise that hides what the change did takes nothing from the evidence.
         _ if evident => (Verdict::Suspected, proof.why.clone()),
         _ => (Verdict::Inconclusive, proof.why.clone()),
@@ -118,18 +160,27 @@ fn outcome(
     finding.verdict = verdict;
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     let prediction = format!("the claim predicts x{least:.2} to x{most:.2}");
-    finding.counterfactual =
-        Some(format!("{}: {}; {prediction}{why}", test.changed.name, told(&goodput.metric, &proof)));
+    finding.counterfactual = Some(format!(
+        "{}: {}; {prediction}{why}",
+        test.changed.name,
+        told(&goodput.metric, &proof)
+    ));
     finding.placebo = placebo.map(|(name, effect)| {
         let widest = (effect.widest - 1.0) * 100.0;
-        format!("{name}: {} {}, single pairs differ by up to {widest:.1} %", goodput.metric, ratio(effect))
+        format!(
+            "{name}: {} {}, single pairs differ by up to {widest:.1} %",
+            goodput.metric,
+            ratio(effect)
+        )
     });
     finding
 }
 
-/// What speaks against a claim that predicts from the one to the other of `predicted`, if anything does.
+/// What speaks against a claim that predicts from the one to the other of `predicted`, if anything
+/// does.
 fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
-    let outside = effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
+    let outside =
+        effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
     match effect.change {
         Change::None => Some("it made no difference"),
         _ if outside => Some("its interval lies outside what the claim predicts"),
@@ -142,11 +193,15 @@ pub(crate) const GOODPUT: &str = metric::GOODPUT;
 /// See [`GOODPUT`].
 pub const IOPS: &str = metric::IOPS;
 
-/// The figure that the test is judged by: goodput of the direction that carries most, or where there is none the transfers of a disk or file.
+/// The figure that the test is judged by: goodput of the direction that carries most, or where
+/// there is none the transfers of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
     let most = |metric: &str, is_wanted: fn(Direction) -> bool| {
-        let figures = test.figures.iter().filter(|figure| figure.metric == metric && is_wanted(figure.direction));
+        let figures = test
+            .figures
+            .iter()
+            .filter(|figure| figure.metric == metric && is_wanted(figure.direction));
         figures.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
     };
     most(GOODPUT, |direction| direction != Direction::Sum).or_else(|| most(IOPS, |_| true))
@@ -190,11 +245,20 @@ mod tests {
         values.iter().map(|value| Some(value * factor)).collect()
     }
 
-    /// A test of `receive_window` whose changed arm has `factor` times the goodput, and whose placebo `placebo` times.
+    /// A test of `receive_window` whose changed arm has `factor` times the goodput, and whose
+    /// placebo `placebo` times.
     fn test(factor: f64, placebo: f64) -> Comparison {
         let ratio = [Ratio(1.5), Ratio(2.3)];
-        let hypothesis = Hypothesis { rule: "receive_window".into(), ratio, failing: Failing::Refutes, error: None };
-        let arm = |name: &str, role| Arm { tests: Some(hypothesis.clone()), ..Arm::new(name, role, Ratio(0.02)) };
+        let hypothesis = Hypothesis {
+            rule: "receive_window".into(),
+            ratio,
+            failing: Failing::Refutes,
+            error: None,
+        };
+        let arm = |name: &str, role| Arm {
+            tests: Some(hypothesis.clone()),
+            ..Arm::new(name, role, Ratio(0.02))
+        };
         let against = |factor: f64| {
             let mut after = some(&BEFORE, factor);
             after.rotate_left(1);
@@ -229,7 +293,8 @@ mod tests {
             ..point
         };
         let waited = if limited { 0.9 } else { 0.0 };
-        let mut base = point(&[("goodput", 50e6), ("rwnd_limited", waited), ("rtt", 0.01), ("rtt_min", 0.01)]);
+        let mut base =
+            point(&[("goodput", 50e6), ("rwnd_limited", waited), ("rtt", 0.01), ("rtt_min", 0.01)]);
         let window = linerate_model::Ceiling::new(
             "peer window",
             "goodput",
@@ -244,7 +309,8 @@ mod tests {
 
     fn verdict(limited: bool, factor: f64, placebo: f64) -> (Verdict, String) {
         let found = findings(&arms(limited), &[test(factor, placebo)]);
-        let of_rule: Vec<&Finding> = found.iter().filter(|finding| finding.rule == "receive_window").collect();
+        let of_rule: Vec<&Finding> =
+            found.iter().filter(|finding| finding.rule == "receive_window").collect();
         assert_eq!(of_rule.len(), 1, "{found:?}");
         (of_rule[0].verdict, of_rule[0].counterfactual.clone().expect("it was tested"))
     }
@@ -253,7 +319,10 @@ mod tests {
     fn a_claim_is_proven_only_by_the_change_it_predicts() {
         let (proven, told) = verdict(true, 1.95, 1.0);
         assert_eq!(proven, Verdict::Proven, "{told}");
-        assert!(told.starts_with("twice the receive buffer: goodput 50.") && told.contains("x1.95"), "{told}");
+        assert!(
+            told.starts_with("twice the receive buffer: goodput 50.") && told.contains("x1.95"),
+            "{told}"
+        );
         assert_eq!(verdict(true, 1.25, 1.0).0, Verdict::Suspected, "less than predicted");
         assert_eq!(verdict(true, 4.0, 1.0).0, Verdict::Suspected, "more than predicted");
         assert_eq!(verdict(true, 0.5, 1.0).0, Verdict::Suspected, "the other way");
@@ -266,8 +335,10 @@ mod tests {
     /// [`test`] whose changed arm has these times the goodput, pair by pair.
     fn test_of_pairs(factors: [f64; 6], placebo: f64) -> Comparison {
         let mut test = test(1.0, placebo);
-        let after: Vec<Option<f64>> = BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
-        test.figures[0].effect = effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
+        let after: Vec<Option<f64>> =
+            BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
+        test.figures[0].effect =
+            effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
         test
     }
 
@@ -275,10 +346,22 @@ mod tests {
     fn noise_leaves_a_suspicion_and_an_interval_outside_the_prediction_refutes_it() {
         let with = |factors: [f64; 6]| {
             let found = findings(&arms(true), &[test_of_pairs(factors, 1.0)]);
-            found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested").verdict
+            found
+                .into_iter()
+                .find(|finding| finding.rule == "receive_window")
+                .expect("tested")
+                .verdict
         };
-        assert_eq!(with([0.6, 2.4, 1.1, 1.8, 0.7, 2.2]), Verdict::Suspected, "anything may have happened");
-        assert_eq!(with([0.95, 1.06, 1.1, 0.92, 1.08, 0.94]), Verdict::Inconclusive, "1.5 times as much did not");
+        assert_eq!(
+            with([0.6, 2.4, 1.1, 1.8, 0.7, 2.2]),
+            Verdict::Suspected,
+            "anything may have happened"
+        );
+        assert_eq!(
+            with([0.95, 1.06, 1.1, 0.92, 1.08, 0.94]),
+            Verdict::Inconclusive,
+            "1.5 times as much did not"
+        );
     }
 
     #[test]
@@ -293,7 +376,8 @@ mod tests {
             test
         };
         assert_eq!(times(scattered(1.1)), None, "proven");
-        // Proof takes 1.3^3 = 2.2, it moved by 1.95: (ln 2.2 / ln 1.95)^2 is 1.39, twice that less than the least.
+        // Proof takes 1.3^3 = 2.2, it moved by 1.95: (ln 2.2 / ln 1.95)^2 is 1.39, twice that less
+        // than the least.
         assert_eq!(times(scattered(1.3)), Some(4.0));
         let more = times(scattered(1.5)).expect("open");
         assert!((6.5..6.7).contains(&more), "2 (3 ln 1.5 / ln 1.95)^2: {more}");
@@ -312,8 +396,16 @@ mod tests {
             Some(4.0),
             "wide, beside a quiet placebo"
         );
-        assert_eq!(times(scattered(2.0)), None, "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not tell");
-        assert_eq!(times(test(1.25, 1.0)), None, "it moved, and not as predicted: noise hides nothing");
+        assert_eq!(
+            times(scattered(2.0)),
+            None,
+            "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not tell"
+        );
+        assert_eq!(
+            times(test(1.25, 1.0)),
+            None,
+            "it moved, and not as predicted: noise hides nothing"
+        );
         assert_eq!(times(test(1.0, 1.0)), None, "refuted");
         let mut without = scattered(1.5);
         without.figures[0].placebo = None;
@@ -334,10 +426,18 @@ mod tests {
         };
         let judged = |tests: &[Comparison]| {
             let found = findings(&arms(true), tests);
-            found.into_iter().find(|finding| finding.rule == "receive_window").expect("tested").verdict
+            found
+                .into_iter()
+                .find(|finding| finding.rule == "receive_window")
+                .expect("tested")
+                .verdict
         };
         assert_eq!(judged(&[test(1.95, 1.0), without(test(1.9, 1.0))]), Verdict::Proven);
-        assert_eq!(judged(&[test(1.95, 1.5), without(test(1.9, 1.0))]), Verdict::Suspected, "a placebo that works");
+        assert_eq!(
+            judged(&[test(1.95, 1.5), without(test(1.9, 1.0))]),
+            Verdict::Suspected,
+            "a placebo that works"
+        );
         assert_eq!(judged(&[without(test(1.95, 1.0))]), Verdict::Suspected, "no placebo at all");
     }
 
@@ -345,9 +445,15 @@ mod tests {
     fn of_two_experiments_both_must_agree() {
         let tests = [test(1.95, 1.0), test(1.0, 1.0)];
         let found = findings(&arms(true), &tests);
-        let finding = found.iter().find(|finding| finding.rule == "receive_window").expect("tested");
+        let finding =
+            found.iter().find(|finding| finding.rule == "receive_window").expect("tested");
         assert_eq!(finding.verdict, Verdict::Inconclusive);
-        assert!(finding.counterfactual.as_ref().is_some_and(|told| told.matches("goodput").count() == 2));
+        assert!(
+            finding
+                .counterfactual
+                .as_ref()
+                .is_some_and(|told| told.matches("goodput").count() == 2)
+        );
     }
 
     #[test]
@@ -366,7 +472,9 @@ mod tests {
         let stays = judged(&[sparing(1.0)]);
         assert_eq!(stays.verdict, Verdict::Suspected);
         assert!(
-            stays.counterfactual.is_some_and(|told| told.contains("it made no difference, which does not refute it"))
+            stays.counterfactual.is_some_and(
+                |told| told.contains("it made no difference, which does not refute it")
+            )
         );
         // Beside one that can refute, in whatever order, that one decides.
         for (deciding, verdict) in [(1.95, Verdict::Proven), (1.0, Verdict::Inconclusive)] {

@@ -1,13 +1,16 @@
-//! Who lost the frames: the controller, the management controller's receive ring, a socket, or something else.
+//! Who lost the frames: the controller, the management controller's receive ring, a socket, or
+//! something else.
 //!
-//! Input: deltas of counters over one interval with a TCP test. Rules of the NC-SI reference 7.5, in their order. What it does
-//! not see: frames lost before the controller, but by what is left over.
+//! Input: deltas of counters over one interval with a TCP test. Rules of the NC-SI reference 7.5,
+//! in their order. What it does not see: frames lost before the controller, but by what is left
+//! over.
 
 use super::Bracket;
 
 /// Share of the frames received that must be dropped for the drops to matter.
 const MATTERS: f64 = 1e-3;
-/// How retransmissions may relate to drops where the drops are what was retransmitted; other flows and broadcast are dropped too.
+/// How retransmissions may relate to drops where the drops are what was retransmitted; other flows
+/// and broadcast are dropped too.
 const RETRANSMITTED: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 /// Share of the highest goodput below which a loss-free path is slow.
 const SLOW: f64 = 0.7;
@@ -19,7 +22,8 @@ pub struct Drops {
     pub controller_received: Option<u64>,
     /// Frames it dropped (counter 7).
     pub controller_dropped: Option<u64>,
-    /// Frames the management controller's interface had no receive buffer for (missed and FIFO errors).
+    /// Frames the management controller's interface had no receive buffer for (missed and FIFO
+    /// errors).
     pub ring_missed: Option<u64>,
     /// Frames its sockets dropped.
     pub socket_dropped: Option<u64>,
@@ -38,7 +42,8 @@ pub struct Drops {
 pub enum Culprit {
     /// The window overruns the controller's buffer.
     ControllerWindow,
-    /// The controller drops although the window fits: broadcast, other flows, traffic of its own host.
+    /// The controller drops although the window fits: broadcast, other flows, traffic of its own
+    /// host.
     ControllerOther,
     /// The management controller's receive ring or CPU.
     Ring,
@@ -48,7 +53,8 @@ pub enum Culprit {
     Elsewhere,
     /// Nothing is lost: pause frames hold the traffic up.
     Pause,
-    /// Nothing is lost: the window is too small for the round trip, or the management controller too slow.
+    /// Nothing is lost: the window is too small for the round trip, or the management controller
+    /// too slow.
     NotLoss,
     /// Nothing is lost, and the sideband is used.
     Nothing,
@@ -73,7 +79,8 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, certain, evidence| Attribution { culprit, evidence, certain };
     let missed = drops.ring_missed.unwrap_or(0);
     let retransmitted = drops.retransmitted.unwrap_or(0);
-    let (Some(received), Some(dropped)) = (drops.controller_received, drops.controller_dropped) else {
+    let (Some(received), Some(dropped)) = (drops.controller_received, drops.controller_dropped)
+    else {
         return without_controller(drops, bracket);
     };
     if missed > 0 && (dropped as f64) < received as f64 * MATTERS {
@@ -86,11 +93,16 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     if dropped as f64 > received as f64 * MATTERS {
         let ratio = retransmitted as f64 / dropped as f64;
         let evidence = format!(
-            "the controller dropped {dropped} of {received} frames; {retransmitted} segments were retransmitted; window {} B against a safe {} B",
+            "the controller dropped {dropped} of {received} frames; {retransmitted} segments were \
+                retransmitted; window {} B against a safe {} B",
             drops.window, bracket.safe.0
         );
         let window = drops.window > bracket.safe.0 && RETRANSMITTED.contains(&ratio);
-        return said(if window { Culprit::ControllerWindow } else { Culprit::ControllerOther }, true, evidence);
+        return said(
+            if window { Culprit::ControllerWindow } else { Culprit::ControllerOther },
+            true,
+            evidence,
+        );
     }
     if let Some(socket @ 1..) = drops.socket_dropped {
         return said(
@@ -103,10 +115,12 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
         return said(Culprit::Pause, true, format!("{pauses} pause frames, no drops"));
     }
     if retransmitted as f64 > received as f64 * MATTERS {
-        let evidence = format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
+        let evidence =
+            format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
         return said(Culprit::Elsewhere, true, evidence);
     }
-    let evidence = format!("no drops, {:.0} % of what the sideband carries", drops.utilisation * 100.0);
+    let evidence =
+        format!("no drops, {:.0} % of what the sideband carries", drops.utilisation * 100.0);
     said(if drops.utilisation < SLOW { Culprit::NotLoss } else { Culprit::Nothing }, true, evidence)
 }
 
@@ -114,22 +128,31 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
 fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
     if let Some(missed @ 1..) = drops.ring_missed {
-        return said(Culprit::Ring, format!("{missed} frames missed by the receive ring; the controller was not read"));
+        return said(
+            Culprit::Ring,
+            format!("{missed} frames missed by the receive ring; the controller was not read"),
+        );
     }
     match drops.retransmitted {
         Some(n @ 1..) if drops.window > bracket.safe.0 => said(
             Culprit::ControllerWindow,
-            format!("{n} segments retransmitted at a window of {} B against a safe {} B", drops.window, bracket.safe.0),
+            format!(
+                "{n} segments retransmitted at a window of {} B against a safe {} B",
+                drops.window, bracket.safe.0
+            ),
         ),
         Some(n @ 1..) => said(
             Culprit::Elsewhere,
             format!("{n} segments retransmitted at a window of {} B, which fits", drops.window),
         ),
-        Some(0) if drops.utilisation < SLOW => {
-            said(Culprit::NotLoss, format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0))
-        }
+        Some(0) if drops.utilisation < SLOW => said(
+            Culprit::NotLoss,
+            format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0),
+        ),
         Some(_) => said(Culprit::Nothing, "no retransmissions".into()),
-        None => said(Culprit::Unknown, "neither the controller nor the sender could be read".into()),
+        None => {
+            said(Culprit::Unknown, "neither the controller nor the sender could be read".into())
+        }
     }
 }
 
@@ -156,7 +179,11 @@ mod tests {
         let overrun = Drops { controller_dropped: Some(2500), retransmitted: Some(2600), ..seen };
         assert_eq!(culprit(overrun), Culprit::ControllerWindow);
         assert_eq!(culprit(Drops { window: 7300, ..overrun }), Culprit::ControllerOther);
-        assert_eq!(culprit(Drops { retransmitted: Some(3), ..overrun }), Culprit::ControllerOther, "not ours");
+        assert_eq!(
+            culprit(Drops { retransmitted: Some(3), ..overrun }),
+            Culprit::ControllerOther,
+            "not ours"
+        );
         assert_eq!(culprit(Drops { ring_missed: Some(40), ..seen }), Culprit::Ring);
         assert_eq!(culprit(Drops { socket_dropped: Some(40), ..seen }), Culprit::Socket);
         assert_eq!(culprit(Drops { pauses: Some(9), ..seen }), Culprit::Pause);
@@ -166,7 +193,12 @@ mod tests {
 
     #[test]
     fn without_the_controller_nothing_is_certain() {
-        let seen = Drops { retransmitted: Some(300), window: 65_536, utilisation: 0.4, ..Drops::default() };
+        let seen = Drops {
+            retransmitted: Some(300),
+            window: 65_536,
+            utilisation: 0.4,
+            ..Drops::default()
+        };
         let attribution = attribute(&seen, &SIDEBAND.bracket());
         assert_eq!((attribution.culprit, attribution.certain), (Culprit::ControllerWindow, false));
         assert_eq!(culprit(Drops { window: 7300, ..seen }), Culprit::Elsewhere);

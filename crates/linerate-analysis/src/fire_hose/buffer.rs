@@ -1,11 +1,14 @@
 //! How large a buffer is that nobody reports: trains of frames, back to back, until one loses.
 //!
-//! Sans-I/O: [`BufferSearch::next`] says how long the next trains are to be, [`BufferSearch::observe`] takes what became of
-//! them. A buffer that overflows loses at least one frame of every train that left back to back; a sender that loses its CPU
-//! within a train gives the buffer time to drain, and the train passes. A loss here and there has another cause, is counted
-//! apart and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for back-to-back searches.
+//! Sans-I/O: [`BufferSearch::next`] says how long the next trains are to be,
+//! [`BufferSearch::observe`] takes what became of them. A buffer that overflows loses at least one
+//! frame of every train that left back to back; a sender that loses its CPU within a train gives
+//! the buffer time to drain, and the train passes. A loss here and there has another cause, is
+//! counted apart and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for
+//! back-to-back searches.
 //!
-//! What it does not see: a buffer that other traffic fills meanwhile; the drain must be idle between trains.
+//! What it does not see: a buffer that other traffic fills meanwhile; the drain must be idle
+//! between trains.
 
 use std::ops::Range;
 
@@ -13,10 +16,12 @@ use linerate_model::Bytes;
 
 use super::Hose;
 
-/// Trains longer than this are not tried: 4 MiB of full frames, beyond which a buffer is not shallow.
+/// Trains longer than this are not tried: 4 MiB of full frames, beyond which a buffer is not
+/// shallow.
 const LONGEST: u32 = 2770;
-/// Share of the trains that must lose for the buffer to be the cause: trains that were held up within pass, however small it is, while
-/// a path that loses frames at random would have to lose one in twenty to spoil so many trains of six.
+/// Share of the trains that must lose for the buffer to be the cause: trains that were held up
+/// within pass, however small it is, while a path that loses frames at random would have to lose
+/// one in twenty to spoil so many trains of six.
 const FEWEST_TRAINS: f64 = 0.25;
 
 /// Looks for the longest train that an unknown buffer takes.
@@ -73,8 +78,8 @@ impl BufferSearch {
         }
     }
 
-    /// What the trains fit, on a path whose rates and frame are those of `path`; `None` while the search goes on, or if nothing
-    /// overflowed.
+    /// What the trains fit, on a path whose rates and frame are those of `path`; `None` while the
+    /// search goes on, or if nothing overflowed.
     #[must_use]
     pub fn inferred(&self, path: &Hose) -> Option<Inferred> {
         let overflows = self.overflows.filter(|overflows| *overflows == self.passes + 1)?;
@@ -95,7 +100,8 @@ mod tests {
 
     const TRAINS: u32 = 20;
 
-    /// Lets a device with the buffer of `truth` answer a search; each `stray`-th observation loses one frame more.
+    /// Lets a device with the buffer of `truth` answer a search; each `stray`-th observation loses
+    /// one frame more.
     fn search(truth: &Hose, stray: usize) -> BufferSearch {
         let fits = truth.longest_burst().expect("it can overrun");
         let mut search = BufferSearch::new();

@@ -1,11 +1,13 @@
-//! The fire hose: a fast link that pours into a shallow buffer in front of a slow one, and the TCP window that survives it.
+//! The fire hose: a fast link that pours into a shallow buffer in front of a slow one, and the TCP
+//! window that survives it.
 //!
-//! A management controller behind an NC-SI sideband, a switch port from 10 to 1 Gbit/s, a USB or Wi-Fi bridge, the queue of
-//! a virtual machine: all are a [`Hose`]. Units: bytes in flight, bit/s; frames are counted without FCS, as buffers and packet
-//! sockets do. Source: methodology 3.6, NC-SI reference 7; Intel, NC-SI Overview and Performance (2013) for the case.
+//! A management controller behind an NC-SI sideband, a switch port from 10 to 1 Gbit/s, a USB or
+//! Wi-Fi bridge, the queue of a virtual machine: all are a [`Hose`]. Units: bytes in flight, bit/s;
+//! frames are counted without FCS, as buffers and packet sockets do. Source: methodology 3.6, NC-SI
+//! reference 7; Intel, NC-SI Overview and Performance (2013) for the case.
 //!
-//! What it does not see: pause frames, buffers that several ports share, cell-sized allocation, and congestion control
-//! that paces: such a sender may stay clean beyond the bracket.
+//! What it does not see: pause frames, buffers that several ports share, cell-sized allocation, and
+//! congestion control that paces: such a sender may stay clean beyond the bracket.
 
 mod attribution;
 mod buffer;
@@ -19,10 +21,11 @@ pub use sweep::{Form, Onset, WindowPoint, onset};
 
 use crate::limits::window::bandwidth_delay_product;
 
-/// What a frame takes on an Ethernet wire beyond the bytes a buffer holds: preamble and SFD 8, FCS 4, gap 12 (IEEE 802.3
-/// clauses 3.2 and 4.4.2).
+/// What a frame takes on an Ethernet wire beyond the bytes a buffer holds: preamble and SFD 8, FCS
+/// 4, gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
 const WIRE_OVERHEAD: Bytes = Bytes(24);
-/// Segments a window must hold for acknowledgements to keep coming (RFC 9293 3.8.6.3 lets a receiver wait for a second one).
+/// Segments a window must hold for acknowledgements to keep coming (RFC 9293 3.8.6.3 lets a
+/// receiver wait for a second one).
 const LEAST_SEGMENTS: u64 = 2;
 
 /// A fast link, a shallow buffer, a slow link.
@@ -30,7 +33,8 @@ const LEAST_SEGMENTS: u64 = 2;
 pub struct Hose {
     /// What the buffer holds.
     pub buffer: Bytes,
-    /// What passes beside it at once: the depth of a token bucket in front of it, 0 for a store-and-forward device.
+    /// What passes beside it at once: the depth of a token bucket in front of it, 0 for a
+    /// store-and-forward device.
     pub burst: Bytes,
     /// Rate of the fast link, as on the wire.
     pub feed: BitRate,
@@ -46,14 +50,18 @@ pub struct Hose {
     pub flows: u32,
 }
 
-/// How much a sender may have in flight before frames are lost, by three forms of the law. All are sums over the flows.
+/// How much a sender may have in flight before frames are lost, by three forms of the law. All are
+/// sums over the flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
-    /// Whole frames that fit without any draining, times the payload of a segment: safe at any feed.
+    /// Whole frames that fit without any draining, times the payload of a segment: safe at any
+    /// feed.
     pub frame_granular: Bytes,
-    /// A back-to-back burst that drains while it arrives, as a fluid; `None` where the feed is no faster than the drain.
+    /// A back-to-back burst that drains while it arrives, as a fluid; `None` where the feed is no
+    /// faster than the drain.
     pub fluid: Option<Bytes>,
-    /// The standing queue of a sender that its acknowledgements clock: the buffer and what the path itself holds.
+    /// The standing queue of a sender that its acknowledgements clock: the buffer and what the path
+    /// itself holds.
     pub ack_clocked: Bytes,
     /// What fills the path without any queue.
     pub bandwidth_delay_product: Bytes,
@@ -89,8 +97,8 @@ impl Hose {
         self.feed.0 > self.drain.0
     }
 
-    /// Room that `n` frames take at the end of their arrival, back to back into an empty buffer: a frame gives its room back
-    /// when it has left whole.
+    /// Room that `n` frames take at the end of their arrival, back to back into an empty buffer: a
+    /// frame gives its room back when it has left whole.
     #[must_use]
     pub(crate) fn occupied_by(&self, n: u32) -> Bytes {
         let left = (f64::from(n.saturating_sub(1)) * self.drain.0 / self.feed.0).floor() as u64;
@@ -112,10 +120,12 @@ impl Hose {
         BitRate(self.drain.0 * self.mss.0 as f64 / (self.frame + WIRE_OVERHEAD).0 as f64)
     }
 
-    /// Goodput without loss at a window of `window` in all: a window each round trip, and never more than the slow link carries.
+    /// Goodput without loss at a window of `window` in all: a window each round trip, and never
+    /// more than the slow link carries.
     #[must_use]
     pub fn goodput(&self, window: Bytes) -> BitRate {
-        BitRate::over(window, self.rtt).map_or(self.full_rate(), |rate| BitRate(rate.0.min(self.full_rate().0)))
+        BitRate::over(window, self.rtt)
+            .map_or(self.full_rate(), |rate| BitRate(rate.0.min(self.full_rate().0)))
     }
 
     /// Flows that can share the hose without loss, two segments each (incast).
@@ -138,8 +148,8 @@ impl Bracket {
         self.loss_free_exists() && self.bandwidth_delay_product <= self.safe
     }
 
-    /// Where loss must begin as a single sender's window grows: between the form that holds at any feed and the most generous
-    /// of the others.
+    /// Where loss must begin as a single sender's window grows: between the form that holds at any
+    /// feed and the most generous of the others.
     #[must_use]
     pub fn onset(&self) -> [Bytes; 2] {
         let generous = self.fluid.map_or(self.ack_clocked, |fluid| fluid.max(self.ack_clocked));
@@ -165,7 +175,8 @@ pub(crate) mod tests {
 
     #[test]
     fn the_papers_sideband_has_the_bracket_of_the_methodology() {
-        // Methodology 3.6: 5 frames of 1460 bytes, 9102 bytes as a fluid, 8192 + 6250 with acknowledgements.
+        // Methodology 3.6: 5 frames of 1460 bytes, 9102 bytes as a fluid, 8192 + 6250 with
+        // acknowledgements.
         let bracket = SIDEBAND.bracket();
         assert_eq!(
             (bracket.frame_granular, bracket.fluid, bracket.ack_clocked, bracket.safe),
@@ -178,22 +189,32 @@ pub(crate) mod tests {
     #[test]
     fn bursts_survive_as_the_reference_simulates() {
         // NC-SI reference 7.2: 4, 8, 12, 16, 32, 64 KiB at 1 Gbit/s and at 25 Gbit/s.
-        for (kib, at_1g, at_25g) in [(4, 2, 2), (8, 5, 5), (12, 8, 8), (16, 11, 10), (32, 23, 21), (64, 47, 43)] {
+        for (kib, at_1g, at_25g) in
+            [(4, 2, 2), (8, 5, 5), (12, 8, 8), (16, 11, 10), (32, 23, 21), (64, 47, 43)]
+        {
             let hose = Hose { buffer: Bytes(kib << 10), ..SIDEBAND };
             assert_eq!(hose.longest_burst(), Some(at_1g), "{kib} KiB at 1 Gbit/s");
-            assert_eq!(Hose { feed: BitRate(25e9), ..hose }.longest_burst(), Some(at_25g), "{kib} KiB at 25 Gbit/s");
+            assert_eq!(
+                Hose { feed: BitRate(25e9), ..hose }.longest_burst(),
+                Some(at_25g),
+                "{kib} KiB at 25 Gbit/s"
+            );
         }
     }
 
     #[test]
     fn without_a_faster_feed_nothing_overruns() {
         let even = Hose { feed: BitRate(1e8), ..SIDEBAND };
-        assert_eq!((even.longest_burst(), even.bracket().fluid, even.can_overrun()), (None, None, false));
+        assert_eq!(
+            (even.longest_burst(), even.bracket().fluid, even.can_overrun()),
+            (None, None, false)
+        );
     }
 
     #[test]
     fn a_long_path_cannot_have_both_full_rate_and_no_loss() {
-        // NC-SI reference 7.2: 7300 bytes give 58 Mbit/s at 1 ms, and 8 KiB fills 100 Mbit/s up to about 0.6 ms only.
+        // NC-SI reference 7.2: 7300 bytes give 58 Mbit/s at 1 ms, and 8 KiB fills 100 Mbit/s up to
+        // about 0.6 ms only.
         let long = Hose { rtt: Nanos(1_000_000), ..SIDEBAND };
         assert!(!long.bracket().full_rate_possible());
         assert_eq!(long.goodput(Bytes(7300)), BitRate(58.4e6));

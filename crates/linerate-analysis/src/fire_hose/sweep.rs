@@ -1,7 +1,8 @@
 //! Where loss begins as a window grows, which window is best, and which form of the law that fits.
 //!
-//! Input: one point for each window, with the loss ratio at the hose (or, without its counters, of retransmitted bytes) and
-//! the goodput. What it does not see: whether the loss was the hose's; see [`super::attribute`].
+//! Input: one point for each window, with the loss ratio at the hose (or, without its counters, of
+//! retransmitted bytes) and the goodput. What it does not see: whether the loss was the hose's; see
+//! [`super::attribute`].
 
 use linerate_model::{BitRate, Bytes};
 
@@ -9,7 +10,8 @@ use super::{Bracket, Hose};
 
 /// Loss below this is not that of a window too large: a tail probe, a stray (methodology 5.3, D3).
 const LOSS: f64 = 1e-3;
-/// How near goodput must come to the best to be as good, so that the smallest such window is chosen.
+/// How near goodput must come to the best to be as good, so that the smallest such window is
+/// chosen.
 const AS_GOOD: f64 = 0.98;
 
 /// What was measured at one window.
@@ -59,7 +61,11 @@ pub fn onset(points: &[WindowPoint]) -> Option<Onset> {
         last_clean: n_clean.checked_sub(1).map(|last| points[last].window),
         first_lossy: points.get(n_clean).map(|point| point.window),
         best: *points.iter().find(|point| point.goodput.0 >= highest * AS_GOOD)?,
-        best_clean: points.iter().filter(clean).max_by(|a, b| a.goodput.0.total_cmp(&b.goodput.0)).copied(),
+        best_clean: points
+            .iter()
+            .filter(clean)
+            .max_by(|a, b| a.goodput.0.total_cmp(&b.goodput.0))
+            .copied(),
     })
 }
 
@@ -82,7 +88,8 @@ impl Onset {
             .map(|(form, window)| (form, distance(window).round() as i64))
     }
 
-    /// Whether loss begins where the law says it must, give or take two segments (methodology 2.2, V1.12).
+    /// Whether loss begins where the law says it must, give or take two segments (methodology 2.2,
+    /// V1.12).
     #[must_use]
     pub fn within(&self, bracket: &Bracket, hose: &Hose) -> Option<bool> {
         let (clean, lossy) = (self.last_clean?, self.first_lossy?);
@@ -111,8 +118,14 @@ mod tests {
             point(35_040, 0.029, 83.0),
         ];
         let onset = onset(&swept).expect("points");
-        assert_eq!((onset.last_clean, onset.first_lossy), (Some(Bytes(10_220)), Some(Bytes(11_680))));
-        assert_eq!((onset.best.window, onset.best_clean.map(|p| p.window)), (Bytes(14_600), Some(Bytes(10_220))));
+        assert_eq!(
+            (onset.last_clean, onset.first_lossy),
+            (Some(Bytes(10_220)), Some(Bytes(11_680)))
+        );
+        assert_eq!(
+            (onset.best.window, onset.best_clean.map(|p| p.window)),
+            (Bytes(14_600), Some(Bytes(10_220)))
+        );
         let bracket = SIDEBAND.bracket();
         assert_eq!(onset.within(&bracket, &SIDEBAND), Some(true));
         // 10 950 is 1848 above the fluid form, 3492 below the ACK-clocked one.

@@ -1,12 +1,13 @@
 //! The transmit hash of Linux bonding with `xmit_hash_policy=layer3+4` (balance-xor and 802.3ad).
 //!
-//! Source: Documentation/networking/bonding.rst, *xmit_hash_policy*: the ports as they stand in the header, exclusive or both
-//! addresses; exclusive or itself shifted right by 16, then by 8; since Linux 5.5 shifted right by 1, because `connect` gives out
-//! even ports first and the lowest bit would then tell nothing; modulo the number of active members. Fields are read in the
-//! order of the host's bytes. IPv6 addresses enter as the exclusive or of their four words.
+//! Source: Documentation/networking/bonding.rst, *xmit_hash_policy*: the ports as they stand in the
+//! header, exclusive or both addresses; exclusive or itself shifted right by 16, then by 8; since
+//! Linux 5.5 shifted right by 1, because `connect` gives out even ports first and the lowest bit
+//! would then tell nothing; modulo the number of active members. Fields are read in the order of
+//! the host's bytes. IPv6 addresses enter as the exclusive or of their four words.
 //!
-//! What it does not see: fragments and other protocols (hashed by address), `vlan+srcmac`, and members that came or went: the
-//! order of members is that in which they became active.
+//! What it does not see: fragments and other protocols (hashed by address), `vlan+srcmac`, and
+//! members that came or went: the order of members is that in which they became active.
 
 use super::{Flow, octets};
 
@@ -41,7 +42,10 @@ pub fn member(flow: &Flow, form: Form, members: u32) -> u32 {
 
 fn word(address: core::net::IpAddr) -> u32 {
     let words = octets(address);
-    words.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).fold(0, |a, b| a ^ b)
+    words
+        .chunks_exact(4)
+        .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+        .fold(0, |a, b| a ^ b)
 }
 
 #[cfg(test)]
@@ -60,13 +64,17 @@ mod tests {
         let flow = flow("10.0.0.1:4660", "10.0.0.2:80");
         assert_eq!(hash(&flow, Form::Whole), 0x5353_6775);
         assert_eq!(hash(&flow, Form::LowestBitDropped), 0x29a9_b3ba);
-        assert_eq!((member(&flow, Form::Whole, 2), member(&flow, Form::LowestBitDropped, 4)), (1, 2));
+        assert_eq!(
+            (member(&flow, Form::Whole, 2), member(&flow, Form::LowestBitDropped, 4)),
+            (1, 2)
+        );
     }
 
     #[test]
     fn even_ports_alone_leave_an_old_kernel_one_member_of_two_and_a_new_one_both() {
         let spread = |form| {
-            let ports = (0..64).map(|i| flow(&format!("10.0.0.1:{}", 40_000 + 2 * i), "10.0.0.2:5201"));
+            let ports =
+                (0..64).map(|i| flow(&format!("10.0.0.1:{}", 40_000 + 2 * i), "10.0.0.2:5201"));
             let mut counts = [0; 2];
             ports.for_each(|flow| counts[member(&flow, form, 2) as usize] += 1);
             counts
@@ -77,7 +85,10 @@ mod tests {
 
     #[test]
     fn both_families_count_their_addresses() {
-        let (a, b) = (flow("[2001:db8::1]:1000", "[2001:db8::2]:80"), flow("[2001:db8::1]:1000", "[2001:db8::3]:80"));
+        let (a, b) = (
+            flow("[2001:db8::1]:1000", "[2001:db8::2]:80"),
+            flow("[2001:db8::1]:1000", "[2001:db8::3]:80"),
+        );
         assert_ne!(hash(&a, Form::Whole), hash(&b, Form::Whole));
     }
 }

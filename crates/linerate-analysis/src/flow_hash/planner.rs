@@ -9,8 +9,9 @@ pub const USUAL_PORTS: RangeInclusive<u16> = 32_768..=60_999;
 /// Ports by member.
 pub type Plan = BTreeMap<u32, Vec<u16>>;
 
-/// `each` ports of `candidates` for every member below `members`, taken where `member_of` says that a port leads to it (`None`
-/// where that is not known). A member that too few candidates lead to has fewer: see [`missing`].
+/// `each` ports of `candidates` for every member below `members`, taken where `member_of` says that
+/// a port leads to it (`None` where that is not known). A member that too few candidates lead to
+/// has fewer: see [`missing`].
 pub fn plan(
     candidates: impl IntoIterator<Item = u16>,
     members: u32,
@@ -36,8 +37,8 @@ pub fn missing(plan: &Plan, each: usize) -> Vec<u32> {
     plan.iter().filter(|(_, ports)| ports.len() < each).map(|(member, _)| *member).collect()
 }
 
-/// The ports in turn, one of each member after the other, as flows should have them: however many there are, members differ by one
-/// flow at the most. It ends where a member has no more.
+/// The ports in turn, one of each member after the other, as flows should have them: however many
+/// there are, members differ by one flow at the most. It ends where a member has no more.
 #[must_use]
 pub fn in_turn(plan: &Plan) -> Vec<u16> {
     let rounds = plan.values().map(Vec::len).min().unwrap_or(0);
@@ -58,22 +59,33 @@ mod tests {
         let by_bond = |port| bond::member(&flow(port), bond::Form::LowestBitDropped, 4);
         let chosen = plan(USUAL_PORTS, 4, 8, |port| Some(by_bond(port)));
         assert!(missing(&chosen, 8).is_empty(), "{chosen:?}");
-        assert!(chosen.iter().all(|(member, ports)| ports.iter().all(|port| by_bond(*port) == *member)));
+        assert!(
+            chosen.iter().all(|(member, ports)| ports.iter().all(|port| by_bond(*port) == *member))
+        );
         let table = toeplitz::default_table(6);
         let by_queue = |port| {
-            let hash = toeplitz::hash(&flow(port), toeplitz::Fields::AddressesAndPorts, &toeplitz::DEFAULT_KEY);
+            let hash = toeplitz::hash(
+                &flow(port),
+                toeplitz::Fields::AddressesAndPorts,
+                &toeplitz::DEFAULT_KEY,
+            );
             toeplitz::queue(hash, &table)
         };
         let chosen = plan(USUAL_PORTS, 6, 3, |port| Some(by_queue(port)));
         assert!(missing(&chosen, 3).is_empty(), "{chosen:?}");
-        assert!(chosen.iter().all(|(queue, ports)| ports.iter().all(|port| by_queue(*port) == *queue)));
+        assert!(
+            chosen.iter().all(|(queue, ports)| ports.iter().all(|port| by_queue(*port) == *queue))
+        );
     }
 
     #[test]
     fn a_hash_of_addresses_alone_leaves_members_without_ports_and_says_so() {
         let table = toeplitz::default_table(4);
         let by_address = |port| {
-            toeplitz::queue(toeplitz::hash(&flow(port), toeplitz::Fields::Addresses, &toeplitz::DEFAULT_KEY), &table)
+            toeplitz::queue(
+                toeplitz::hash(&flow(port), toeplitz::Fields::Addresses, &toeplitz::DEFAULT_KEY),
+                &table,
+            )
         };
         let chosen = plan(40_000..=40_100, 4, 1, |port| Some(by_address(port)));
         assert_eq!(missing(&chosen, 1).len(), 3);

@@ -1,12 +1,14 @@
 //! Whether flows are spread over members as an even hash would spread them.
 //!
-//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution if the hash is even and flows are
-//! independent. Few flows: the exact probability of a draw at most as likely as the one seen. Many: Pearson's chi-squared. Both ends
-//! matter: too uneven is a *polarised* hash (ports of one parity, a hash used twice in a row), too even is no independence
-//! (ports in sequence under an exclusive or), which balances one pattern of ports and tells nothing of others.
+//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution
+//! if the hash is even and flows are independent. Few flows: the exact probability of a draw at
+//! most as likely as the one seen. Many: Pearson's chi-squared. Both ends matter: too uneven is a
+//! *polarised* hash (ports of one parity, a hash used twice in a row), too even is no independence
+//! (ports in sequence under an exclusive or), which balances one pattern of ports and tells nothing
+//! of others.
 //!
-//! What it does not see: flows of unequal size, and a hash that is even over these ports and not over others: repeat it with
-//! random and with sequential ports.
+//! What it does not see: flows of unequal size, and a hash that is even over these ports and not
+//! over others: repeat it with random and with sequential ports.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
@@ -59,7 +61,8 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
         (uneven, even, "exact: sums of squares of all spreads, multinomial".to_owned())
     } else {
         let expected = flows as f64 / members as f64;
-        let statistic = counts.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum::<f64>();
+        let statistic =
+            counts.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum::<f64>();
         let distribution = ChiSquared::new(members as f64 - 1.0).ok()?;
         let method = format!("chi-squared {statistic:.2} with {} degrees of freedom", members - 1);
         (distribution.sf(statistic), distribution.cdf(statistic), method)
@@ -67,13 +70,22 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     let idle = counts.iter().filter(|count| **count == 0).count();
     let all_on_one = (members as f64).powf(1.0 - flows as f64);
     let (verdict, meaning) = if all_on_one >= SIGNIFICANCE {
-        (Verdict::Inconclusive, format!("{flows} flows on {members} members can lie anyhow by chance: draw more"))
+        (
+            Verdict::Inconclusive,
+            format!("{flows} flows on {members} members can lie anyhow by chance: draw more"),
+        )
     } else if uneven < SIGNIFICANCE {
-        let idle = if idle > 0 { format!("{idle} of {members} members carry nothing; ") } else { String::new() };
-        let why = "the hash does not use all that differs between these flows, or two hashes in a row are the same";
+        let idle = if idle > 0 {
+            format!("{idle} of {members} members carry nothing; ")
+        } else {
+            String::new()
+        };
+        let why = "the hash does not use all that differs between these flows, or two hashes in a \
+            row are the same";
         (Verdict::Polarised, format!("{idle}{why}"))
     } else if even < SIGNIFICANCE {
-        let why = "these flows are dealt out rather than hashed, or their ports fit the hash; random ports spread less evenly";
+        let why = "these flows are dealt out rather than hashed, or their ports fit the hash; \
+            random ports spread less evenly";
         (Verdict::TooEven, why.to_owned())
     } else {
         (Verdict::Even, "as an even hash spreads independent flows".to_owned())
@@ -81,8 +93,8 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     Some(Spread { counts: counts.to_vec(), uneven, even, method, verdict, meaning })
 }
 
-/// Probabilities of a sum of squares at least, and at most, as large as that of `counts`: member after member takes its share
-/// of the flows that are left.
+/// Probabilities of a sum of squares at least, and at most, as large as that of `counts`: member
+/// after member takes its share of the flows that are left.
 fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
     let seen = counts.iter().map(|count| (count * count) as usize).sum::<usize>();
     let most = flows * flows;
@@ -121,7 +133,8 @@ fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
 fn binomial(flows: usize, share: f64) -> Vec<f64> {
     let mut terms = vec![(1.0 - share).powi(flows as i32)];
     for taken in 0..flows {
-        let next = terms[taken] * (flows - taken) as f64 / (taken as f64 + 1.0) * share / (1.0 - share);
+        let next =
+            terms[taken] * (flows - taken) as f64 / (taken as f64 + 1.0) * share / (1.0 - share);
         terms.push(next);
     }
     terms
@@ -167,7 +180,8 @@ mod tests {
         let spread = |ports: &[u16]| {
             let mut counts = vec![0; 4];
             for port in ports {
-                let flow = Flow { from: ([10, 0, 0, 1], *port).into(), to: ([10, 0, 0, 2], 5201).into() };
+                let flow =
+                    Flow { from: ([10, 0, 0, 1], *port).into(), to: ([10, 0, 0, 2], 5201).into() };
                 counts[bond::member(&flow, bond::Form::Whole, 4) as usize] += 1;
             }
             judged(&counts).verdict

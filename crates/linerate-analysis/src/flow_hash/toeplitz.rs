@@ -1,19 +1,21 @@
 //! Receive side scaling: the Toeplitz hash, and the queue it chooses.
 //!
-//! Source: Microsoft, *RSS hashing functions* and *Verifying the RSS hash calculation*, whose vectors are the tests here. Hashed are
-//! source address, destination address, source port, destination port, as they stand in the packet, seen from the receiver.
+//! Source: Microsoft, *RSS hashing functions* and *Verifying the RSS hash calculation*, whose
+//! vectors are the tests here. Hashed are source address, destination address, source port,
+//! destination port, as they stand in the packet, seen from the receiver.
 //!
-//! What it does not see: cards that hash UDP by address alone (most by default; `ethtool -n DEV rx-flow-hash udp4` says, `-N ...
-//! sdfn` changes it), symmetric or other functions than Toeplitz, flow steering rules, which come first, and receive packet
-//! steering in software.
+//! What it does not see: cards that hash UDP by address alone (most by default; `ethtool -n DEV
+//! rx-flow-hash udp4` says, `-N ... sdfn` changes it), symmetric or other functions than Toeplitz,
+//! flow steering rules, which come first, and receive packet steering in software.
 
 use super::{Flow, octets};
 
-/// The key of Microsoft's verification suite, the default of many drivers; Linux draws a random one where a driver asks it to.
+/// The key of Microsoft's verification suite, the default of many drivers; Linux draws a random one
+/// where a driver asks it to.
 pub const DEFAULT_KEY: [u8; 40] = [
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
-    0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
-    0x01, 0xfa,
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
+    0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
+    0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 /// Entries of an indirection table where none is known: what most cards have.
 pub(crate) const DEFAULT_ENTRIES: u32 = 128;
@@ -27,7 +29,8 @@ pub enum Fields {
     AddressesAndPorts,
 }
 
-/// The hash of `flow` under `key`; a key shorter than what is hashed and 32 bits more counts as followed by zeros.
+/// The hash of `flow` under `key`; a key shorter than what is hashed and 32 bits more counts as
+/// followed by zeros.
 #[must_use]
 pub fn hash(flow: &Flow, fields: Fields, key: &[u8]) -> u32 {
     let mut input = octets(flow.from.ip());
@@ -51,7 +54,8 @@ pub fn hash(flow: &Flow, fields: Fields, key: &[u8]) -> u32 {
     hash
 }
 
-/// The queue of a packet with `hash`: the lowest bits choose an entry of `table`, whose length is a power of two.
+/// The queue of a packet with `hash`: the lowest bits choose an entry of `table`, whose length is a
+/// power of two.
 ///
 /// # Panics
 /// If the table is empty.
@@ -89,7 +93,10 @@ mod tests {
             ),
         ];
         for (to, from, addresses, ports) in suite {
-            let flow = Flow { from: from.parse().expect("an address"), to: to.parse().expect("an address") };
+            let flow = Flow {
+                from: from.parse().expect("an address"),
+                to: to.parse().expect("an address"),
+            };
             assert_eq!(hash(&flow, Fields::Addresses, &DEFAULT_KEY), addresses, "{from}");
             assert_eq!(hash(&flow, Fields::AddressesAndPorts, &DEFAULT_KEY), ports, "{from}");
         }

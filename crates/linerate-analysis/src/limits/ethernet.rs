@@ -1,19 +1,22 @@
 //! Ethernet: how many frames, and how many bits at layers 1 and 2, a link carries each way.
 //!
-//! Units: bit/s and frames/s. Layers: a frame is L2 (with its check sequence and tags); the wire is L1 (with preamble
-//! and gap). Standard: IEEE 802.3 clauses 3.1, 3.2.7 and 4.4.2; IEEE 802.1Q clause 9.6 for tags. The frame rates
-//! are those of RFC 2544 appendix B.
+//! Units: bit/s and frames/s. Layers: a frame is L2 (with its check sequence and tags); the wire is
+//! L1 (with preamble and gap). Standard: IEEE 802.3 clauses 3.1, 3.2.7 and 4.4.2; IEEE 802.1Q
+//! clause 9.6 for tags. The frame rates are those of RFC 2544 appendix B.
 //!
-//! What it does not see: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm), energy-efficient
-//! sleep, and gaps shortened by a deficit idle count.
+//! What it does not see: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm),
+//! energy-efficient sleep, and gaps shortened by a deficit idle count.
 
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params, metric,
+};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
 use super::{Limit, OptionDoc};
 
-/// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses 3.1 and 4.4.2.
+/// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses
+/// 3.1 and 4.4.2.
 pub const WIRE_OVERHEAD: Bytes = Bytes(20);
 /// Addresses and type (14) plus frame check sequence (4), IEEE 802.3 clause 3.1.
 pub const FRAME_OVERHEAD: Bytes = Bytes(18);
@@ -30,7 +33,8 @@ const MOST_TAGS: u32 = 8;
 
 const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
 
-/// Bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4 more for each VLAN tag.
+/// Bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4 more for
+/// each VLAN tag.
 #[must_use]
 pub fn packet_overhead(vlan_tags: u32) -> Bytes {
     Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
@@ -38,8 +42,8 @@ pub fn packet_overhead(vlan_tags: u32) -> Bytes {
 
 /// What an IP packet occupies where `overhead` bytes are counted per packet.
 ///
-/// An overhead of at least 38 bytes is a real wire, where short frames are padded to 64 bytes before preamble and gap;
-/// a shaper that sees 14 or 0 bytes (veth, a bus) pads nothing.
+/// An overhead of at least 38 bytes is a real wire, where short frames are padded to 64 bytes
+/// before preamble and gap; a shaper that sees 14 or 0 bytes (veth, a bus) pads nothing.
 #[must_use]
 pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     let bytes = packet + overhead;
@@ -83,13 +87,21 @@ impl Limit for Ethernet {
 
     fn options(&self) -> &'static [OptionDoc] {
         &[
-            OptionDoc { name: "rate", default: "", meaning: "rate of the link, such as \"1 Gbit/s\"" },
+            OptionDoc {
+                name: "rate",
+                default: "",
+                meaning: "rate of the link, such as \"1 Gbit/s\"",
+            },
             OptionDoc {
                 name: "frame_size",
                 default: "",
                 meaning: "untagged frame with its check sequence, such as \"64 B\"",
             },
-            OptionDoc { name: "vlan", default: "0", meaning: "VLAN tags on each frame, 4 bytes each" },
+            OptionDoc {
+                name: "vlan",
+                default: "0",
+                meaning: "VLAN tags on each frame, 4 bytes each",
+            },
         ]
     }
 
@@ -97,7 +109,10 @@ impl Limit for Ethernet {
         let Parameters { rate, frame_size, vlan } = read(params, self.options())?;
         let mut errors = link_problems(rate, vlan);
         if frame_size < SMALLEST_FRAME || frame_size > LARGEST_FRAME {
-            let cause = format!("{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS", LARGEST_FRAME.0);
+            let cause = format!(
+                "{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS",
+                LARGEST_FRAME.0
+            );
             errors.push(refusal("frame_size", cause));
         }
         if !errors.is_empty() {
@@ -108,19 +123,43 @@ impl Limit for Ethernet {
         let name = format!("ethernet {rate}, {} B frames", frame.0);
         let wire = (frame + WIRE_OVERHEAD).0;
         let per_frame = vec![
-            format!("frame with FCS: {} B + {vlan} tags x {} B = {} B", frame_size.0, VLAN_TAG.0, frame.0),
+            format!(
+                "frame with FCS: {} B + {vlan} tags x {} B = {} B",
+                frame_size.0, VLAN_TAG.0, frame.0
+            ),
             format!("on the wire: {} B + 8 B preamble + 12 B gap = {wire} B", frame.0),
-            format!("{} bit/s / ({wire} B x 8) = {} frames/s each way", plain(rate.0), plain(frames.0)),
+            format!(
+                "{} bit/s / ({wire} B x 8) = {} frames/s each way",
+                plain(rate.0),
+                plain(frames.0)
+            ),
         ];
         let then = |line: String| per_frame.iter().cloned().chain([line]).collect::<Vec<_>>();
         let l2 = throughput_l2(rate, frame);
-        let l2_line = format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
-        let l1_line = format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
+        let l2_line =
+            format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
+        let l1_line =
+            format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
         Ok(vec![
-            Ceiling::new(name.clone(), metric::PACKET_RATE, frames.0, Direction::Tx, per_frame.clone(), SOURCE)
-                .at_layer(Layer::L2),
-            Ceiling::new(name.clone(), metric::THROUGHPUT_L2, l2.0, Direction::Tx, then(l2_line), SOURCE),
-            Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE).at_layer(Layer::L1),
+            Ceiling::new(
+                name.clone(),
+                metric::PACKET_RATE,
+                frames.0,
+                Direction::Tx,
+                per_frame.clone(),
+                SOURCE,
+            )
+            .at_layer(Layer::L2),
+            Ceiling::new(
+                name.clone(),
+                metric::THROUGHPUT_L2,
+                l2.0,
+                Direction::Tx,
+                then(l2_line),
+                SOURCE,
+            ),
+            Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE)
+                .at_layer(Layer::L1),
         ])
     }
 }
@@ -132,7 +171,8 @@ pub(super) fn link_problems(rate: BitRate, vlan: u32) -> Vec<ParamError> {
         errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
     }
     if vlan > MOST_TAGS {
-        errors.push(refusal("vlan", format!("{vlan} tags on one frame: expected 0 to {MOST_TAGS}")));
+        errors
+            .push(refusal("vlan", format!("{vlan} tags on one frame: expected 0 to {MOST_TAGS}")));
     }
     errors
 }
@@ -181,7 +221,10 @@ mod tests {
         let ceilings = Ethernet.ceilings(&params).expect("good options");
         assert_eq!(ceilings[0].value.floor(), 1_488_095.0);
         assert_eq!(ceilings[0].layer, Some(Layer::L2));
-        assert_eq!(ceilings[0].derivation[2], "1000000000 bit/s / (84 B x 8) = 1488095.238 frames/s each way");
+        assert_eq!(
+            ceilings[0].derivation[2],
+            "1000000000 bit/s / (84 B x 8) = 1488095.238 frames/s each way"
+        );
         assert!((ceilings[1].value - 761_904_761.9).abs() < 0.1);
         assert_eq!((ceilings[2].value, ceilings[2].layer), (1e9, Some(Layer::L1)));
         params.set("vlan", 1);
@@ -195,7 +238,8 @@ mod tests {
         params.set("rate", "25");
         params.set("frame_size", "64");
         params.set("vlans", 1);
-        let keys: Vec<String> = Ethernet.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        let keys: Vec<String> =
+            Ethernet.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys.len(), 3, "{keys:?}");
         let mut short = Params::default();
         short.set("rate", "0 bit/s");

@@ -1,10 +1,12 @@
 //! Fibre Channel: the payload a link of each speed carries, each way.
 //!
-//! Units: bit/s of payload; MB/s (decimal) in the derivation. Standards: FC-FS-4 (frame: SOF, header, payload, CRC, EOF;
-//! idle words between frames), FC-PI-2 to FC-PI-7 (line rates and codes).
+//! Units: bit/s of payload; MB/s (decimal) in the derivation. Standards: FC-FS-4 (frame: SOF,
+//! header, payload, CRC, EOF; idle words between frames), FC-PI-2 to FC-PI-7 (line rates and
+//! codes).
 //!
-//! What it does not see: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and optional headers.
-//! From 16GFC on the delimiters travel inside the line code's blocks; the frame overhead is taken as the same.
+//! What it does not see: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and
+//! optional headers. From 16GFC on the delimiters travel inside the line code's blocks; the frame
+//! overhead is taken as the same.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -14,7 +16,8 @@ use super::{Limit, OptionDoc};
 
 /// The largest payload of a frame, FC-FS-4 clause 9.
 pub const LARGEST_PAYLOAD: Bytes = Bytes(2112);
-/// Start delimiter (4), header (24), CRC (4), end delimiter (4) and six idle words (24), FC-FS-4 clauses 9 and 6.
+/// Start delimiter (4), header (24), CRC (4), end delimiter (4) and six idle words (24), FC-FS-4
+/// clauses 9 and 6.
 pub const FRAME_OVERHEAD: Bytes = Bytes(60);
 
 /// What a speed is on the line.
@@ -32,7 +35,8 @@ pub struct Speed {
 
 /// 8 data bits in 10.
 const CODE_8B10B: (u32, u32) = (8, 10);
-/// 64 data bits in 66. 32GFC sends 256B/257B blocks with Reed-Solomon parity in exactly the same room.
+/// 64 data bits in 66. 32GFC sends 256B/257B blocks with Reed-Solomon parity in exactly the same
+/// room.
 const CODE_64B66B: (u32, u32) = (64, 66);
 
 /// Every speed, slowest first.
@@ -108,7 +112,10 @@ impl Limit for FibreChannel {
             errors.push(refusal("speed", format!("{name}GFC is not known: 1, 2, 4, 8, 16 or 32")));
         }
         if payload.0 == 0 || payload > LARGEST_PAYLOAD {
-            errors.push(refusal("payload", format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0)));
+            errors.push(refusal(
+                "payload",
+                format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0),
+            ));
         }
         let Some(speed) = found.filter(|_| errors.is_empty()) else {
             return Err(errors);
@@ -126,7 +133,10 @@ impl Limit for FibreChannel {
         );
         let derivation = vec![
             raw.clone(),
-            format!("frame: {} B + SOF 4 + header 24 + CRC 4 + EOF 4 + six idle words 24 = {} B", payload.0, frame.0),
+            format!(
+                "frame: {} B + SOF 4 + header 24 + CRC 4 + EOF 4 + six idle words 24 = {} B",
+                payload.0, frame.0
+            ),
             format!(
                 "{} MB/s x {} / {} = {} MB/s = {} bit/s each way",
                 plain(data.0 / MEGABYTE),
@@ -140,7 +150,14 @@ impl Limit for FibreChannel {
         let line_name = format!("{name}GFC, after the line code");
         let payload_name = format!("{name}GFC, frames of {} B", payload.0);
         Ok(vec![
-            Ceiling::new(payload_name, metric::BANDWIDTH, value.0, Direction::Tx, derivation, source.clone()),
+            Ceiling::new(
+                payload_name,
+                metric::BANDWIDTH,
+                value.0,
+                Direction::Tx,
+                derivation,
+                source.clone(),
+            ),
             Ceiling::new(line_name, metric::BANDWIDTH, data.0, Direction::Tx, vec![raw], source),
         ])
     }
@@ -153,7 +170,9 @@ mod tests {
     #[test]
     fn speeds_carry_their_known_megabytes() {
         // Methodology 3.5 for 8GFC (850 and 826.5 MB/s); the others are FC-PI's nominal data rates.
-        for (name, megabytes) in [(1, 106.25), (2, 212.5), (4, 425.0), (8, 850.0), (16, 1700.0), (32, 3400.0)] {
+        for (name, megabytes) in
+            [(1, 106.25), (2, 212.5), (4, 425.0), (8, 850.0), (16, 1700.0), (32, 3400.0)]
+        {
             let rate = speed(name).expect("known").data_rate();
             assert!((rate.0 / 8e6 - megabytes).abs() < 1e-9, "{name}GFC: {rate}");
         }

@@ -1,8 +1,8 @@
 //! Header sizes of IP, TCP and UDP, in bytes of the IP packet (layer 3).
 //!
-//! Standards: RFC 791 3.1 (IPv4), RFC 8200 3 (IPv6), RFC 9293 3.1 (TCP), RFC 7323 3.2 (timestamps), RFC 768 (UDP).
-//! Not seen here: IPv4 options, IPv6 extension headers, and TCP options other than timestamps (SACK blocks ride on
-//! acknowledgements, not on data).
+//! Standards: RFC 791 3.1 (IPv4), RFC 8200 3 (IPv6), RFC 9293 3.1 (TCP), RFC 7323 3.2 (timestamps),
+//! RFC 768 (UDP). Not seen here: IPv4 options, IPv6 extension headers, and TCP options other than
+//! timestamps (SACK blocks ride on acknowledgements, not on data).
 
 use linerate_model::Bytes;
 use serde::{Deserialize, Serialize};

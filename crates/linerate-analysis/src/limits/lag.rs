@@ -1,10 +1,12 @@
 //! Link aggregation: how many member links a hash fills, and how uneven it leaves them.
 //!
-//! Units: links, flows, ratios; bit/s where a member's rate is given (counted as that rate is). Standard: IEEE 802.1AX
-//! clause 6.2.4 (a conversation never leaves its link). The arithmetic is that of balls thrown into boxes.
+//! Units: links, flows, ratios; bit/s where a member's rate is given (counted as that rate is).
+//! Standard: IEEE 802.1AX clause 6.2.4 (a conversation never leaves its link). The arithmetic is
+//! that of balls thrown into boxes.
 //!
-//! What it does not see: a real hash. It takes one that spreads flows independently and evenly; ports chosen in
-//! sequence, hashes of addresses only and links that fail are worse. A single flow gets one member, whatever there is.
+//! What it does not see: a real hash. It takes one that spreads flows independently and evenly;
+//! ports chosen in sequence, hashes of addresses only and links that fail are worse. A single flow
+//! gets one member, whatever there is.
 
 use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params, metric};
 use serde::Deserialize;
@@ -25,8 +27,8 @@ pub struct Occupancy {
     pub all_used: f64,
 }
 
-/// The occupancy of `links` links by `flows` flows. Exact up to the rounding of `f64`: only probabilities are added and
-/// multiplied, never subtracted. O(flows^2 * links * busiest).
+/// The occupancy of `links` links by `flows` flows. Exact up to the rounding of `f64`: only
+/// probabilities are added and multiplied, never subtracted. O(flows^2 * links * busiest).
 ///
 /// # Panics
 /// If either is zero.
@@ -36,14 +38,19 @@ pub fn occupancy(links: u32, flows: u32) -> Occupancy {
     let used = used_distribution(links, flows);
     let busiest = expected_busiest(links, flows);
     Occupancy {
-        links_used: used.iter().enumerate().map(|(n_links, probability)| n_links as f64 * probability).sum(),
+        links_used: used
+            .iter()
+            .enumerate()
+            .map(|(n_links, probability)| n_links as f64 * probability)
+            .sum(),
         busiest,
         balance: f64::from(flows) / (f64::from(links) * busiest),
         all_used: used[links as usize],
     }
 }
 
-/// Probability that the fullest link has exactly `m` flows, at index `m`; beyond the last, less than one in a million.
+/// Probability that the fullest link has exactly `m` flows, at index `m`; beyond the last, less
+/// than one in a million.
 #[must_use]
 pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
     const NEGLIGIBLE: f64 = 1e-6;
@@ -64,11 +71,13 @@ pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
 fn distribution_line(what: &str, probabilities: &[f64]) -> String {
     const SHOWN: f64 = 1e-3;
     let shown = probabilities.iter().enumerate().filter(|(_, probability)| **probability >= SHOWN);
-    let shown: Vec<String> = shown.map(|(outcome, probability)| format!("{outcome} {probability:.4}")).collect();
+    let shown: Vec<String> =
+        shown.map(|(outcome, probability)| format!("{outcome} {probability:.4}")).collect();
     format!("{what}: {}", shown.join(", "))
 }
 
-/// Probability that exactly `i` links are used, at index `i`: each flow meets a used link or an idle one.
+/// Probability that exactly `i` links are used, at index `i`: each flow meets a used link or an
+/// idle one.
 fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
     let total = f64::from(links);
     let mut used = vec![0.0; links as usize + 1];
@@ -76,7 +85,11 @@ fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
     for _ in 0..flows {
         for n_used in (0..used.len()).rev() {
             let stays = used[n_used] * n_used as f64 / total;
-            let arrives = if n_used == 0 { 0.0 } else { used[n_used - 1] * (total - (n_used as f64 - 1.0)) / total };
+            let arrives = if n_used == 0 {
+                0.0
+            } else {
+                used[n_used - 1] * (total - (n_used as f64 - 1.0)) / total
+            };
             used[n_used] = stays + arrives;
         }
     }
@@ -85,7 +98,8 @@ fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
 
 /// E[max] = sum over m of 1 - P(max <= m).
 fn expected_busiest(links: u32, flows: u32) -> f64 {
-    /// Below this the rest of the tail is smaller than the rounding of the probabilities themselves.
+    /// Below this the rest of the tail is smaller than the rounding of the probabilities
+    /// themselves.
     const NEGLIGIBLE: f64 = 1e-12;
     let mut expected = 0.0;
     for most in 0..flows {
@@ -98,16 +112,20 @@ fn expected_busiest(links: u32, flows: u32) -> f64 {
     expected
 }
 
-/// P(no link has more than `most` flows): link after link takes its binomial share of the flows that are left.
+/// P(no link has more than `most` flows): link after link takes its binomial share of the flows
+/// that are left.
 fn probability_at_most(links: u32, flows: u32, most: u32) -> f64 {
     let flows = flows as usize;
-    // `fits[r]`: the probability that `r` flows fit on the links seen so far, the last of which comes first.
-    let mut fits: Vec<f64> = (0..=flows).map(|rest| if rest <= most as usize { 1.0 } else { 0.0 }).collect();
+    // `fits[r]`: the probability that `r` flows fit on the links seen so far, the last of which
+    // comes first.
+    let mut fits: Vec<f64> =
+        (0..=flows).map(|rest| if rest <= most as usize { 1.0 } else { 0.0 }).collect();
     for n_links in 2..=links {
         let share = 1.0 / f64::from(n_links);
         fits = (0..=flows)
             .map(|rest| {
-                // Binomial probabilities of 0, 1, ... of `rest` flows on this link, each from the one before.
+                // Binomial probabilities of 0, 1, ... of `rest` flows on this link, each from the
+                // one before.
                 let mut term = (1.0 - share).powi(rest as i32);
                 let mut sum = 0.0;
                 for here in 0..=rest.min(most as usize) {
@@ -152,7 +170,11 @@ impl Limit for Lag {
         &[
             OptionDoc { name: "links", default: "", meaning: "member links" },
             OptionDoc { name: "flows", default: "", meaning: "flows that are hashed" },
-            OptionDoc { name: "member", default: "-", meaning: "rate of one member, such as \"10 Gbit/s\"" },
+            OptionDoc {
+                name: "member",
+                default: "-",
+                meaning: "rate of one member, such as \"10 Gbit/s\"",
+            },
         ]
     }
 
@@ -184,13 +206,28 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
     let name = |what: &str| format!("{what}: {flows} flows on {links} links, ideal hash");
     let used = vec![
         format!("one link is missed by all flows with probability (1 - 1/{links})^{flows}"),
-        format!("expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}", plain(occupancy.links_used)),
-        distribution_line("probability of exactly so many links used", &used_distribution(links, flows)),
+        format!(
+            "expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}",
+            plain(occupancy.links_used)
+        ),
+        distribution_line(
+            "probability of exactly so many links used",
+            &used_distribution(links, flows),
+        ),
     ];
     let busiest = vec![
-        format!("P(max <= m) = {flows}! / {links}^{flows} x [x^{flows}] (sum over j <= m of x^j / j!)^{links}"),
-        format!("expected flows on the fullest link: sum over m of 1 - P(max <= m) = {}", plain(occupancy.busiest)),
-        distribution_line("probability of so many flows on the fullest link", &busiest_distribution(links, flows)),
+        format!(
+            "P(max <= m) = {flows}! / {links}^{flows} x [x^{flows}] (sum over j <= m of x^j / \
+                j!)^{links}"
+        ),
+        format!(
+            "expected flows on the fullest link: sum over m of 1 - P(max <= m) = {}",
+            plain(occupancy.busiest)
+        ),
+        distribution_line(
+            "probability of so many flows on the fullest link",
+            &busiest_distribution(links, flows),
+        ),
     ];
     let mut balance = busiest.clone();
     balance.push(format!(
@@ -199,7 +236,10 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
         plain(occupancy.balance)
     ));
     let all = vec![
-        format!("inclusion and exclusion: sum over i of (-1)^i x C({links}, i) x (1 - i/{links})^{flows}"),
+        format!(
+            "inclusion and exclusion: sum over i of (-1)^i x C({links}, i) x (1 - \
+                i/{links})^{flows}"
+        ),
         format!("probability that every link is used: {}", plain(occupancy.all_used)),
     ];
     let ceiling = |what: &str, metric: &str, value: f64, derivation: Vec<String>| {
@@ -207,9 +247,19 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
     };
     vec![
         ceiling("expected links used", metric::LINKS_USED, occupancy.links_used, used),
-        ceiling("expected flows on the fullest link", metric::BUSIEST_LINK_FLOWS, occupancy.busiest, busiest),
+        ceiling(
+            "expected flows on the fullest link",
+            metric::BUSIEST_LINK_FLOWS,
+            occupancy.busiest,
+            busiest,
+        ),
         ceiling("expected balance", metric::LINK_BALANCE, occupancy.balance, balance),
-        ceiling("probability that all links are used", metric::ALL_LINKS_USED, occupancy.all_used, all),
+        ceiling(
+            "probability that all links are used",
+            metric::ALL_LINKS_USED,
+            occupancy.all_used,
+            all,
+        ),
     ]
 }
 
@@ -220,10 +270,17 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
     let expected = occupancy.links_used * member.0;
     let hard = vec![
         "a flow never leaves its link".to_owned(),
-        format!("min({links} links, {flows} flows) x {} bit/s = {} bit/s each way", plain(member.0), plain(bound)),
+        format!(
+            "min({links} links, {flows} flows) x {} bit/s = {} bit/s each way",
+            plain(member.0),
+            plain(bound)
+        ),
     ];
     let average = vec![
-        format!("expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}", plain(occupancy.links_used)),
+        format!(
+            "expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}",
+            plain(occupancy.links_used)
+        ),
         format!(
             "flows that fill their link: {} x {} bit/s = {} bit/s each way, on average over hashes",
             plain(occupancy.links_used),
@@ -233,10 +290,24 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
     ];
     let name = |what: &str| format!("{what}: {flows} flows on {links} links of {member}");
     [
-        Ceiling::new(name("most, best hash"), metric::THROUGHPUT_L2, bound, Direction::Tx, hard, SOURCE)
-            .at_layer(Layer::L1),
-        Ceiling::new(name("expected, ideal hash"), metric::THROUGHPUT_L2, expected, Direction::Tx, average, SOURCE)
-            .at_layer(Layer::L1),
+        Ceiling::new(
+            name("most, best hash"),
+            metric::THROUGHPUT_L2,
+            bound,
+            Direction::Tx,
+            hard,
+            SOURCE,
+        )
+        .at_layer(Layer::L1),
+        Ceiling::new(
+            name("expected, ideal hash"),
+            metric::THROUGHPUT_L2,
+            expected,
+            Direction::Tx,
+            average,
+            SOURCE,
+        )
+        .at_layer(Layer::L1),
     ]
 }
 
@@ -261,10 +332,17 @@ mod tests {
         ];
         for (links, flows, used, busiest, balance, all) in golden {
             let found = occupancy(links, flows);
-            let values =
-                [(found.links_used, used), (found.busiest, busiest), (found.balance, balance), (found.all_used, all)];
+            let values = [
+                (found.links_used, used),
+                (found.busiest, busiest),
+                (found.balance, balance),
+                (found.all_used, all),
+            ];
             for (value, expected) in values {
-                assert!((value - expected).abs() <= 5.1e-5, "{links} {flows}: {value} is not {expected}");
+                assert!(
+                    (value - expected).abs() <= 5.1e-5,
+                    "{links} {flows}: {value} is not {expected}"
+                );
             }
         }
     }
@@ -280,9 +358,13 @@ mod tests {
         params.set("links", 2);
         params.set("flows", 4);
         let ceilings = Lag.ceilings(&params).expect("good options");
-        let told = |line: &str| ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line));
+        let told = |line: &str| {
+            ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line))
+        };
         assert!(told("probability of exactly so many links used: 1 0.1250, 2 0.8750"));
-        assert!(told("probability of so many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"));
+        assert!(told(
+            "probability of so many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"
+        ));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Limit models, alphabetically: upper bounds with their derivation.
 //!
-//! Each file holds the pure, typed functions of one model and the calculator that shows them. Packet rates, layers and
-//! directions are those of [`linerate_model::METRICS`]; the derivation of every bound can be followed with a pocket
-//! calculator. [`tree`] joins bounds along a path and has no calculator of its own.
+//! Each file holds the pure, typed functions of one model and the calculator that shows them.
+//! Packet rates, layers and directions are those of [`linerate_model::METRICS`]; the derivation of
+//! every bound can be followed with a pocket calculator. [`tree`] joins bounds along a path and has
+//! no calculator of its own.
 
 pub mod ethernet;
 pub mod fibre_channel;
@@ -89,9 +90,18 @@ mod tests {
             let mut params = Params::default();
             params.set("warp_factor", 9);
             let errors = limit.ceilings(&params).expect_err(limit.name());
-            assert!(errors.iter().any(|error| error.key == "warp_factor"), "{}: {errors:?}", limit.name());
+            assert!(
+                errors.iter().any(|error| error.key == "warp_factor"),
+                "{}: {errors:?}",
+                limit.name()
+            );
             for option in limit.options().iter().filter(|option| option.default.is_empty()) {
-                assert!(errors.iter().any(|error| error.key == option.name), "{} {}", limit.name(), option.name);
+                assert!(
+                    errors.iter().any(|error| error.key == option.name),
+                    "{} {}",
+                    limit.name(),
+                    option.name
+                );
             }
         }
     }

@@ -1,8 +1,9 @@
-//! A shallow buffer between a fast link and a slow one, as behind an NC-SI sideband: the window that loses nothing, and the
-//! goodput it allows.
+//! A shallow buffer between a fast link and a slow one, as behind an NC-SI sideband: the window
+//! that loses nothing, and the goodput it allows.
 //!
-//! Units: bytes in flight, bit/s of payload. Layer: L4; rates are those of the wires. Source: methodology 3.6, NC-SI reference
-//! 7.2; the sideband is 50 MHz x 2 bit with Ethernet framing (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
+//! Units: bytes in flight, bit/s of payload. Layer: L4; rates are those of the wires. Source:
+//! methodology 3.6, NC-SI reference 7.2; the sideband is 50 MHz x 2 bit with Ethernet framing
+//! (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, metric};
 use serde::Deserialize;
@@ -55,15 +56,28 @@ impl Limit for Ncsi {
     }
 
     fn summary(&self) -> &'static str {
-        "the TCP window that a shallow buffer behind a faster link survives (NC-SI sideband, switch port, bridge)"
+        "the TCP window that a shallow buffer behind a faster link survives (NC-SI sideband, \
+            switch port, bridge)"
     }
 
     fn options(&self) -> &'static [OptionDoc] {
         &[
-            OptionDoc { name: "buffer", default: "", meaning: "what the device holds, such as \"8 KiB\"" },
-            OptionDoc { name: "feed", default: "", meaning: "rate of the fast link, such as \"1 Gbit/s\"" },
+            OptionDoc {
+                name: "buffer",
+                default: "",
+                meaning: "what the device holds, such as \"8 KiB\"",
+            },
+            OptionDoc {
+                name: "feed",
+                default: "",
+                meaning: "rate of the fast link, such as \"1 Gbit/s\"",
+            },
             OptionDoc { name: "drain", default: "100 Mbit/s", meaning: "rate of the slow link" },
-            OptionDoc { name: "rtt", default: "", meaning: "round-trip time while nothing waits, such as \"0.5 ms\"" },
+            OptionDoc {
+                name: "rtt",
+                default: "",
+                meaning: "round-trip time while nothing waits, such as \"0.5 ms\"",
+            },
             OptionDoc { name: "mtu", default: "1500", meaning: "IP MTU" },
             OptionDoc {
                 name: "burst",
@@ -115,11 +129,27 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
 fn full_rate(hose: &Hose) -> Ceiling {
     let rate = hose.full_rate();
     let derivation = vec![
-        format!("a segment of {} B each frame of {} B and 24 B of preamble, FCS and gap", hose.mss.0, hose.frame.0),
-        format!("{} bit/s x {} / {} = {} bit/s", plain(hose.drain.0), hose.mss.0, hose.frame.0 + 24, plain(rate.0)),
+        format!(
+            "a segment of {} B each frame of {} B and 24 B of preamble, FCS and gap",
+            hose.mss.0, hose.frame.0
+        ),
+        format!(
+            "{} bit/s x {} / {} = {} bit/s",
+            plain(hose.drain.0),
+            hose.mss.0,
+            hose.frame.0 + 24,
+            plain(rate.0)
+        ),
     ];
     let name = format!("slow link of {}", hose.drain);
-    Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, "IEEE 802.3 clauses 3.2 and 4.4.2")
+    Ceiling::new(
+        name,
+        metric::GOODPUT,
+        rate.0,
+        Direction::Tx,
+        derivation,
+        "IEEE 802.3 clauses 3.2 and 4.4.2",
+    )
 }
 
 /// The three forms, and what of them to set.
@@ -140,7 +170,9 @@ fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
     )];
     bounds.extend(bracket.fluid.map(|fluid| {
         let mut derivation = vec![format!("{} B / (1 - {ratio}) = {} B", room.0, fluid.0)];
-        derivation.extend(hose.longest_burst().map(|n| format!("counted in whole frames: a burst of {n} passes")));
+        derivation.extend(
+            hose.longest_burst().map(|n| format!("counted in whole frames: a burst of {n} passes")),
+        );
         bound("fluid: a burst that drains while it arrives", fluid, derivation)
     }));
     let product = bracket.bandwidth_delay_product;
@@ -162,20 +194,26 @@ fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
 }
 
 fn verdicts(hose: &Hose, bracket: &Bracket) -> Vec<String> {
-    let mut lines =
-        vec![format!("min({} B, {} B) = {} B", bracket.frame_granular.0, bracket.ack_clocked.0, bracket.safe.0)];
+    let mut lines = vec![format!(
+        "min({} B, {} B) = {} B",
+        bracket.frame_granular.0, bracket.ack_clocked.0, bracket.safe.0
+    )];
     lines.push(if bracket.loss_free_exists() {
         format!("at least {} B (two segments each): a loss-free window exists", bracket.least.0)
     } else {
         format!(
-            "less than {} B (two segments each): no loss-free window exists; pace the sender, or slow the fast link",
+            "less than {} B (two segments each): no loss-free window exists; pace the sender, or \
+                slow the fast link",
             bracket.least.0
         )
     });
     lines.push(if bracket.full_rate_possible() {
         "it fills the path: full rate and no loss are both possible".to_owned()
     } else {
-        format!("the path holds {} B: full rate and no loss are not both possible", bracket.bandwidth_delay_product.0)
+        format!(
+            "the path holds {} B: full rate and no loss are not both possible",
+            bracket.bandwidth_delay_product.0
+        )
     });
     if hose.flows > 1 {
         lines.push(format!(
@@ -197,9 +235,20 @@ fn predicted(hose: &Hose, bracket: &Bracket) -> Ceiling {
             plain(hose.rtt.as_secs_f64()),
             plain(bracket.safe.bits() / hose.rtt.as_secs_f64())
         ),
-        format!("the slow link carries {} bit/s: the smaller is {} bit/s", plain(hose.full_rate().0), plain(rate.0)),
+        format!(
+            "the slow link carries {} bit/s: the smaller is {} bit/s",
+            plain(hose.full_rate().0),
+            plain(rate.0)
+        ),
     ];
-    Ceiling::new("predicted with the safe window", metric::GOODPUT, rate.0, Direction::Tx, derivation, SOURCE)
+    Ceiling::new(
+        "predicted with the safe window",
+        metric::GOODPUT,
+        rate.0,
+        Direction::Tx,
+        derivation,
+        SOURCE,
+    )
 }
 
 #[cfg(test)]
@@ -216,8 +265,14 @@ mod tests {
 
     #[test]
     fn the_papers_sideband_is_that_of_the_reference() {
-        // Methodology 3.2 and 3.6: 94.93 Mbit/s at full rate, 7300 B in whole frames, 9102 B as a fluid; 58 Mbit/s at 1 ms.
-        let all = ceilings(&[("buffer", "8 KiB"), ("feed", "1 Gbit/s"), ("drain", "100 Mbit/s"), ("rtt", "1 ms")]);
+        // Methodology 3.2 and 3.6: 94.93 Mbit/s at full rate, 7300 B in whole frames, 9102 B as a
+        // fluid; 58 Mbit/s at 1 ms.
+        let all = ceilings(&[
+            ("buffer", "8 KiB"),
+            ("feed", "1 Gbit/s"),
+            ("drain", "100 Mbit/s"),
+            ("rtt", "1 ms"),
+        ]);
         let values: Vec<f64> = all.iter().map(|ceiling| ceiling.value.round()).collect();
         assert_eq!(values, [94_928_479.0, 7300.0, 9102.0, 20_692.0, 7300.0, 58_400_000.0]);
         assert!(all[4].derivation[2].contains("not both possible"), "{:?}", all[4].derivation);
@@ -225,16 +280,22 @@ mod tests {
 
     #[test]
     fn a_feed_no_faster_than_the_drain_needs_no_window() {
-        assert_eq!(ceilings(&[("buffer", "8 KiB"), ("feed", "100 Mbit/s"), ("rtt", "1 ms")]).len(), 1);
+        assert_eq!(
+            ceilings(&[("buffer", "8 KiB"), ("feed", "100 Mbit/s"), ("rtt", "1 ms")]).len(),
+            1
+        );
     }
 
     #[test]
     fn what_cannot_be_is_refused_all_at_once() {
         let mut params = Params::default();
-        for (key, value) in [("buffer", "8 KiB"), ("feed", "0 bit/s"), ("rtt", "0 s"), ("mtu", "40")] {
+        for (key, value) in
+            [("buffer", "8 KiB"), ("feed", "0 bit/s"), ("rtt", "0 s"), ("mtu", "40")]
+        {
             params.set(key, value);
         }
-        let keys: Vec<String> = Ncsi.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        let keys: Vec<String> =
+            Ncsi.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["feed", "rtt", "mtu"]);
     }
 }

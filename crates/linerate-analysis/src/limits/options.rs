@@ -10,13 +10,22 @@ use super::OptionDoc;
 /// Reads `params` as `P`.
 ///
 /// # Errors
-/// Every unknown option, every required one that is missing, and every value that does not fit, all at once.
-pub(super) fn read<P: DeserializeOwned>(params: &Params, options: &[OptionDoc]) -> Result<P, Vec<ParamError>> {
+/// Every unknown option, every required one that is missing, and every value that does not fit, all
+/// at once.
+pub(super) fn read<P: DeserializeOwned>(
+    params: &Params,
+    options: &[OptionDoc],
+) -> Result<P, Vec<ParamError>> {
     let mut errors = Vec::new();
     for (key, value) in &params.0 {
         if !options.iter().any(|option| option.name == key) {
             let near = nearest(key, options.iter().map(|option| option.name)).map(str::to_owned);
-            errors.push(ParamError { key: key.clone(), cause: "unknown option".into(), expected: None, nearest: near });
+            errors.push(ParamError {
+                key: key.clone(),
+                cause: "unknown option".into(),
+                expected: None,
+                nearest: near,
+            });
             continue;
         }
         let single = Params(Map::from_iter([(key.clone(), value.clone())]));
@@ -50,20 +59,28 @@ pub(super) fn plain(value: f64) -> String {
     const DIGITS: usize = 10;
     let whole_digits = format!("{:.0}", value.abs().trunc()).len();
     let text = format!("{value:.*}", DIGITS.saturating_sub(whole_digits));
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
-/// Reads an MTU: everybody writes it as a bare number of bytes, and with a unit it is understood too.
+/// Reads an MTU: everybody writes it as a bare number of bytes, and with a unit it is understood
+/// too.
 ///
 /// # Errors
 /// If it is neither a whole number nor a size with its unit.
 pub(super) fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     const EXPECTED: &str = "expected an MTU in bytes, such as 1500 or \"9000 B\"";
     match Value::deserialize(deserializer)? {
-        Value::Number(number) => number.as_u64().map(Bytes).ok_or_else(|| de::Error::custom(EXPECTED)),
+        Value::Number(number) => {
+            number.as_u64().map(Bytes).ok_or_else(|| de::Error::custom(EXPECTED))
+        }
         Value::String(text) => {
             let bare = text.trim().parse().map(Bytes);
-            bare.or_else(|_| text.parse()).map_err(|_| de::Error::custom(format!("`{text}`: {EXPECTED}")))
+            bare.or_else(|_| text.parse())
+                .map_err(|_| de::Error::custom(format!("`{text}`: {EXPECTED}")))
         }
         _ => Err(de::Error::custom(EXPECTED)),
     }

@@ -1,10 +1,11 @@
 //! Conventional PCI: what a parallel bus carries, all slots and both directions together.
 //!
-//! Units: bit/s of payload, data phases in clocks. Standard: PCI Local Bus Specification 3.0, 3.3 (transactions), 3.5
-//! (latency), 3.9 (dual address cycle), 3.8 (64-bit bus).
+//! Units: bit/s of payload, data phases in clocks. Standard: PCI Local Bus Specification 3.0, 3.3
+//! (transactions), 3.5 (latency), 3.9 (dual address cycle), 3.8 (64-bit bus).
 //!
-//! What it does not see: arbitration and retries, bridges, and the latency of the host's memory beyond the clocks
-//! given. Half duplex: the bound holds for the sum of everything on the bus. PCI-X has other rules and is not here.
+//! What it does not see: arbitration and retries, bridges, and the latency of the host's memory
+//! beyond the clocks given. Half duplex: the bound holds for the sum of everything on the bus.
+//! PCI-X has other rules and is not here.
 
 use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -54,7 +55,8 @@ impl Clock {
     }
 }
 
-/// Clocks of a write that move no data: address, turnaround, and the target's answer to being selected.
+/// Clocks of a write that move no data: address, turnaround, and the target's answer to being
+/// selected.
 pub(crate) const WRITE_OVERHEAD_CLOCKS: u64 = 3;
 /// Clocks more that a 64-bit address takes (dual address cycle).
 pub(crate) const DUAL_ADDRESS_CLOCKS: u64 = 1;
@@ -83,7 +85,8 @@ const DEFAULT_BURST: Bytes = Bytes(256);
 const DEFAULT_LATENCY: u64 = 8;
 /// The largest burst anybody calculates with; longer ones end at the latency timer.
 const LARGEST_BURST: Bytes = Bytes(4096);
-/// PCI 3.0 3.5.1.1: a target answers its first data phase within 16 clocks, a host bridge within 32.
+/// PCI 3.0 3.5.1.1: a target answers its first data phase within 16 clocks, a host bridge within
+/// 32.
 const LONGEST_LATENCY: u64 = 32;
 
 fn default_burst() -> Bytes {
@@ -128,10 +131,26 @@ impl Limit for Pci {
     fn options(&self) -> &'static [OptionDoc] {
         &[
             OptionDoc { name: "width", default: "", meaning: "data path in bits: 32 or 64" },
-            OptionDoc { name: "clock", default: "", meaning: "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)" },
-            OptionDoc { name: "burst", default: "256 B", meaning: "bytes moved in one transaction" },
-            OptionDoc { name: "latency", default: "8", meaning: "clocks the target takes to answer a read" },
-            OptionDoc { name: "address", default: "32", meaning: "address bits: 64 takes a dual address cycle" },
+            OptionDoc {
+                name: "clock",
+                default: "",
+                meaning: "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)",
+            },
+            OptionDoc {
+                name: "burst",
+                default: "256 B",
+                meaning: "bytes moved in one transaction",
+            },
+            OptionDoc {
+                name: "latency",
+                default: "8",
+                meaning: "clocks the target takes to answer a read",
+            },
+            OptionDoc {
+                name: "address",
+                default: "32",
+                meaning: "address bits: 64 takes a dual address cycle",
+            },
         ]
     }
 
@@ -148,7 +167,10 @@ impl Limit for Pci {
             errors.push(refusal("burst", format!("{burst}: expected 1 B to {LARGEST_BURST}")));
         }
         if latency > LONGEST_LATENCY {
-            errors.push(refusal("latency", format!("{latency} clocks: a target answers within {LONGEST_LATENCY}")));
+            errors.push(refusal(
+                "latency",
+                format!("{latency} clocks: a target answers within {LONGEST_LATENCY}"),
+            ));
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -186,7 +208,8 @@ fn peak_ceiling(width: Width, clock: Clock) -> Ceiling {
     let name = format!("{}, peak", bus_name(width, clock));
     let derivation = vec![
         peak_line(width, clock),
-        "shared by all devices on the bus, both directions added: the bus is half duplex".to_owned(),
+        "shared by all devices on the bus, both directions added: the bus is half duplex"
+            .to_owned(),
     ];
     Ceiling::new(name, metric::BANDWIDTH, peak(width, clock).0, Direction::Sum, derivation, SOURCE)
 }
@@ -197,7 +220,11 @@ fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead:
     let derivation = vec![
         peak_line(width, clock),
         format!("{} B / {} B = {phases} data phases", burst.0, width.bytes().0),
-        format!("{} B in {phases} + {overhead} clocks: {} of the peak", burst.0, plain(value.0 / peak(width, clock).0)),
+        format!(
+            "{} B in {phases} + {overhead} clocks: {} of the peak",
+            burst.0,
+            plain(value.0 / peak(width, clock).0)
+        ),
         format!(
             "{} B x 8 x {} clocks/s / {} clocks = {} bit/s, all devices and directions added",
             burst.0,
@@ -233,8 +260,14 @@ mod tests {
     #[test]
     fn short_bursts_waste_the_known_share_of_the_bus() {
         // Methodology 3.3, 64 bit at 33 MHz: overhead 3 for writes, 11 for reads.
-        let golden =
-            [(64, 3, 0.727), (256, 3, 0.914), (1024, 3, 0.977), (64, 11, 0.421), (256, 11, 0.744), (1024, 11, 0.921)];
+        let golden = [
+            (64, 3, 0.727),
+            (256, 3, 0.914),
+            (1024, 3, 0.977),
+            (64, 11, 0.421),
+            (256, 11, 0.744),
+            (1024, 11, 0.921),
+        ];
         for (burst, overhead, efficiency) in golden {
             let value = bandwidth(Width::Bits64, Clock::Mhz33, Bytes(burst), overhead);
             let share = value.0 / peak(Width::Bits64, Clock::Mhz33).0;
@@ -249,7 +282,8 @@ mod tests {
         params.set("clock", "33 MHz");
         params.set("burst", "64 B");
         let ceilings = Pci.ceilings(&params).expect("good options");
-        let shares: Vec<f64> = ceilings.iter().map(|c| (c.value / ceilings[0].value * 1e3).round()).collect();
+        let shares: Vec<f64> =
+            ceilings.iter().map(|c| (c.value / ceilings[0].value * 1e3).round()).collect();
         assert_eq!(shares, [1000.0, 727.0, 421.0]);
         assert!(ceilings.iter().all(|ceiling| ceiling.direction == Direction::Sum));
         params.set("address", 64);

@@ -1,20 +1,24 @@
-//! PCI Express: what a link carries once packets are framed, for writes, reads and both, and what a network card gets of it.
+//! PCI Express: what a link carries once packets are framed, for writes, reads and both, and what a
+//! network card gets of it.
 //!
-//! Units: bit/s of payload, frames/s. Direction, seen from the device: `rx` is what it writes to host memory (a NIC that
-//! receives), `tx` what it reads from there (a NIC that transmits), `sum` both at once. Standard: PCI Express Base
-//! Specification 6.0, chapters 2 (packets), 3 (data link), 4 (line code); pcie-bench (Neugebauer et al., SIGCOMM 2018)
-//! for the way to count.
+//! Units: bit/s of payload, frames/s. Direction, seen from the device: `rx` is what it writes to
+//! host memory (a NIC that receives), `tx` what it reads from there (a NIC that transmits), `sum`
+//! both at once. Standard: PCI Express Base Specification 6.0, chapters 2 (packets), 3 (data link),
+//! 4 (line code); pcie-bench (Neugebauer et al., SIGCOMM 2018) for the way to count.
 //!
-//! What it does not see: credits; tags and latency unless both are given; a device's own traffic unless a card's model is chosen;
-//! completions chopped smaller than asked for unless `completion` says so. Where link-layer packets or a card's model are counted
-//! the figure is what to expect, no bound, and its name says so. From generation 6 on headers have optional extensions: that
-//! figure is approximate, and it says so.
+//! What it does not see: credits; tags and latency unless both are given; a device's own traffic
+//! unless a card's model is chosen; completions chopped smaller than asked for unless `completion`
+//! says so. Where link-layer packets or a card's model are counted the figure is what to expect, no
+//! bound, and its name says so. From generation 6 on headers have optional extensions: that figure
+//! is approximate, and it says so.
 
 pub mod link;
 pub mod nic;
 pub mod slots;
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric,
+};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -48,7 +52,8 @@ const fn default_frame() -> Bytes {
 struct Parameters {
     r#gen: u32,
     lanes: u32,
-    /// Left out, transactions are as large as the maximum payload: the most efficient single packet.
+    /// Left out, transactions are as large as the maximum payload: the most efficient single
+    /// packet.
     payload: Option<Bytes>,
     /// Left out, each of the usual ones is shown.
     mps: Option<Bytes>,
@@ -86,9 +91,10 @@ struct Parameters {
 #[derive(Debug)]
 pub struct Pcie;
 
-const NIC_SOURCE: &str =
-    "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 data sheet 1.9 and 7.1 to 7.2";
-const SOURCE: &str = "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
+const NIC_SOURCE: &str = "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 \
+    data sheet 1.9 and 7.1 to 7.2";
+const SOURCE: &str =
+    "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
 
 impl Limit for Pcie {
     fn name(&self) -> &'static str {
@@ -108,19 +114,44 @@ impl Limit for Pcie {
                 default: "-",
                 meaning: "size of a transaction; left out, the maximum payload",
             },
-            OptionDoc { name: "mps", default: "-", meaning: "maximum payload of a packet; left out, the usual ones" },
+            OptionDoc {
+                name: "mps",
+                default: "-",
+                meaning: "maximum payload of a packet; left out, the usual ones",
+            },
             OptionDoc { name: "mrrs", default: "512 B", meaning: "maximum read request" },
-            OptionDoc { name: "completion", default: "-", meaning: "payload of a completion; left out, the maximum" },
-            OptionDoc { name: "address", default: "32", meaning: "address bits of requests: 32 or 64" },
-            OptionDoc { name: "ecrc", default: "false", meaning: "packets carry an end-to-end check (4 B)" },
+            OptionDoc {
+                name: "completion",
+                default: "-",
+                meaning: "payload of a completion; left out, the maximum",
+            },
+            OptionDoc {
+                name: "address",
+                default: "32",
+                meaning: "address bits of requests: 32 or 64",
+            },
+            OptionDoc {
+                name: "ecrc",
+                default: "false",
+                meaning: "packets carry an end-to-end check (4 B)",
+            },
             OptionDoc {
                 name: "dllp",
                 default: "none",
-                meaning: "link-layer packets: none (a bound), idt (4 B for each packet), realistic (by the standard's limits) or \
+                meaning: "link-layer packets: none (a bound), idt (4 B for each packet), realistic \
+                    (by the standard's limits) or \
                           pcie-model (as pcie-bench counts)",
             },
-            OptionDoc { name: "offset", default: "0 B", meaning: "how far behind a page's begin transactions start" },
-            OptionDoc { name: "tags", default: "-", meaning: "reads under way at once, with latency" },
+            OptionDoc {
+                name: "offset",
+                default: "0 B",
+                meaning: "how far behind a page's begin transactions start",
+            },
+            OptionDoc {
+                name: "tags",
+                default: "-",
+                meaning: "reads under way at once, with latency",
+            },
             OptionDoc {
                 name: "latency",
                 default: "-",
@@ -129,9 +160,14 @@ impl Limit for Pcie {
             OptionDoc {
                 name: "nic",
                 default: "-",
-                meaning: "frames of a network card: simple, kernel (82599 and Linux) or poll-mode (82599 and DPDK)",
+                meaning: "frames of a network card: simple, kernel (82599 and Linux) or poll-mode \
+                    (82599 and DPDK)",
             },
-            OptionDoc { name: "frame_size", default: "64 B", meaning: "with nic: frame with its check sequence" },
+            OptionDoc {
+                name: "frame_size",
+                default: "64 B",
+                meaning: "with nic: frame with its check sequence",
+            },
             OptionDoc {
                 name: "port",
                 default: "-",
@@ -149,10 +185,17 @@ impl Limit for Pcie {
         let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
         let of_payload = |mps| {
             let link = link_of(&parameters, mps);
-            let nic = parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
-            link_ceilings(&parameters, &link).into_iter().chain(tag_ceiling(&parameters, &link)).chain(nic)
+            let nic =
+                parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
+            link_ceilings(&parameters, &link)
+                .into_iter()
+                .chain(tag_ceiling(&parameters, &link))
+                .chain(nic)
         };
-        let port = parameters.nic.and(parameters.port).map(|port| port_ceiling(port, parameters.frame_size));
+        let port = parameters
+            .nic
+            .and(parameters.port)
+            .map(|port| port_ceiling(port, parameters.frame_size));
         Ok(max_payloads.into_iter().flat_map(of_payload).chain(port).collect())
     }
 }
@@ -160,33 +203,50 @@ impl Limit for Pcie {
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
     let mut errors = Vec::new();
     if link::lane(parameters.r#gen).is_none() {
-        errors.push(refusal("gen", format!("generation {} is not known: 1 to 6", parameters.r#gen)));
+        errors
+            .push(refusal("gen", format!("generation {} is not known: 1 to 6", parameters.r#gen)));
     }
     if !LANES.contains(&parameters.lanes) {
-        errors.push(refusal("lanes", format!("{} lanes: a link has one of {LANES:?}", parameters.lanes)));
+        errors.push(refusal(
+            "lanes",
+            format!("{} lanes: a link has one of {LANES:?}", parameters.lanes),
+        ));
     }
     if parameters.payload.is_some_and(|size| size.0 == 0 || size.0 > u64::from(u32::MAX)) {
         errors.push(refusal("payload", "a transaction has 1 B to 4 GiB"));
     }
     let sizes = [("mps", parameters.mps), ("mrrs", Some(parameters.mrrs))];
     for (key, size) in sizes {
-        let granted = |size: Bytes| size.0.is_power_of_two() && size >= SMALLEST_PAYLOAD && size <= LARGEST_PAYLOAD;
+        let granted = |size: Bytes| {
+            size.0.is_power_of_two() && size >= SMALLEST_PAYLOAD && size <= LARGEST_PAYLOAD
+        };
         if size.is_some_and(|size| !granted(size)) {
             errors.push(refusal(key, "expected a power of two from 128 B to 4096 B"));
         }
     }
-    if parameters.completion.is_some_and(|size| !size.0.is_power_of_two() || size.0 < 64 || size > LARGEST_PAYLOAD) {
+    if parameters
+        .completion
+        .is_some_and(|size| !size.0.is_power_of_two() || size.0 < 64 || size > LARGEST_PAYLOAD)
+    {
         errors.push(refusal("completion", "expected a power of two from 64 B to 4096 B"));
     }
     if ![32, 64].contains(&parameters.address) {
-        errors.push(refusal("address", format!("{} bits: addresses have 32 or 64", parameters.address)));
+        errors.push(refusal(
+            "address",
+            format!("{} bits: addresses have 32 or 64", parameters.address),
+        ));
     }
     if parameters.r#gen == FLIT_GENERATION && parameters.dllp != LinkLayerPackets::None {
-        errors
-            .push(refusal("dllp", "from generation 6 on the flit has its own room for the link layer: expected none"));
+        errors.push(refusal(
+            "dllp",
+            "from generation 6 on the flit has its own room for the link layer: expected none",
+        ));
     }
     if parameters.offset >= PAGE {
-        errors.push(refusal("offset", format!("{}: expected less than a page of {PAGE}", parameters.offset)));
+        errors.push(refusal(
+            "offset",
+            format!("{}: expected less than a page of {PAGE}", parameters.offset),
+        ));
     }
     errors.extend(nic_problems(parameters));
     errors
@@ -211,7 +271,11 @@ fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
         errors.push(refusal("latency", "an answer takes longer than nothing"));
     }
     if parameters.frame_size < ethernet::SMALLEST_FRAME || parameters.frame_size > LARGEST_FRAME {
-        let cause = format!("{}: expected {} to {LARGEST_FRAME}", parameters.frame_size, ethernet::SMALLEST_FRAME);
+        let cause = format!(
+            "{}: expected {} to {LARGEST_FRAME}",
+            parameters.frame_size,
+            ethernet::SMALLEST_FRAME
+        );
         errors.push(refusal("frame_size", cause));
     }
     if parameters.port.is_some_and(|port| port.0 <= 0.0) {
@@ -224,7 +288,8 @@ fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
     let mut link = Link::new(parameters.r#gen, parameters.lanes, mps, parameters.mrrs)
         .expect("generation and lanes were checked above");
     link.completion = parameters.completion.map_or(mps, |size| size.min(mps));
-    link.addressing = if parameters.address == 64 { Addressing::Bits64 } else { Addressing::Bits32 };
+    link.addressing =
+        if parameters.address == 64 { Addressing::Bits64 } else { Addressing::Bits32 };
     link.check = if parameters.ecrc { EndToEndCheck::Present } else { EndToEndCheck::Absent };
     link.dllp = parameters.dllp;
     link.offset = parameters.offset;
@@ -234,7 +299,10 @@ fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
 /// What the figure is called: `what` on this link.
 fn named(link: &Link, what: &str) -> String {
     let approximate = if link.generation == FLIT_GENERATION { ", approximate" } else { "" };
-    format!("pcie gen {} x{}, {what}, mps {}{approximate}", link.generation, link.lanes, link.max_payload.0)
+    format!(
+        "pcie gen {} x{}, {what}, mps {}{approximate}",
+        link.generation, link.lanes, link.max_payload.0
+    )
 }
 
 fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
@@ -243,14 +311,21 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     let (write, read) = (link.write_bytes(size), link.read_bytes(size));
     let base = base_lines(link);
     let lines = |more: Vec<String>| base.iter().cloned().chain(more).collect::<Vec<_>>();
-    let write_lines = lines(vec![write_line(link, size), result_line(link, size, write.up, link.write(size))]);
+    let write_lines =
+        lines(vec![write_line(link, size), result_line(link, size, write.up, link.write(size))]);
     let busier = read.up.max(read.down);
     let read_lines = lines(
-        split_read_lines(link, size).into_iter().chain([result_line(link, size, busier, link.read(size))]).collect(),
+        split_read_lines(link, size)
+            .into_iter()
+            .chain([result_line(link, size, busier, link.read(size))])
+            .collect(),
     );
     let posted = 2.0 * link.write(size).0;
-    let posted_lines =
-        write_lines.iter().cloned().chain([format!("the same the other way: {} bit/s", plain(posted))]).collect();
+    let posted_lines = write_lines
+        .iter()
+        .cloned()
+        .chain([format!("the same the other way: {} bit/s", plain(posted))])
+        .collect();
     let up = write.up + read.up;
     let both_lines = lines(
         [write_line(link, size)]
@@ -267,16 +342,35 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     let rate_lines = write_lines
         .iter()
         .cloned()
-        .chain([format!("{} bit/s / ({} B x 8) = {} writes/s", plain(link.write(size).0), size.0, plain(rate))])
+        .chain([format!(
+            "{} bit/s / ({} B x 8) = {} writes/s",
+            plain(link.write(size).0),
+            size.0,
+            plain(rate)
+        )])
         .collect();
-    let ceiling = |what: &str, metric: &str, value: f64, direction: Direction, derivation: Vec<String>| {
-        let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE).of(BoundClass::Bus);
-        if link.is_bound() { ceiling } else { ceiling.expected() }
-    };
+    let ceiling =
+        |what: &str, metric: &str, value: f64, direction: Direction, derivation: Vec<String>| {
+            let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
+                .of(BoundClass::Bus);
+            if link.is_bound() { ceiling } else { ceiling.expected() }
+        };
     vec![
-        ceiling("memory writes", metric::BANDWIDTH, link.write(size).0, Direction::Rx, write_lines.clone()),
+        ceiling(
+            "memory writes",
+            metric::BANDWIDTH,
+            link.write(size).0,
+            Direction::Rx,
+            write_lines.clone(),
+        ),
         ceiling("memory reads", metric::BANDWIDTH, link.read(size).0, Direction::Tx, read_lines),
-        ceiling("reads and writes together", metric::BANDWIDTH, link.both(size).0, Direction::Sum, both_lines),
+        ceiling(
+            "reads and writes together",
+            metric::BANDWIDTH,
+            link.both(size).0,
+            Direction::Sum,
+            both_lines,
+        ),
         ceiling("writes both ways", metric::BANDWIDTH, posted, Direction::Sum, posted_lines),
         ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Direction::Rx, rate_lines),
     ]
@@ -295,12 +389,19 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
         plain(value)
     )];
     let name = format!("{tags} tags, memory reads of {} B", request.0);
-    let ceiling =
-        Ceiling::new(name, metric::BANDWIDTH, value, Direction::Tx, derivation, "Little's law; PCI Express 2.2.6.2");
+    let ceiling = Ceiling::new(
+        name,
+        metric::BANDWIDTH,
+        value,
+        Direction::Tx,
+        derivation,
+        "Little's law; PCI Express 2.2.6.2",
+    );
     Some(ceiling.of(BoundClass::Bus))
 }
 
-/// Frames of a card: sent, received, and both at once. Expected: descriptors are a model of the card.
+/// Frames of a card: sent, received, and both at once. Expected: descriptors are a model of the
+/// card.
 fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
     let frame = parameters.frame_size;
     let sides = [
@@ -325,7 +426,14 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
         let mut bits = derivation.clone();
         bits.push(format!("x {} B x 8 = {} bit/s", frame.0, plain(throughput.0)));
         [
-            Ceiling::new(name.clone(), metric::PACKET_RATE, ways * each.0, direction, derivation, NIC_SOURCE),
+            Ceiling::new(
+                name.clone(),
+                metric::PACKET_RATE,
+                ways * each.0,
+                direction,
+                derivation,
+                NIC_SOURCE,
+            ),
             Ceiling::new(name, metric::THROUGHPUT_L2, throughput.0, direction, bits, NIC_SOURCE),
         ]
         .map(|ceiling| ceiling.of(BoundClass::Bus).expected())
@@ -336,12 +444,20 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
 fn step_line(step: &Step, link: &Link, frame: Bytes) -> String {
     let bytes = step.bytes(link, frame);
     let size = step.size.unwrap_or(Bytes(frame.0 - ethernet::CHECK_SEQUENCE.0));
-    let shared = if step.frames > 1 { format!(" for {} frames", step.frames) } else { String::new() };
-    format!("{}, {} B{shared}: {} B up, {} B down a frame", step.what, size.0, plain(bytes.up), plain(bytes.down))
+    let shared =
+        if step.frames > 1 { format!(" for {} frames", step.frames) } else { String::new() };
+    format!(
+        "{}, {} B{shared}: {} B up, {} B down a frame",
+        step.what,
+        size.0,
+        plain(bytes.up),
+        plain(bytes.down)
+    )
 }
 
 fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> String {
-    let (way, busier) = if bytes.up >= bytes.down { ("up", bytes.up) } else { ("down", bytes.down) };
+    let (way, busier) =
+        if bytes.up >= bytes.down { ("up", bytes.up) } else { ("down", bytes.down) };
     format!(
         "{} bit/s / ({} B {way} x 8) = {} frames/s each way",
         plain(link.packet_rate().0),
@@ -354,10 +470,22 @@ fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> String {
 fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let rate = ethernet::packet_rate(port, frame);
     let on_wire = frame + ethernet::WIRE_OVERHEAD;
-    let line = format!("{} bit/s / ({} B x 8) = {} frames/s each way", plain(port.0), on_wire.0, plain(rate.0));
+    let line = format!(
+        "{} bit/s / ({} B x 8) = {} frames/s each way",
+        plain(port.0),
+        on_wire.0,
+        plain(rate.0)
+    );
     let name = format!("port of {port}, frames of {} B", frame.0);
-    Ceiling::new(name, metric::PACKET_RATE, rate.0, Direction::Tx, vec![line], "IEEE 802.3 clauses 3.1 and 4.4.2")
-        .of(BoundClass::Interface)
+    Ceiling::new(
+        name,
+        metric::PACKET_RATE,
+        rate.0,
+        Direction::Tx,
+        vec![line],
+        "IEEE 802.3 clauses 3.1 and 4.4.2",
+    )
+    .of(BoundClass::Interface)
 }
 
 fn base_lines(link: &Link) -> Vec<String> {
@@ -370,14 +498,16 @@ fn base_lines(link: &Link) -> Vec<String> {
     )];
     if link.link_layer_share() > 0.0 {
         lines.push(format!(
-            "acknowledgements and credit updates every {} symbol times, and skip sets, take {}: {} bit/s left",
+            "acknowledgements and credit updates every {} symbol times, and skip sets, take {}: {} \
+                bit/s left",
             link::latency_limit(link.generation, link.lanes, link.max_payload),
             plain(link.link_layer_share()),
             plain(link.packet_rate().0)
         ));
     }
     lines.push(format!(
-        "a packet: framing {} B + header {} B (completion {} B) + check {} B + link layer {} B = {} B (completion {} B)",
+        "a packet: framing {} B + header {} B (completion {} B) + check {} B + link layer {} B = \
+            {} B (completion {} B)",
         link.framing.0,
         link.request_header().0,
         HEADER_3DW.0,
@@ -403,7 +533,11 @@ fn split_read_lines(link: &Link, size: Bytes) -> Vec<String> {
     let bytes = link.read_bytes(size);
     let (requests, completions) = (link.read_requests(size), link.completions(size));
     vec![
-        format!("a read up: {requests} requests x {} B = {} B", link.request_overhead().0, bytes.up.0),
+        format!(
+            "a read up: {requests} requests x {} B = {} B",
+            link.request_overhead().0,
+            bytes.up.0
+        ),
         format!(
             "a read down: {} B + {completions} completions x {} B = {} B",
             size.0,
@@ -414,7 +548,13 @@ fn split_read_lines(link: &Link, size: Bytes) -> Vec<String> {
 }
 
 fn result_line(link: &Link, size: Bytes, bytes: Bytes, value: BitRate) -> String {
-    format!("{} bit/s x {} / {} = {} bit/s", plain(link.packet_rate().0), size.0, bytes.0, plain(value.0))
+    format!(
+        "{} bit/s x {} / {} = {} bit/s",
+        plain(link.packet_rate().0),
+        size.0,
+        bytes.0,
+        plain(value.0)
+    )
 }
 
 #[cfg(test)]
@@ -436,7 +576,11 @@ mod tests {
         assert!((of("bandwidth", "memory writes") / 1e9 - 24.38).abs() < 0.005);
         assert!((of("bandwidth", "writes both ways") / 1e9 - 48.76).abs() < 0.005);
         assert!((of("bus_transaction_rate", "memory writes") / 1e6 * 2.0 - 95.238).abs() < 0.001);
-        assert!(ceilings[0].derivation.contains(&"32000000000 bit/s x 64 / 84 = 24380952381 bit/s".to_owned()));
+        assert!(
+            ceilings[0]
+                .derivation
+                .contains(&"32000000000 bit/s x 64 / 84 = 24380952381 bit/s".to_owned())
+        );
         params.set("dllp", "idt");
         let with_dllp = Pcie.ceilings(&params).expect("good options");
         assert!((with_dllp[3].value / 1e9 - 46.55).abs() < 0.005);
@@ -444,7 +588,8 @@ mod tests {
 
     #[test]
     fn the_calculator_prints_what_ciscos_slot_carries() {
-        // Methodology 0.6 and 3.4: x16 generation 2 reads by completions of 20 B of overhead, Gbit/s.
+        // Methodology 0.6 and 3.4: x16 generation 2 reads by completions of 20 B of overhead,
+        // Gbit/s.
         for (mps, gigabits) in [("128 B", 55.35), ("256 B", 59.36), ("512 B", 61.59)] {
             let mut params = Params::default();
             params.set("gen", 2);
@@ -452,7 +597,11 @@ mod tests {
             params.set("mrrs", "4096 B");
             params.set("mps", mps);
             let ceilings = Pcie.ceilings(&params).expect("good options");
-            assert!((ceilings[1].value / 1e9 - gigabits).abs() < 0.0051, "{mps}: {}", ceilings[1].value);
+            assert!(
+                (ceilings[1].value / 1e9 - gigabits).abs() < 0.0051,
+                "{mps}: {}",
+                ceilings[1].value
+            );
         }
     }
 
@@ -462,7 +611,10 @@ mod tests {
         params.set("gen", 3);
         params.set("lanes", 8);
         let ceilings = Pcie.ceilings(&params).expect("good options");
-        let writes = ceilings.iter().filter(|c| c.direction == Direction::Rx && c.metric == "bandwidth").count();
+        let writes = ceilings
+            .iter()
+            .filter(|c| c.direction == Direction::Rx && c.metric == "bandwidth")
+            .count();
         assert_eq!(writes, 3);
     }
 
@@ -473,7 +625,8 @@ mod tests {
         params.set("lanes", 3);
         params.set("mps", "100 B");
         params.set("address", 48);
-        let keys: Vec<String> = Pcie.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        let keys: Vec<String> =
+            Pcie.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["gen", "lanes", "mps", "address"]);
     }
 
@@ -483,7 +636,9 @@ mod tests {
         for (key, value) in [("gen", 3), ("lanes", 8), ("address", 64)] {
             params.set(key, value);
         }
-        for (key, value) in [("mps", "256 B"), ("nic", "kernel"), ("frame_size", "64 B"), ("port", "40 Gbit/s")] {
+        for (key, value) in
+            [("mps", "256 B"), ("nic", "kernel"), ("frame_size", "64 B"), ("port", "40 Gbit/s")]
+        {
             params.set(key, value);
         }
         let ceilings = Pcie.ceilings(&params).expect("good options");
@@ -492,10 +647,19 @@ mod tests {
         assert!(rates[..3].iter().all(|c| !c.is_hard()), "{}", rates[0].name());
         assert_eq!(rates[3].name(), "port of 40 Gbit/s, frames of 64 B");
         assert!((rates[3].value / 1e6 - 59.524).abs() < 0.001);
-        // Up, a frame sent: a read's request 24, descriptors 48 / 40, written back (128 + 24) / 8, interrupt 28 / 32, pointer 24.
+        // Up, a frame sent: a read's request 24, descriptors 48 / 40, written back (128 + 24) / 8,
+        // interrupt 28 / 32, pointer 24.
         let line = format!("a frame sent: {}", rates[0].derivation.join("; "));
-        assert!(line.contains("descriptors, 640 B for 40 frames: 1.2 B up, 17.5 B down a frame"), "{line}");
-        assert!(line.contains("descriptors written back, 128 B for 8 frames: 19 B up, 0 B down a frame"), "{line}");
+        assert!(
+            line.contains("descriptors, 640 B for 40 frames: 1.2 B up, 17.5 B down a frame"),
+            "{line}"
+        );
+        assert!(
+            line.contains(
+                "descriptors written back, 128 B for 8 frames: 19 B up, 0 B down a frame"
+            ),
+            "{line}"
+        );
         params.set("nic", "fast");
         assert_eq!(Pcie.ceilings(&params).expect_err("no such card")[0].key, "nic");
     }
@@ -509,7 +673,11 @@ mod tests {
         params.set("dllp", "realistic");
         let ceilings = Pcie.ceilings(&params).expect("good options");
         assert!(ceilings.iter().all(|c| !c.is_hard()));
-        assert!(ceilings[0].derivation[1].contains("every 203 symbol times"), "{:?}", ceilings[0].derivation);
+        assert!(
+            ceilings[0].derivation[1].contains("every 203 symbol times"),
+            "{:?}",
+            ceilings[0].derivation
+        );
         params.set("gen", 6);
         assert_eq!(Pcie.ceilings(&params).expect_err("flits have their own room")[0].key, "dllp");
     }

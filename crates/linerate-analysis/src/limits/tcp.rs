@@ -1,10 +1,11 @@
 //! TCP over Ethernet: the most payload a full link delivers to the application, each way.
 //!
-//! Units: bit/s of payload. Layer: L4. Standards: RFC 9293 (TCP), RFC 7323 (timestamps), RFC 6349 3 (the same
-//! arithmetic for test engineers), IEEE 802.3 for the wire.
+//! Units: bit/s of payload. Layer: L4. Standards: RFC 9293 (TCP), RFC 7323 (timestamps), RFC 6349 3
+//! (the same arithmetic for test engineers), IEEE 802.3 for the wire.
 //!
-//! What it does not see: acknowledgements of data that flows the other way (up to 2.7 % of the wire with one for two
-//! segments), slow start, windows and loss (see [`super::window`]), and messages too small to fill a segment.
+//! What it does not see: acknowledgements of data that flows the other way (up to 2.7 % of the wire
+//! with one for two segments), slow start, windows and loss (see [`super::window`]), and messages
+//! too small to fill a segment.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -23,9 +24,9 @@ pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
 
 /// The most payload a path of `rate` delivers each way in packets of `mtu` bytes.
 ///
-/// `frame_overhead` is what is counted per packet beyond the IP packet where `rate` holds: 38 on an Ethernet wire
-/// ([`ethernet::packet_overhead`]), 14 for a shaper that sees Ethernet headers, 0 for a bus. `headers` are those of
-/// [`headers::tcp`]. Zero if the headers leave no room.
+/// `frame_overhead` is what is counted per packet beyond the IP packet where `rate` holds: 38 on an
+/// Ethernet wire ([`ethernet::packet_overhead`]), 14 for a shaper that sees Ethernet headers, 0 for
+/// a bus. `headers` are those of [`headers::tcp`]. Zero if the headers leave no room.
 #[must_use]
 pub fn goodput(rate: BitRate, mtu: Bytes, frame_overhead: Bytes, headers: Bytes) -> BitRate {
     let payload = segment_payload(mtu, headers).0 as f64;
@@ -65,10 +66,22 @@ impl Limit for Tcp {
 
     fn options(&self) -> &'static [OptionDoc] {
         &[
-            OptionDoc { name: "rate", default: "", meaning: "rate of the link, such as \"10 Gbit/s\"" },
+            OptionDoc {
+                name: "rate",
+                default: "",
+                meaning: "rate of the link, such as \"10 Gbit/s\"",
+            },
             OptionDoc { name: "mtu", default: "", meaning: "IP MTU, such as 1500 or \"9000 B\"" },
-            OptionDoc { name: "timestamps", default: "false", meaning: "segments carry the timestamps option (12 B)" },
-            OptionDoc { name: "vlan", default: "0", meaning: "VLAN tags on each frame, 4 bytes each" },
+            OptionDoc {
+                name: "timestamps",
+                default: "false",
+                meaning: "segments carry the timestamps option (12 B)",
+            },
+            OptionDoc {
+                name: "vlan",
+                default: "0",
+                meaning: "VLAN tags on each frame, 4 bytes each",
+            },
             OptionDoc { name: "ipv6", default: "false", meaning: "IPv6 instead of IPv4" },
         ]
     }
@@ -97,8 +110,19 @@ impl Limit for Tcp {
             ),
             format!("payload of a full segment: {} B - {} B = {} B", mtu.0, headers.0, payload.0),
             wire_line(mtu, vlan, wire),
-            format!("{} / {} = {:.6} of the wire is payload", payload.0, wire.0, payload.0 as f64 / wire.0 as f64),
-            format!("{} bit/s x {} / {} = {} bit/s each way", plain(rate.0), payload.0, wire.0, plain(goodput.0)),
+            format!(
+                "{} / {} = {:.6} of the wire is payload",
+                payload.0,
+                wire.0,
+                payload.0 as f64 / wire.0 as f64
+            ),
+            format!(
+                "{} bit/s x {} / {} = {} bit/s each way",
+                plain(rate.0),
+                payload.0,
+                wire.0,
+                plain(goodput.0)
+            ),
         ];
         let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
         Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
@@ -107,7 +131,8 @@ impl Limit for Tcp {
 
 /// The line of a derivation that says what a packet occupies on the wire.
 pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> String {
-    let sum = format!("{} B + Ethernet 18 B + {vlan} tags x 4 B + preamble 8 B + gap 12 B", packet.0);
+    let sum =
+        format!("{} B + Ethernet 18 B + {vlan} tags x 4 B + preamble 8 B + gap 12 B", packet.0);
     let plain_sum = packet + ethernet::packet_overhead(vlan);
     if plain_sum == wire {
         format!("on the wire: {sum} = {} B", wire.0)
@@ -122,7 +147,13 @@ pub(super) fn problems(rate: BitRate, mtu: Bytes, vlan: u32, ip: IpVersion) -> V
     const LARGEST_MTU: Bytes = Bytes(65_535);
     let mut errors = ethernet::link_problems(rate, vlan);
     if mtu < ip.smallest_mtu() || mtu > LARGEST_MTU {
-        let cause = format!("{} B is no MTU of {}: {} to {} B", mtu.0, ip.name(), ip.smallest_mtu().0, LARGEST_MTU.0);
+        let cause = format!(
+            "{} B is no MTU of {}: {} to {} B",
+            mtu.0,
+            ip.name(),
+            ip.smallest_mtu().0,
+            LARGEST_MTU.0
+        );
         errors.push(refusal("mtu", cause));
     }
     errors
@@ -133,7 +164,13 @@ mod tests {
     use super::*;
 
     fn fraction(mtu: u64, vlan: u32, ip: IpVersion, timestamps: Timestamps) -> f64 {
-        goodput(BitRate(1.0), Bytes(mtu), ethernet::packet_overhead(vlan), headers::tcp(ip, timestamps)).0
+        goodput(
+            BitRate(1.0),
+            Bytes(mtu),
+            ethernet::packet_overhead(vlan),
+            headers::tcp(ip, timestamps),
+        )
+        .0
     }
 
     #[test]
@@ -180,7 +217,10 @@ mod tests {
         assert_eq!((ceilings[0].value / 1e6).floor(), 9900.0);
         assert!(ceilings[0].value < 9966e6, "Cisco's single flow is above it");
         assert_eq!(ceilings[0].derivation[1], "payload of a full segment: 9000 B - 52 B = 8948 B");
-        assert_eq!(ceilings[0].derivation[4], "10000000000 bit/s x 8948 / 9038 = 9900420447 bit/s each way");
+        assert_eq!(
+            ceilings[0].derivation[4],
+            "10000000000 bit/s x 8948 / 9038 = 9900420447 bit/s each way"
+        );
     }
 
     #[test]

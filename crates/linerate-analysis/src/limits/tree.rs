@@ -1,14 +1,17 @@
-//! Bounds of a tree: what several flows reach together where some of them share a bus, a slot or a link.
+//! Bounds of a tree: what several flows reach together where some of them share a bus, a slot or a
+//! link.
 //!
-//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree (methodology 3.4): every node passes the
-//! smaller of its own capacity and what its children bring. The binding node is named, so that a report can say *which*
-//! bus is full.
+//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree (methodology 3.4): every
+//! node passes the smaller of its own capacity and what its children bring. The binding node is
+//! named, so that a report can say *which* bus is full.
 //!
-//! A flow is a directed pair of endpoints. Conventional PCI is half duplex: put both directions of a device into the
-//! bus's set, and its capacity bounds their sum. PCI Express and Ethernet are full duplex: one set for each direction.
+//! A flow is a directed pair of endpoints. Conventional PCI is half duplex: put both directions of
+//! a device into the bus's set, and its capacity bounds their sum. PCI Express and Ethernet are
+//! full duplex: one set for each direction.
 //!
-//! What it does not see: fairness (it bounds the sum, not the share), and graphs that are no tree: of two sets that
-//! cross, only the tighter is used, which keeps the result an upper bound, and the other is named in `ignored`.
+//! What it does not see: fairness (it bounds the sum, not the share), and graphs that are no tree:
+//! of two sets that cross, only the tighter is used, which keeps the result an upper bound, and the
+//! other is named in `ignored`.
 
 use std::collections::BTreeSet;
 
@@ -44,15 +47,23 @@ impl Bound {
     /// The derivation, line by line.
     #[must_use]
     pub fn derivation(&self) -> Vec<String> {
-        let mut lines: Vec<String> =
-            self.binding.iter().map(|(name, capacity)| format!("{name} is full at {capacity}")).collect();
+        let mut lines: Vec<String> = self
+            .binding
+            .iter()
+            .map(|(name, capacity)| format!("{name} is full at {capacity}"))
+            .collect();
         if self.unbound > 0 {
             lines.push(format!("{} flows cross no element of known capacity", self.unbound));
         } else if self.binding.len() > 1 {
-            let terms: Vec<String> = self.binding.iter().map(|(_, capacity)| capacity.to_string()).collect();
+            let terms: Vec<String> =
+                self.binding.iter().map(|(_, capacity)| capacity.to_string()).collect();
             lines.push(format!("{} = {}", terms.join(" + "), self.value));
         }
-        lines.extend(self.ignored.iter().map(|name| format!("{name} crosses another element and is not used")));
+        lines.extend(
+            self.ignored
+                .iter()
+                .map(|name| format!("{name} crosses another element and is not used")),
+        );
         lines
     }
 }
@@ -61,7 +72,8 @@ impl Bound {
 #[must_use]
 pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
     let (mut tree, ignored) = tree(shared, flows);
-    // Children before parents: a subset is smaller, and of equal sets the tighter one came first and stays first.
+    // Children before parents: a subset is smaller, and of equal sets the tighter one came first
+    // and stays first.
     tree.sort_by_key(|element| element.shared.flows.len());
     let mut roots: Vec<Root<F>> = Vec::new();
     for element in tree {
@@ -82,11 +94,18 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
     let unbound = flows.len() - roots.iter().map(|root| root.flows.len()).sum::<usize>();
     let total: f64 = roots.iter().map(|root| root.value).sum();
     let (places, binding) = roots.into_iter().flat_map(|root| root.binding).unzip();
-    Bound { value: BitRate(if unbound > 0 { f64::INFINITY } else { total }), binding, places, ignored, unbound }
+    Bound {
+        value: BitRate(if unbound > 0 { f64::INFINITY } else { total }),
+        binding,
+        places,
+        ignored,
+        unbound,
+    }
 }
 
-/// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then the outermost (such as the bus they
-/// share), one beside the other where they differ. A tier that not all `flows` cross bounds nothing and is left out.
+/// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then
+/// the outermost (such as the bus they share), one beside the other where they differ. A tier that
+/// not all `flows` cross bounds nothing and is left out.
 #[must_use]
 pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Vec<Bound> {
     let (mut tree, ignored) = tree(shared, flows);
@@ -105,13 +124,16 @@ pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -
     let outermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(element, other)));
     let mut tiers: Vec<Vec<&Node<F>>> = vec![innermost.collect(), outermost.collect()];
     tiers.dedup();
-    let whole =
-        |tier: &Vec<&Node<F>>| tier.iter().map(|element| element.shared.flows.len()).sum::<usize>() == flows.len();
+    let whole = |tier: &Vec<&Node<F>>| {
+        tier.iter().map(|element| element.shared.flows.len()).sum::<usize>() == flows.len()
+    };
     let told = |mut tier: Vec<&Node<F>>| {
         tier.sort_by(|a, b| a.shared.name.cmp(&b.shared.name));
         let value = BitRate(tier.iter().map(|element| element.shared.capacity.0).sum());
-        let (places, binding) =
-            tier.iter().map(|node| (node.place, (node.shared.name.clone(), node.shared.capacity))).unzip();
+        let (places, binding) = tier
+            .iter()
+            .map(|node| (node.place, (node.shared.name.clone(), node.shared.capacity)))
+            .unzip();
         Bound { value, binding, places, ignored: ignored.clone(), unbound: 0 }
     };
     tiers.into_iter().filter(whole).map(told).collect()
@@ -124,11 +146,15 @@ struct Node<F: Ord> {
     shared: Shared<F>,
 }
 
-/// The elements that some of `flows` cross, with those flows alone, tightest first; and the names of those that cross a tighter one.
+/// The elements that some of `flows` cross, with those flows alone, tightest first; and the names
+/// of those that cross a tighter one.
 fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Node<F>>, Vec<String>) {
     let mut elements: Vec<Node<F>> = shared
         .iter()
-        .map(|element| Shared { flows: element.flows.intersection(flows).cloned().collect(), ..element.clone() })
+        .map(|element| Shared {
+            flows: element.flows.intersection(flows).cloned().collect(),
+            ..element.clone()
+        })
         .enumerate()
         .map(|(place, shared)| Node { place, shared })
         .filter(|element| !element.shared.flows.is_empty())
@@ -166,21 +192,28 @@ mod tests {
         BTreeSet::from(flows)
     }
 
-    fn element<const N: usize>(name: &str, megabits: f64, flows: [&'static str; N]) -> Shared<&'static str> {
+    fn element<const N: usize>(
+        name: &str,
+        megabits: f64,
+        flows: [&'static str; N],
+    ) -> Shared<&'static str> {
         Shared { name: name.into(), capacity: BitRate(megabits * 1e6), flows: set(flows) }
     }
 
-    /// Sun's I/O assembly with its measured capacities (paper S2, figure 4 and table 2): NICs in 33 MHz slots reach
-    /// 544 Mbit/s, one in a 66 MHz slot 936; a 33 MHz bus 884; one Schizo 1687; the assembly 2733.
+    /// Sun's I/O assembly with its measured capacities (paper S2, figure 4 and table 2): NICs in 33
+    /// MHz slots reach 544 Mbit/s, one in a 66 MHz slot 936; a 33 MHz bus 884; one Schizo 1687; the
+    /// assembly 2733.
     fn sun() -> Vec<Shared<&'static str>> {
-        let leaves = [("n1", 544.0), ("n2", 544.0), ("n3", 544.0), ("n4", 936.0)].into_iter().chain([
-            ("m1", 544.0),
-            ("m2", 544.0),
-            ("m3", 544.0),
-            ("m4", 936.0),
-        ]);
-        let mut elements: Vec<_> = leaves.map(|(nic, capacity)| element(nic, capacity, [nic])).collect();
-        elements.push(element("assembly", 2733.0, ["n1", "n2", "n3", "n4", "m1", "m2", "m3", "m4"]));
+        let leaves = [("n1", 544.0), ("n2", 544.0), ("n3", 544.0), ("n4", 936.0)]
+            .into_iter()
+            .chain([("m1", 544.0), ("m2", 544.0), ("m3", 544.0), ("m4", 936.0)]);
+        let mut elements: Vec<_> =
+            leaves.map(|(nic, capacity)| element(nic, capacity, [nic])).collect();
+        elements.push(element(
+            "assembly",
+            2733.0,
+            ["n1", "n2", "n3", "n4", "m1", "m2", "m3", "m4"],
+        ));
         elements.push(element("schizo 0", 1687.0, ["n1", "n2", "n3", "n4"]));
         elements.push(element("schizo 1", 1687.0, ["m1", "m2", "m3", "m4"]));
         elements.push(element("bus 33 MHz of schizo 0", 884.0, ["n1", "n2", "n3"]));
@@ -204,7 +237,8 @@ mod tests {
             let at_places = bound.places.iter().map(|place| &all[*place].name);
             assert!(at_places.eq(bound.binding.iter().map(|(name, _)| name)), "{bound:?}");
             assert!((bound.value.0 / 1e6 - megabits).abs() < 1e-6, "{flows:?}: {bound:?}");
-            let mut names: Vec<&str> = bound.binding.iter().map(|(name, _)| name.as_str()).collect();
+            let mut names: Vec<&str> =
+                bound.binding.iter().map(|(name, _)| name.as_str()).collect();
             names.sort_unstable();
             assert_eq!(names, binding, "{flows:?}");
         }
@@ -213,7 +247,8 @@ mod tests {
     #[test]
     fn conventional_pci_bounds_the_sum_of_both_directions() {
         let half_duplex = [element("pci", 1000.0, ["a>b", "b>a"])];
-        let full_duplex = [element("pcie down", 1000.0, ["a>b"]), element("pcie up", 1000.0, ["b>a"])];
+        let full_duplex =
+            [element("pcie down", 1000.0, ["a>b"]), element("pcie up", 1000.0, ["b>a"])];
         let flows = set(["a>b", "b>a"]);
         assert_eq!(bound(&half_duplex, &flows).value, BitRate(1e9));
         assert_eq!(bound(&full_duplex, &flows).value, BitRate(2e9));
@@ -234,8 +269,11 @@ mod tests {
 
     #[test]
     fn of_two_crossing_sets_the_tighter_is_used_and_the_other_named() {
-        let crossing =
-            [element("wide", 100.0, ["a", "b"]), element("tight", 10.0, ["b", "c"]), element("a", 50.0, ["a"])];
+        let crossing = [
+            element("wide", 100.0, ["a", "b"]),
+            element("tight", 10.0, ["b", "c"]),
+            element("a", 50.0, ["a"]),
+        ];
         let bound = bound(&crossing, &set(["a", "b", "c"]));
         assert_eq!(bound.value, BitRate(60e6));
         assert_eq!(bound.ignored, ["wide"]);
@@ -252,8 +290,9 @@ mod tests {
         };
         let told = |shared: &[Shared<&'static str>]| -> Vec<(String, f64)> {
             let tiers = tiers(shared, &set(["a", "b"])).into_iter();
-            let names =
-                |tier: &Bound| tier.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
+            let names = |tier: &Bound| {
+                tier.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ")
+            };
             tiers.map(|tier| (names(&tier), tier.value.0 / 1e6)).collect()
         };
         for megabits in [15.0, 50.0] {

@@ -1,10 +1,10 @@
 //! UDP over Ethernet: the most payload and the most datagrams a full link delivers, each way.
 //!
-//! Units: bit/s of payload, datagrams/s. Layer: L4. Standards: RFC 768 (UDP), RFC 791 3.2 and RFC 8200 4.5
-//! (fragmentation), IEEE 802.3 for the wire.
+//! Units: bit/s of payload, datagrams/s. Layer: L4. Standards: RFC 768 (UDP), RFC 791 3.2 and RFC
+//! 8200 4.5 (fragmentation), IEEE 802.3 for the wire.
 //!
-//! What it does not see: the sender's and receiver's cost per datagram, which is nearly always what binds first, and
-//! tunnels.
+//! What it does not see: the sender's and receiver's cost per datagram, which is nearly always what
+//! binds first, and tunnels.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
@@ -20,10 +20,12 @@ const SOURCE: &str = "RFC 768, RFC 791 3.2, RFC 8200 4.5, IEEE 802.3 clauses 3.1
 const FRAGMENT_UNIT: u64 = 8;
 /// Header that IPv6 adds to each fragment, RFC 8200 4.5; IPv4 has the fields in its own header.
 const IPV6_FRAGMENT_HEADER: u64 = 8;
-/// UDP's length field is 16 bits and counts its own header; over IPv4 the IP header is inside the 16 bits of the packet.
+/// UDP's length field is 16 bits and counts its own header; over IPv4 the IP header is inside the
+/// 16 bits of the packet.
 const LARGEST_DATAGRAM: u64 = 65_535;
 
-/// The IP packets one datagram of `payload` bytes becomes on a link of `mtu`, and their bytes in all.
+/// The IP packets one datagram of `payload` bytes becomes on a link of `mtu`, and their bytes in
+/// all.
 #[must_use]
 pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
     let whole = payload + headers::udp(ip);
@@ -52,14 +54,22 @@ pub(crate) fn datagram_rate(
     frame_overhead: Bytes,
     ip: IpVersion,
 ) -> PacketRate {
-    let wire: f64 =
-        packets(payload, mtu, ip).iter().map(|packet| ethernet::on_wire(*packet, frame_overhead).bits()).sum();
+    let wire: f64 = packets(payload, mtu, ip)
+        .iter()
+        .map(|packet| ethernet::on_wire(*packet, frame_overhead).bits())
+        .sum();
     PacketRate(rate.0 / wire)
 }
 
 /// The most payload a path of `rate` delivers each way in datagrams of `payload` bytes.
 #[must_use]
-pub fn goodput(rate: BitRate, payload: Bytes, mtu: Bytes, frame_overhead: Bytes, ip: IpVersion) -> BitRate {
+pub fn goodput(
+    rate: BitRate,
+    payload: Bytes,
+    mtu: Bytes,
+    frame_overhead: Bytes,
+    ip: IpVersion,
+) -> BitRate {
     BitRate(datagram_rate(rate, payload, mtu, frame_overhead, ip).0 * payload.bits())
 }
 
@@ -100,14 +110,22 @@ impl Limit for Udp {
 
     fn options(&self) -> &'static [OptionDoc] {
         &[
-            OptionDoc { name: "rate", default: "", meaning: "rate of the link, such as \"1 Gbit/s\"" },
+            OptionDoc {
+                name: "rate",
+                default: "",
+                meaning: "rate of the link, such as \"1 Gbit/s\"",
+            },
             OptionDoc { name: "mtu", default: "", meaning: "IP MTU, such as 1500 or \"9000 B\"" },
             OptionDoc {
                 name: "payload",
                 default: "-",
                 meaning: "payload of a datagram; left out, it fills one packet",
             },
-            OptionDoc { name: "vlan", default: "0", meaning: "VLAN tags on each frame, 4 bytes each" },
+            OptionDoc {
+                name: "vlan",
+                default: "0",
+                meaning: "VLAN tags on each frame, 4 bytes each",
+            },
             OptionDoc { name: "ipv6", default: "false", meaning: "IPv6 instead of IPv4" },
         ]
     }
@@ -136,11 +154,25 @@ impl Limit for Udp {
             headers::udp(ip).0
         )];
         if let [packet] = fragments[..] {
-            derivation.push(format!("packet: {} B + {} B = {} B", payload.0, headers::udp(ip).0, packet.0));
+            derivation.push(format!(
+                "packet: {} B + {} B = {} B",
+                payload.0,
+                headers::udp(ip).0,
+                packet.0
+            ));
             derivation.push(wire_line(packet, vlan, ethernet::on_wire(packet, overhead)));
         } else {
-            derivation.push(format!("{} B do not fit into {} B: {} fragments", payload.0, mtu.0, fragments.len()));
-            derivation.extend(fragments.iter().map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))));
+            derivation.push(format!(
+                "{} B do not fit into {} B: {} fragments",
+                payload.0,
+                mtu.0,
+                fragments.len()
+            ));
+            derivation.extend(
+                fragments
+                    .iter()
+                    .map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))),
+            );
         }
         let wire: u64 = fragments.iter().map(|part| ethernet::on_wire(*part, overhead).0).sum();
         derivation.push(format!(
@@ -156,12 +188,38 @@ impl Limit for Udp {
             fragments.len(),
             plain(packet_rate)
         );
-        let bits = format!("{} datagrams/s x {} B x 8 = {} bit/s", plain(rate_of.0), payload.0, plain(goodput.0));
+        let bits = format!(
+            "{} datagrams/s x {} B x 8 = {} bit/s",
+            plain(rate_of.0),
+            payload.0,
+            plain(goodput.0)
+        );
         let then = |line: String| derivation.iter().cloned().chain([line]).collect::<Vec<_>>();
         Ok(vec![
-            Ceiling::new(name.clone(), metric::GOODPUT, goodput.0, Direction::Tx, then(bits), SOURCE),
-            Ceiling::new(name.clone(), metric::MESSAGE_RATE, rate_of.0, Direction::Tx, derivation.clone(), SOURCE),
-            Ceiling::new(name, metric::PACKET_RATE, packet_rate, Direction::Tx, then(per_packet), SOURCE),
+            Ceiling::new(
+                name.clone(),
+                metric::GOODPUT,
+                goodput.0,
+                Direction::Tx,
+                then(bits),
+                SOURCE,
+            ),
+            Ceiling::new(
+                name.clone(),
+                metric::MESSAGE_RATE,
+                rate_of.0,
+                Direction::Tx,
+                derivation.clone(),
+                SOURCE,
+            ),
+            Ceiling::new(
+                name,
+                metric::PACKET_RATE,
+                packet_rate,
+                Direction::Tx,
+                then(per_packet),
+                SOURCE,
+            ),
         ])
     }
 }
@@ -187,8 +245,13 @@ mod tests {
     fn tiny_datagrams_are_bound_by_the_smallest_frame() {
         // RFC 2544 appendix B: 1 488 095 frames a second, whatever of 1 to 18 bytes is inside.
         for payload in [1, 18] {
-            let rate =
-                datagram_rate(BitRate(1e9), Bytes(payload), Bytes(1500), ethernet::packet_overhead(0), IpVersion::V4);
+            let rate = datagram_rate(
+                BitRate(1e9),
+                Bytes(payload),
+                Bytes(1500),
+                ethernet::packet_overhead(0),
+                IpVersion::V4,
+            );
             assert_eq!(rate.0.floor(), 1_488_095.0);
         }
     }

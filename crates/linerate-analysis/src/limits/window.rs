@@ -1,13 +1,16 @@
 //! TCP window and loss: what a window allows per round trip, and what loss leaves of it.
 //!
-//! Units: bit/s of payload, bytes. Layer: L4. Standards: RFC 9293 3.8 (window), RFC 6349 3.3 (bandwidth-delay
-//! product), Mathis et al. 1997 (square-root law), Padhye et al. 1998 (timeouts as well; RFC 5348 3.1 prints it).
+//! Units: bit/s of payload, bytes. Layer: L4. Standards: RFC 9293 3.8 (window), RFC 6349 3.3
+//! (bandwidth-delay product), Mathis et al. 1997 (square-root law), Padhye et al. 1998 (timeouts as
+//! well; RFC 5348 3.1 prints it).
 //!
-//! What it does not see: the two loss models describe Reno-like congestion control under random loss; for CUBIC and BBR
-//! they are *not applicable*. The round-trip time is taken as constant. `SO_RCVBUF` is not the window: measure
-//! `tcpi_snd_wnd` at the sender.
+//! What it does not see: the two loss models describe Reno-like congestion control under random
+//! loss; for CUBIC and BBR they are *not applicable*. The round-trip time is taken as constant.
+//! `SO_RCVBUF` is not the window: measure `tcpi_snd_wnd` at the sender.
 
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio, metric};
+use linerate_model::{
+    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio, metric,
+};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -50,9 +53,15 @@ pub(crate) fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
 ///
 /// `None` where it says nothing: without loss or without delay.
 #[must_use]
-pub(crate) fn mathis(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<BitRate> {
+pub(crate) fn mathis(
+    mss: Bytes,
+    rtt: Nanos,
+    loss: Ratio,
+    acknowledgement: Acknowledgement,
+) -> Option<BitRate> {
     let constant = (3.0 / (2.0 * acknowledgement.segments())).sqrt();
-    (rtt.0 > 0 && loss.0 > 0.0).then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
+    (rtt.0 > 0 && loss.0 > 0.0)
+        .then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
 }
 
 /// The law with timeouts, Padhye et al. equation 30 without its window term:
@@ -144,7 +153,8 @@ impl Limit for Window {
     }
 
     fn summary(&self) -> &'static str {
-        "TCP goodput from window and round trip, and under loss (RFC 6349, Mathis 1997, Padhye 1998)"
+        "TCP goodput from window and round trip, and under loss (RFC 6349, Mathis 1997, Padhye \
+            1998)"
     }
 
     fn options(&self) -> &'static [OptionDoc] {
@@ -155,8 +165,16 @@ impl Limit for Window {
                 meaning: "smallest of the windows and buffers, such as \"64 KiB\"",
             },
             OptionDoc { name: "rtt", default: "", meaning: "round-trip time, such as \"5 ms\"" },
-            OptionDoc { name: "rate", default: "-", meaning: "rate of the bottleneck, for the window that fills it" },
-            OptionDoc { name: "loss", default: "-", meaning: "segments lost, such as 0.01 or \"1 %\"" },
+            OptionDoc {
+                name: "rate",
+                default: "-",
+                meaning: "rate of the bottleneck, for the window that fills it",
+            },
+            OptionDoc {
+                name: "loss",
+                default: "-",
+                meaning: "segments lost, such as 0.01 or \"1 %\"",
+            },
             OptionDoc { name: "mss", default: "1460 B", meaning: "payload of a full segment" },
             OptionDoc { name: "rto", default: "200 ms", meaning: "retransmission timeout" },
         ]
@@ -196,7 +214,8 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
         errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
     }
     if parameters.loss.is_some_and(|loss| !(loss.ratio().0 > 0.0 && loss.ratio().0 < 1.0)) {
-        errors.push(refusal("loss", "expected a ratio above 0 and below 1, such as 0.01 or \"1 %\""));
+        errors
+            .push(refusal("loss", "expected a ratio above 0 and below 1, such as 0.01 or \"1 %\""));
     }
     if parameters.mss.0 == 0 {
         errors.push(refusal("mss", "a segment of zero bytes carries nothing"));
@@ -208,10 +227,22 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
 fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
     let derivation = vec![
         format!("one window each round trip: {} B x 8 / {} s", window.0, plain(rtt.as_secs_f64())),
-        format!("{} bit / {} s = {} bit/s", plain(window.bits()), plain(rtt.as_secs_f64()), plain(by_window.0)),
+        format!(
+            "{} bit / {} s = {} bit/s",
+            plain(window.bits()),
+            plain(rtt.as_secs_f64()),
+            plain(by_window.0)
+        ),
     ];
     let name = format!("window {window} in {rtt}");
-    Ceiling::new(name, metric::GOODPUT, by_window.0, Direction::Tx, derivation, "RFC 9293 3.8; RFC 6349 3.3.1")
+    Ceiling::new(
+        name,
+        metric::GOODPUT,
+        by_window.0,
+        Direction::Tx,
+        derivation,
+        "RFC 9293 3.8; RFC 6349 3.3.1",
+    )
 }
 
 fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
@@ -231,15 +262,28 @@ fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
         verdict,
     ];
     let name = format!("bytes in flight that fill {rate} for {rtt}");
-    Ceiling::new(name, metric::IN_FLIGHT, product.0 as f64, Direction::Tx, derivation, "RFC 6349 3.3.1")
+    Ceiling::new(
+        name,
+        metric::IN_FLIGHT,
+        product.0 as f64,
+        Direction::Tx,
+        derivation,
+        "RFC 6349 3.3.1",
+    )
 }
 
-fn mathis_ceiling(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Option<Ceiling> {
+fn mathis_ceiling(
+    mss: Bytes,
+    rtt: Nanos,
+    loss: Ratio,
+    acknowledgement: Acknowledgement,
+) -> Option<Ceiling> {
     let rate = mathis(mss, rtt, loss, acknowledgement)?;
     let b = acknowledgement.segments();
     let constant = (3.0 / (2.0 * b)).sqrt();
     let derivation = vec![
-        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR".to_owned(),
+        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR"
+            .to_owned(),
         format!("constant: sqrt(3 / (2 x {})) = {}", plain(b), plain(constant)),
         format!("root of the loss: sqrt({}) = {}", plain(loss.0), plain(loss.0.sqrt())),
         format!(
@@ -262,14 +306,25 @@ fn mathis_ceiling(mss: Bytes, rtt: Nanos, loss: Ratio, acknowledgement: Acknowle
     ))
 }
 
-fn pftk_ceiling(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, by_window: BitRate) -> Option<Ceiling> {
+fn pftk_ceiling(
+    mss: Bytes,
+    rtt: Nanos,
+    rto: Nanos,
+    loss: Ratio,
+    by_window: BitRate,
+) -> Option<Ceiling> {
     let acknowledgement = Acknowledgement::Second;
     let uncapped = pftk(mss, rtt, rto, loss, acknowledgement)?;
     let terms = PftkTerms::of(rtt, rto, loss, acknowledgement);
     let p = plain(loss.0);
     let derivation = vec![
-        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR".to_owned(),
-        format!("recovery: {} s x sqrt(2 x 2 x {p} / 3) = {} s", plain(rtt.as_secs_f64()), plain(terms.recovery)),
+        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR"
+            .to_owned(),
+        format!(
+            "recovery: {} s x sqrt(2 x 2 x {p} / 3) = {} s",
+            plain(rtt.as_secs_f64()),
+            plain(terms.recovery)
+        ),
         format!(
             "timeouts: {} s x min(1, 3 x sqrt(3 x 2 x {p} / 8)) x {p} x (1 + 32 x {p}^2) = {} s",
             plain(rto.as_secs_f64()),
@@ -290,7 +345,14 @@ fn pftk_ceiling(mss: Bytes, rtt: Nanos, rto: Nanos, loss: Ratio, by_window: BitR
     ];
     let name = format!("PFTK at {loss} loss, one ACK for 2 segments, timeout {rto}");
     let source = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
-    Some(Ceiling::new(name, metric::GOODPUT, uncapped.0.min(by_window.0), Direction::Tx, derivation, source))
+    Some(Ceiling::new(
+        name,
+        metric::GOODPUT,
+        uncapped.0.min(by_window.0),
+        Direction::Tx,
+        derivation,
+        source,
+    ))
 }
 
 #[cfg(test)]
@@ -317,21 +379,37 @@ mod tests {
             (10e9, 300_000, 375_000),
         ];
         for (rate, rtt, bytes) in golden {
-            assert_eq!(bandwidth_delay_product(BitRate(rate), Nanos(rtt)), Bytes(bytes), "{rate} {rtt}");
+            assert_eq!(
+                bandwidth_delay_product(BitRate(rate), Nanos(rtt)),
+                Bytes(bytes),
+                "{rate} {rtt}"
+            );
         }
     }
 
     #[test]
     fn loss_leaves_what_mathis_and_padhye_say() {
-        // Methodology 3.6: 1460 B, 10 ms, timeout 200 ms; Mathis b = 1, b = 2, PFTK b = 2, in Mbit/s.
-        let golden = [(1e-4, 143.05, 101.15, 100.70), (1e-2, 14.305, 10.115, 6.969), (5e-2, 6.397, 4.524, 1.319)];
+        // Methodology 3.6: 1460 B, 10 ms, timeout 200 ms; Mathis b = 1, b = 2, PFTK b = 2, in
+        // Mbit/s.
+        let golden = [
+            (1e-4, 143.05, 101.15, 100.70),
+            (1e-2, 14.305, 10.115, 6.969),
+            (5e-2, 6.397, 4.524, 1.319),
+        ];
         for (loss, every, second, padhye) in golden {
             let loss = Ratio(loss);
             let megabits = |rate: Option<BitRate>| rate.expect("there is loss").0 / 1e6;
             let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-4;
-            assert!(near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Every)), every), "{loss}");
-            assert!(near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Second)), second), "{loss}");
-            let value = megabits(pftk(DEFAULT_MSS, TEN_MS, DEFAULT_RTO, loss, Acknowledgement::Second));
+            assert!(
+                near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Every)), every),
+                "{loss}"
+            );
+            assert!(
+                near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Second)), second),
+                "{loss}"
+            );
+            let value =
+                megabits(pftk(DEFAULT_MSS, TEN_MS, DEFAULT_RTO, loss, Acknowledgement::Second));
             assert!((value - padhye).abs() < 0.006, "{loss}: {value}");
         }
         assert_eq!(mathis(DEFAULT_MSS, TEN_MS, Ratio(0.0), Acknowledgement::Every), None);
@@ -370,7 +448,8 @@ mod tests {
         params.set("window", "64 KiB");
         params.set("rtt", "0 s");
         params.set("loss", 1.0);
-        let keys: Vec<String> = Window.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+        let keys: Vec<String> =
+            Window.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["rtt", "loss"]);
     }
 }

@@ -12,7 +12,8 @@ pub struct Bounds {
     pub lower: Option<f64>,
     /// The smallest load that is an upper bound.
     pub upper: Option<f64>,
-    /// What is forwarded at `lower`, as far as the goal vouches for it: `lower * (1 - conditional loss)`.
+    /// What is forwarded at `lower`, as far as the goal vouches for it: `lower * (1 - conditional
+    /// loss)`.
     pub conditional_throughput: Option<f64>,
 }
 
@@ -24,7 +25,8 @@ impl Bounds {
         Some((upper - lower) / upper)
     }
 
-    /// Whether both bounds exist and are no further apart than `goal` wants; otherwise the result is irregular.
+    /// Whether both bounds exist and are no further apart than `goal` wants; otherwise the result
+    /// is irregular.
     #[must_use]
     pub fn regular(&self, goal: &Goal) -> bool {
         /// Loads are rounded on a grid; the last bit must not make a result irregular.
@@ -33,7 +35,8 @@ impl Bounds {
     }
 }
 
-/// The bounds of `requirement` over `trials`. A low loss above a high one is ignored: the answer is the conservative one.
+/// The bounds of `requirement` over `trials`. A low loss above a high one is ignored: the answer is
+/// the conservative one.
 #[must_use]
 pub fn bounds(requirement: &Requirement, trials: &[Observation]) -> Bounds {
     let mut sorted: Vec<&Observation> = trials.iter().collect();
@@ -79,7 +82,10 @@ mod tests {
     fn a_low_loss_above_a_high_one_is_no_bound() {
         let trials = [trial(3.0, 60, 0.0), trial(1.0, 60, 0.0), trial(2.0, 60, 0.1)];
         let found = bounds(&STRICT, &trials);
-        assert_eq!((found.lower, found.upper, found.conditional_throughput), (Some(1.0), Some(2.0), Some(1.0)));
+        assert_eq!(
+            (found.lower, found.upper, found.conditional_throughput),
+            (Some(1.0), Some(2.0), Some(1.0))
+        );
         assert_eq!(found.width(), Some(0.5));
     }
 

@@ -1,7 +1,7 @@
 //! Back-to-back frames (RFC 9004): from the longest bursts without loss to the time a buffer holds.
 //!
-//! Frames and frames per second. Valid only where the throughput is below the rate of the bursts: otherwise nothing fills
-//! the buffer.
+//! Frames and frames per second. Valid only where the throughput is below the rate of the bursts:
+//! otherwise nothing fills the buffer.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub struct BackToBack {
     pub corrected_s: f64,
 }
 
-/// What `bursts` (frames) sent at `burst_rate` say of a device whose throughput is `throughput`, both in frames/s; `None` if there are none,
-/// or the throughput reaches the burst's rate.
+/// What `bursts` (frames) sent at `burst_rate` say of a device whose throughput is `throughput`,
+/// both in frames/s; `None` if there are none, or the throughput reaches the burst's rate.
 #[must_use]
 pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<BackToBack> {
     if bursts.is_empty() || throughput >= burst_rate {
@@ -47,7 +47,8 @@ pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<
     })
 }
 
-/// The buffer's time in seconds (RFC 9004 6.4): a burst of `frames` at `burst_rate`, less what left it at `throughput`.
+/// The buffer's time in seconds (RFC 9004 6.4): a burst of `frames` at `burst_rate`, less what left
+/// it at `throughput`.
 #[must_use]
 pub(crate) fn corrected_buffer_time(frames: f64, burst_rate: f64, throughput: f64) -> f64 {
     frames / burst_rate * (1.0 - throughput / burst_rate)
@@ -57,7 +58,8 @@ pub(crate) fn corrected_buffer_time(frames: f64, burst_rate: f64, throughput: f6
 mod tests {
     use super::*;
 
-    /// Methodology 4.4: a queue of 1000 frames, served at 1 Mpps, filled at 1 Gbit/s of 64 B frames.
+    /// Methodology 4.4: a queue of 1000 frames, served at 1 Mpps, filled at 1 Gbit/s of 64 B
+    /// frames.
     #[test]
     fn an_ideal_queue_is_found_again_exactly() {
         let (queue, service, rate) = (1000.0_f64, 1e6, 1_488_095.238);
@@ -76,7 +78,8 @@ mod tests {
         assert_eq!(back_to_back(&[], 1e6, 1e5), None);
     }
 
-    /// The averages of RFC 9004's own example, whose standard deviation no few repetitions can have.
+    /// The averages of RFC 9004's own example, whose standard deviation no few repetitions can
+    /// have.
     #[test]
     fn several_bursts_are_averaged_with_their_spread() {
         let found = back_to_back(&[25_500.0, 26_000.0, 26_500.0], 2e6, 1e6).expect("three bursts");

@@ -1,9 +1,10 @@
 //! Classifying one load by the seconds measured at it (RFC 9971, appendix A; methodology 4.7).
 //!
-//! A trial at least as long as the goal's is *full-length*, else *short*; one that lost more than the goal's ratio is
-//! *high-loss*. What is not yet measured could still turn out either way: if both the most optimistic and the most
-//! pessimistic guess agree, the load is decided. The published worked example contradicts the published code at two
-//! points; the code is followed, as the reference implementation does.
+//! A trial at least as long as the goal's is *full-length*, else *short*; one that lost more than
+//! the goal's ratio is *high-loss*. What is not yet measured could still turn out either way: if
+//! both the most optimistic and the most pessimistic guess agree, the load is decided. The
+//! published worked example contradicts the published code at two points; the code is followed, as
+//! the reference implementation does.
 
 use linerate_model::{Goal, Nanos};
 
@@ -58,7 +59,10 @@ pub enum Class {
 }
 
 /// The seconds of `trials`, all at one load.
-pub fn seconds<'a>(requirement: &Requirement, trials: impl IntoIterator<Item = &'a Observation>) -> Seconds {
+pub fn seconds<'a>(
+    requirement: &Requirement,
+    trials: impl IntoIterator<Item = &'a Observation>,
+) -> Seconds {
     let mut seconds = Seconds::default();
     for trial in trials {
         let full = trial.duration >= requirement.trial;
@@ -91,16 +95,18 @@ pub fn classify(requirement: &Requirement, seconds: &Seconds) -> Class {
     }
 }
 
-/// The loss ratio that the goal lets stand for the load of `trials`: the `1 - exceed_ratio` quantile over full-length
-/// seconds, by rising loss; time not measured lost everything.
+/// The loss ratio that the goal lets stand for the load of `trials`: the `1 - exceed_ratio`
+/// quantile over full-length seconds, by rising loss; time not measured lost everything.
 pub(crate) fn conditional_loss<'a>(
     requirement: &Requirement,
     trials: impl IntoIterator<Item = &'a Observation> + Clone,
 ) -> f64 {
     let measured = seconds(requirement, trials.clone());
-    let whole = (measured.full_low + measured.full_high).max(requirement.duration_sum.as_secs_f64());
+    let whole =
+        (measured.full_low + measured.full_high).max(requirement.duration_sum.as_secs_f64());
     let full = trials.into_iter().filter(|trial| trial.duration >= requirement.trial);
-    let mut losses: Vec<(f64, f64)> = full.map(|trial| (trial.loss_ratio, trial.duration.as_secs_f64())).collect();
+    let mut losses: Vec<(f64, f64)> =
+        full.map(|trial| (trial.loss_ratio, trial.duration.as_secs_f64())).collect();
     losses.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut remaining = whole * (1.0 - requirement.exceed_ratio);
     let mut loss = 1.0;
@@ -137,13 +143,16 @@ mod tests {
 
     fn trials(points: &[Group]) -> Vec<Observation> {
         let of = |&(n, seconds, loss_ratio): &Group| {
-            std::iter::repeat_n(Observation { load: 1e6, duration: Nanos::from_secs(seconds), loss_ratio }, n)
+            std::iter::repeat_n(
+                Observation { load: 1e6, duration: Nanos::from_secs(seconds), loss_ratio },
+                n,
+            )
         };
         points.iter().flat_map(of).collect()
     }
 
-    /// The worked example of RFC 9971's draft, as its code and the reference implementation classify it (methodology
-    /// 4.7): the text prints L for the last goal at points 5 and 6.
+    /// The worked example of RFC 9971's draft, as its code and the reference implementation
+    /// classify it (methodology 4.7): the text prints L for the last goal at points 5 and 6.
     #[test]
     fn the_worked_example_is_classified_as_the_published_code_does() {
         let low = (59, 1, 0.0);
@@ -162,7 +171,12 @@ mod tests {
                 Class::Upper => 'U',
                 Class::Undecided => '?',
             };
-            assert_eq!(goals().iter().map(letter).collect::<String>(), *expected, "point {}", number + 1);
+            assert_eq!(
+                goals().iter().map(letter).collect::<String>(),
+                *expected,
+                "point {}",
+                number + 1
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! Searches judged: what the trials at each load say about a goal, and what follows for the device.
 //!
-//! A load is a lower bound, an upper bound or neither by the seconds measured at it (RFC 9971, appendix A); bounds over all
-//! loads follow from that, and the conditional throughput from the lower one. It reads observations only, so that a
-//! recorded search is judged by today's rules. Loads are of each direction, in the unit of their search.
+//! A load is a lower bound, an upper bound or neither by the seconds measured at it (RFC 9971,
+//! appendix A); bounds over all loads follow from that, and the conditional throughput from the
+//! lower one. It reads observations only, so that a recorded search is judged by today's rules.
+//! Loads are of each direction, in the unit of their search.
 //!
 //! What it does not see: which trial would come next (`linerate-control`).
 

@@ -1,12 +1,15 @@
 //! Where the level of a series changes: change points of its mean (methodology 6.3).
 //!
-//! Candidates are the cuts that make the squared distances from the means of the pieces, and a penalty for each cut, smallest: optimal
-//! partitioning (Jackson et al. 2005), whose answer PELT (Killick, Fearnhead and Eckley 2012) finds faster. A candidate stays where the
-//! means beside it differ by [`LEAST_CHANGE`] at least and by Student's test with a chance below [`CHANCE`], as Hunter and Otava ask;
-//! the weakest goes first, and its neighbours are then tested anew. A reading that follows its predecessor is no news: the test counts
-//! n (1 - r) / (1 + r) of n readings, r being their correlation with the one before within the pieces.
+//! Candidates are the cuts that make the squared distances from the means of the pieces, and a
+//! penalty for each cut, smallest: optimal partitioning (Jackson et al. 2005), whose answer PELT
+//! (Killick, Fearnhead and Eckley 2012) finds faster. A candidate stays where the means beside it
+//! differ by [`LEAST_CHANGE`] at least and by Student's test with a chance below [`CHANCE`], as
+//! Hunter and Otava ask; the weakest goes first, and its neighbours are then tested anew. A reading
+//! that follows its predecessor is no news: the test counts n (1 - r) / (1 + r) of n readings, r
+//! being their correlation with the one before within the pieces.
 //!
-//! Not seen: a change shorter than [`SHORTEST`] readings, one of the spread alone, and a slow drift, of which no cut explains much.
+//! Not seen: a change shorter than [`SHORTEST`] readings, one of the spread alone, and a slow
+//! drift, of which no cut explains much.
 
 use std::ops::Range;
 
@@ -21,20 +24,24 @@ const SHORTEST: usize = 2;
 const CHANCE: f64 = 0.001;
 /// Change of the larger level below which it does not matter.
 const LEAST_CHANGE: f64 = 0.05;
-/// Penalty of a cut in variances of a reading, times the logarithm of their number: more than the 2 of Schwarz's criterion (a place and
-/// a level are two numbers), as the variance is itself estimated.
+/// Penalty of a cut in variances of a reading, times the logarithm of their number: more than the 2
+/// of Schwarz's criterion (a place and a level are two numbers), as the variance is itself
+/// estimated.
 const PENALTY: f64 = 3.0;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const NORMAL_MAD: f64 = 0.674_489_750_196_081_7;
 /// Largest correlation believed: beyond it nothing can be told at all.
 const MOST_CORRELATED: f64 = 0.95;
 
-/// Where the level of `series` changes: the first reading of each new level. Empty for fewer than four readings or if one is not finite.
-/// O(n^2) time, n being the readings.
+/// Where the level of `series` changes: the first reading of each new level. Empty for fewer than
+/// four readings or if one is not finite. O(n^2) time, n being the readings.
 #[must_use]
 pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
     let variance = variance_of_reading(series);
-    if series.len() < 2 * SHORTEST || variance <= 0.0 || series.iter().any(|value| !value.is_finite()) {
+    if series.len() < 2 * SHORTEST
+        || variance <= 0.0
+        || series.iter().any(|value| !value.is_finite())
+    {
         return Vec::new();
     }
     let mut cuts = partition(series, PENALTY * variance * (series.len() as f64).ln());
@@ -47,7 +54,8 @@ pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
 /// The cuts of `series` that make squared distances plus `penalty` for each cut smallest.
 pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     let n = series.len();
-    // Sums of all before each place, of distances from the first reading so that large levels do not cost digits.
+    // Sums of all before each place, of distances from the first reading so that large levels do
+    // not cost digits.
     let (mut sums, mut squares) = (vec![0.0; n + 1], vec![0.0; n + 1]);
     for (place, value) in series.iter().enumerate() {
         let distance = value - series[0];
@@ -107,11 +115,12 @@ fn relative_change(before: &[f64], after: &[f64]) -> f64 {
     if larger > 0.0 { (after - before).abs() / larger } else { 0.0 }
 }
 
-/// Two-sided probability of means as far apart by chance: Student's test of equal variances, `correlated` being how far a reading follows
-/// the one before.
+/// Two-sided probability of means as far apart by chance: Student's test of equal variances,
+/// `correlated` being how far a reading follows the one before.
 pub(super) fn probability(before: &[f64], after: &[f64], correlated: f64) -> f64 {
     let (Some(first), Some(second)) = (mean(before), mean(after)) else { return 1.0 };
-    let scatter = |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    let scatter =
+        |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let freedom = (before.len() + after.len()) as f64 - 2.0;
     let variance = (scatter(before, first) + scatter(after, second)) / freedom;
     if freedom <= 0.0 || variance == 0.0 {
@@ -120,12 +129,14 @@ pub(super) fn probability(before: &[f64], after: &[f64], correlated: f64) -> f64
     let news = (1.0 - correlated) / (1.0 + correlated);
     let (n, m) = (before.len() as f64 * news, after.len() as f64 * news);
     let t = (second - first).abs() / (variance * (1.0 / n + 1.0 / m)).sqrt();
-    let student = StudentsT::new(0.0, 1.0, (n + m - 2.0).max(1.0)).expect("there are degrees of freedom");
+    let student =
+        StudentsT::new(0.0, 1.0, (n + m - 2.0).max(1.0)).expect("there are degrees of freedom");
     2.0 * student.sf(t)
 }
 
-/// How far a reading follows the one before it within `pieces`, from 0 to [`MOST_CORRELATED`]. Taking the mean of each piece away takes
-/// correlation away with it, `(1 + 3 r) / n` of it in a piece of n (Kendall 1954): that is added back.
+/// How far a reading follows the one before it within `pieces`, from 0 to [`MOST_CORRELATED`].
+/// Taking the mean of each piece away takes correlation away with it, `(1 + 3 r) / n` of it in a
+/// piece of n (Kendall 1954): that is added back.
 fn correlation_within(series: &[f64], pieces: &[Range<usize>]) -> f64 {
     let (mut products, mut squares) = (0.0, 0.0);
     for piece in pieces {
@@ -142,8 +153,9 @@ fn correlation_within(series: &[f64], pieces: &[Range<usize>]) -> f64 {
     (raw + taken).clamp(0.0, MOST_CORRELATED)
 }
 
-/// Variance of a reading about its level, from differences of neighbours: those see a change of level once. Half of the differences may
-/// be of anything; where more than half are equal, all of them count.
+/// Variance of a reading about its level, from differences of neighbours: those see a change of
+/// level once. Half of the differences may be of anything; where more than half are equal, all of
+/// them count.
 fn variance_of_reading(series: &[f64]) -> f64 {
     let steps: Vec<f64> = series.windows(2).map(|two| two[1] - two[0]).collect();
     let Some(middle) = median(&steps) else { return 0.0 };
@@ -169,20 +181,28 @@ mod tests {
     use crate::statistics::intel;
     use crate::statistics::oracle::{self, noise};
 
-    /// `fixtures/oracles/change-points.json`: PELT and dynamic programming of ruptures, Student's test of scipy.
+    /// `fixtures/oracles/change-points.json`: PELT and dynamic programming of ruptures, Student's
+    /// test of scipy.
     #[test]
     fn cuts_and_probabilities_are_those_of_ruptures_and_scipy() {
         for case in oracle::cases(include_str!("../../fixtures/oracles/change-points.json")) {
-            let (name, series) = (case["name"].as_str().expect("a name"), oracle::numbers(&case["series"]));
-            let expected: Vec<usize> = oracle::numbers(&case["cuts"]).iter().map(|cut| *cut as usize).collect();
+            let (name, series) =
+                (case["name"].as_str().expect("a name"), oracle::numbers(&case["series"]));
+            let expected: Vec<usize> =
+                oracle::numbers(&case["cuts"]).iter().map(|cut| *cut as usize).collect();
             let penalty = case["penalty"].as_f64().expect("a penalty");
             assert_eq!(partition(&series, penalty), expected, "{name}, penalty {penalty}");
             let found: Vec<f64> = pieces(series.len(), &expected)
                 .windows(2)
-                .map(|beside| probability(&series[beside[0].clone()], &series[beside[1].clone()], 0.0))
+                .map(|beside| {
+                    probability(&series[beside[0].clone()], &series[beside[1].clone()], 0.0)
+                })
                 .collect();
             for (found, expected) in found.iter().zip(oracle::numbers(&case["p"])) {
-                assert!((found - expected).abs() <= 1e-9 + 1e-6 * expected, "{name}: p {found} instead of {expected}");
+                assert!(
+                    (found - expected).abs() <= 1e-9 + 1e-6 * expected,
+                    "{name}: p {found} instead of {expected}"
+                );
             }
         }
     }
@@ -190,7 +210,9 @@ mod tests {
     /// Methodology 6.3: the series of Otava's own README.
     #[test]
     fn ten_readings_of_one_and_ten_of_a_half_change_once() {
-        let level = |of: f64| [0.02, -0.01, 0.01, -0.02, 0.0, 0.01, -0.01, 0.02, 0.0, -0.02].map(|noise| of + noise);
+        let level = |of: f64| {
+            [0.02, -0.01, 0.01, -0.02, 0.0, 0.01, -0.01, 0.02, 0.0, -0.02].map(|noise| of + noise)
+        };
         let series = [level(1.0), level(0.5)].concat();
         assert_eq!(change_points(&series), [10]);
     }
@@ -205,15 +227,18 @@ mod tests {
     /// Seeded: 200 series of each length. A reading may follow the one before.
     #[test]
     fn noise_is_seldom_cut_and_a_fall_by_four_deviations_is_found() {
-        for (n, follows, most) in [(12, 0.0, 4), (20, 0.0, 6), (60, 0.0, 6), (12, 0.3, 6), (60, 0.3, 16), (60, 0.6, 24)]
+        for (n, follows, most) in
+            [(12, 0.0, 4), (20, 0.0, 6), (60, 0.0, 6), (12, 0.3, 6), (60, 0.3, 16), (60, 0.6, 24)]
         {
-            let made: Vec<Vec<f64>> =
-                (0..200).map(|seed| noise(n, follows, seed).iter().map(|x| 100.0 + 10.0 * x).collect()).collect();
+            let made: Vec<Vec<f64>> = (0..200)
+                .map(|seed| noise(n, follows, seed).iter().map(|x| 100.0 + 10.0 * x).collect())
+                .collect();
             let claims = made.iter().filter(|series| !change_points(series).is_empty()).count();
             assert!(claims <= most, "{n} readings, correlation {follows}: {claims} of 200 cut");
         }
         let found = (0..200).filter(|seed| {
-            let mut series: Vec<f64> = noise(60, 0.0, *seed).iter().map(|x| 100.0 + 10.0 * x).collect();
+            let mut series: Vec<f64> =
+                noise(60, 0.0, *seed).iter().map(|x| 100.0 + 10.0 * x).collect();
             series[30..].iter_mut().for_each(|value| *value -= 40.0);
             change_points(&series).len() == 1
         });
@@ -225,7 +250,11 @@ mod tests {
         assert!(change_points(&[5.0; 40]).is_empty());
         assert!(change_points(&[1.0, 2.0, 3.0]).is_empty());
         assert!(change_points(&[1.0, f64::NAN, 1.0, 9.0, 9.0, 9.0]).is_empty());
-        assert_eq!(change_points(&[[3.0; 8], [6.0; 8]].concat()), [8], "quantised readings have no spread at all");
+        assert_eq!(
+            change_points(&[[3.0; 8], [6.0; 8]].concat()),
+            [8],
+            "quantised readings have no spread at all"
+        );
         assert!(change_points(&[[100.0; 8], [103.0; 8]].concat()).is_empty(), "3 % do not matter");
     }
 }

@@ -1,14 +1,18 @@
-//! One clock seen from another: offset from exchanges of four timestamps, and a line through them with its bound.
+//! One clock seen from another: offset from exchanges of four timestamps, and a line through them
+//! with its bound.
 //!
-//! A request leaves here at T1, arrives there at T2, its answer leaves there at T3 and arrives here at T4 (ns, T1 and T4 on our
-//! clock, T2 and T3 on theirs). Then `((T2 - T1) + (T3 - T4)) / 2` is how far theirs is ahead, at most half of
-//! `(T4 - T1) - (T3 - T2)` off, however the round trip divides into there and back (RFC 5905 clause 8; RFC 5357 for the same four
-//! stamps). Of several exchanges the one with the shortest round trip is kept: it waited least, and has the tightest bound.
+//! A request leaves here at T1, arrives there at T2, its answer leaves there at T3 and arrives here
+//! at T4 (ns, T1 and T4 on our clock, T2 and T3 on theirs). Then `((T2 - T1) + (T3 - T4)) / 2` is
+//! how far theirs is ahead, at most half of `(T4 - T1) - (T3 - T2)` off, however the round trip
+//! divides into there and back (RFC 5905 clause 8; RFC 5357 for the same four stamps). Of several
+//! exchanges the one with the shortest round trip is kept: it waited least, and has the tightest
+//! bound.
 //!
-//! Over a campaign clocks drift apart. A line through the kept offsets gives the offset at any time between; its uncertainty
-//! there is the largest bound of the offsets it was fitted to plus the largest distance of one from the line. What it does not
-//! see: a clock that was stepped, or whose drift bends, except as a larger distance; a lasting asymmetry of the path, which no
-//! exchange shows and every bound holds.
+//! Over a campaign clocks drift apart. A line through the kept offsets gives the offset at any time
+//! between; its uncertainty there is the largest bound of the offsets it was fitted to plus the
+//! largest distance of one from the line. What it does not see: a clock that was stepped, or whose
+//! drift bends, except as a larger distance; a lasting asymmetry of the path, which no exchange
+//! shows and every bound holds.
 
 /// An offset and how far it may be off, both ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,15 +25,20 @@ pub struct Offset {
     pub uncertainty: f64,
 }
 
-/// The offset from one exchange of timestamps, ns: T1 and T4 by our clock, T2 and T3 by theirs. `None` where they cannot be: an
-/// answer before its request, or more time spent there than passed here.
+/// The offset from one exchange of timestamps, ns: T1 and T4 by our clock, T2 and T3 by theirs.
+/// `None` where they cannot be: an answer before its request, or more time spent there than passed
+/// here.
 #[must_use]
 pub fn exchange(sent: u64, arrived: u64, answered: u64, heard: u64) -> Option<Offset> {
     let (here, there) = (heard.checked_sub(sent)?, answered.checked_sub(arrived)?);
     let round_trip = here.checked_sub(there)?;
     let ahead = |theirs: u64, ours: u64| i128::from(theirs) - i128::from(ours);
     let offset = (ahead(arrived, sent) + ahead(answered, heard)) as f64 / 2.0;
-    Some(Offset { at: sent as f64 + here as f64 / 2.0, offset, uncertainty: round_trip as f64 / 2.0 })
+    Some(Offset {
+        at: sent as f64 + here as f64 / 2.0,
+        offset,
+        uncertainty: round_trip as f64 / 2.0,
+    })
 }
 
 /// A clock's course against ours: `offset + skew * (t - at)`.
@@ -49,7 +58,8 @@ pub struct Course {
     pub n: usize,
 }
 
-/// The least-squares line through `offsets`; with one, or all at one time, a line without skew. `None` without any.
+/// The least-squares line through `offsets`; with one, or all at one time, a line without skew.
+/// `None` without any.
 #[must_use]
 pub fn course(offsets: &[Offset]) -> Option<Course> {
     let n = offsets.len();
@@ -57,7 +67,8 @@ pub fn course(offsets: &[Offset]) -> Option<Course> {
     let origin = *offsets.first()?;
     let moved = || offsets.iter().map(|one| (one.at - origin.at, one.offset - origin.offset));
     let mean_of = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / n as f64;
-    let (at, offset) = (mean_of(&mut moved().map(|one| one.0)), mean_of(&mut moved().map(|one| one.1)));
+    let (at, offset) =
+        (mean_of(&mut moved().map(|one| one.0)), mean_of(&mut moved().map(|one| one.1)));
     let spread: f64 = moved().map(|(x, _)| (x - at).powi(2)).sum();
     let shared: f64 = moved().map(|(x, y)| (x - at) * (y - offset)).sum();
     let skew = if spread > 0.0 { shared / spread } else { 0.0 };
@@ -129,9 +140,14 @@ mod tests {
     #[test]
     fn a_step_of_the_clock_shows_as_a_residual() {
         let of = |at: f64, offset| Offset { at, offset, uncertainty: 10.0 };
-        let steady: Vec<Offset> = (0..6).map(|i| of(f64::from(i) * 1e9, 7e9 + 2e4 * f64::from(i))).collect();
+        let steady: Vec<Offset> =
+            (0..6).map(|i| of(f64::from(i) * 1e9, 7e9 + 2e4 * f64::from(i))).collect();
         let line = course(&steady).expect("offsets");
-        assert!((line.skew - 2e-5).abs() < 1e-12 && line.residual < 1e-3 && (line.uncertainty() - 10.0).abs() < 1e-3);
+        assert!(
+            (line.skew - 2e-5).abs() < 1e-12
+                && line.residual < 1e-3
+                && (line.uncertainty() - 10.0).abs() < 1e-3
+        );
         let mut stepped = steady;
         stepped.iter_mut().skip(3).for_each(|one| one.offset += 1e6);
         assert!(course(&stepped).expect("offsets").uncertainty() > 2e5);

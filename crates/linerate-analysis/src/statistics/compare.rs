@@ -1,8 +1,9 @@
 //! How far two sets of runs are apart: Hodges-Lehmann shifts with rank intervals (methodology 6.6).
 //!
-//! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank distribution (normal beyond
-//! [`EXACT`] pairs). Unpaired: the median of all differences, interval from the Mann-Whitney normal approximation.
-//! Ratios are compared as logarithms. None of these sees dependence between runs.
+//! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank
+//! distribution (normal beyond [`EXACT`] pairs). Unpaired: the median of all differences, interval
+//! from the Mann-Whitney normal approximation. Ratios are compared as logarithms. None of these
+//! sees dependence between runs.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -18,13 +19,15 @@ pub(crate) const ALPHA: f64 = 0.05;
 pub struct Shift {
     /// Hodges-Lehmann estimate.
     pub value: f64,
-    /// Interval at 95 %, or as sure as was asked for; `None` where there are too few runs for one (at 95 %: fewer than six pairs).
+    /// Interval at 95 %, or as sure as was asked for; `None` where there are too few runs for one
+    /// (at 95 %: fewer than six pairs).
     pub interval: Option<(f64, f64)>,
     /// Probability that a run of the second set exceeds one of the first, ties halved.
     pub superiority: f64,
-    /// Probability of a shift as large, either way, if there were none. Paired: exact signed rank, ties ranked in the middle and pairs
-    /// that do not differ left out. Not paired: rank sum, exact where no value occurs twice and no side has more than [`EXACT`]
-    /// runs, else normal with the correction for ties. `None` if nothing differs.
+    /// Probability of a shift as large, either way, if there were none. Paired: exact signed rank,
+    /// ties ranked in the middle and pairs that do not differ left out. Not paired: rank sum, exact
+    /// where no value occurs twice and no side has more than [`EXACT`] runs, else normal with the
+    /// correction for ties. `None` if nothing differs.
     pub p: Option<f64>,
 }
 
@@ -46,7 +49,8 @@ pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Sh
         walsh.extend(changes[i..].iter().map(|y| (x + y) / 2.0));
     }
     let walsh = sorted(&walsh);
-    let interval = signed_rank_cut(changes.len(), error).map(|cut| (walsh[cut], walsh[walsh.len() - 1 - cut]));
+    let interval =
+        signed_rank_cut(changes.len(), error).map(|cut| (walsh[cut], walsh[walsh.len() - 1 - cut]));
     Some(Shift {
         value: median_of_sorted(&walsh)?,
         interval,
@@ -55,12 +59,13 @@ pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Sh
     })
 }
 
-/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its interval is wrong by no more than `error`.
-/// `None` where a value is not positive.
+/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its interval is
+/// wrong by no more than `error`. `None` where a value is not positive.
 #[must_use]
 pub(crate) fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
-    let logarithms =
-        |values: &[f64]| values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>();
+    let logarithms = |values: &[f64]| {
+        values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>()
+    };
     paired_shift_within(&logarithms(a)?, &logarithms(b)?, error)
 }
 
@@ -86,8 +91,8 @@ pub(crate) fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<
     Some(Shift { value, interval, superiority: superiority(a, b), p: rank_sum_p(a, b) })
 }
 
-/// Walsh averages to leave out at each end so that the rest covers the shift with all but `error`; `None` if even leaving out none
-/// does not.
+/// Walsh averages to leave out at each end so that the rest covers the shift with all but `error`;
+/// `None` if even leaving out none does not.
 fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     let largest = n * (n + 1) / 2;
     if n > EXACT {
@@ -111,7 +116,8 @@ fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     within.count().checked_sub(1)
 }
 
-/// Two-sided probability of signed ranks as far from even as those of `changes`. Exact up to [`EXACT`] pairs that differ, normal beyond.
+/// Two-sided probability of signed ranks as far from even as those of `changes`. Exact up to
+/// [`EXACT`] pairs that differ, normal beyond.
 fn signed_rank_p(changes: &[f64]) -> Option<f64> {
     let mut differing: Vec<f64> = changes.iter().copied().filter(|change| *change != 0.0).collect();
     if differing.is_empty() {
@@ -128,11 +134,19 @@ fn signed_rank_p(changes: &[f64]) -> Option<f64> {
         })
         .collect();
     let total: usize = ranks.iter().sum();
-    let up: usize = ranks.iter().zip(&differing).filter(|(_, change)| **change > 0.0).map(|(rank, _)| rank).sum();
+    let up: usize = ranks
+        .iter()
+        .zip(&differing)
+        .filter(|(_, change)| **change > 0.0)
+        .map(|(rank, _)| rank)
+        .sum();
     let smaller = up.min(total - up);
     if ranks.len() > EXACT {
         let deviation = ranks.iter().map(|rank| (*rank as f64).powi(2)).sum::<f64>().sqrt() / 2.0;
-        return Some((2.0 * Normal::standard().cdf((smaller as f64 - total as f64 / 2.0) / deviation)).min(1.0));
+        return Some(
+            (2.0 * Normal::standard().cdf((smaller as f64 - total as f64 / 2.0) / deviation))
+                .min(1.0),
+        );
     }
     let mut ways = vec![0.0; total + 1];
     ways[0] = 1.0;
@@ -145,7 +159,8 @@ fn signed_rank_p(changes: &[f64]) -> Option<f64> {
     Some((2.0 * ways[..=smaller].iter().sum::<f64>() / all).min(1.0))
 }
 
-/// Two-sided probability of a rank sum as far from even as that of `b` against `a` (Mann and Whitney 1947).
+/// Two-sided probability of a rank sum as far from even as that of `b` against `a` (Mann and
+/// Whitney 1947).
 fn rank_sum_p(a: &[f64], b: &[f64]) -> Option<f64> {
     let (m, n) = (a.len(), b.len());
     let all = sorted(&[a, b].concat());
@@ -168,7 +183,8 @@ fn rank_sum_p(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((2.0 * Normal::standard().cdf(-distance / deviation)).min(1.0))
 }
 
-/// In how many orders of `m` and `n` runs the second set wins 0, 1, 2, ... of the `m n` comparisons.
+/// In how many orders of `m` and `n` runs the second set wins 0, 1, 2, ... of the `m n`
+/// comparisons.
 fn rank_sum_ways(m: usize, n: usize) -> Vec<f64> {
     // counts[j][u]: orders of the runs so far, j of them of the second set, which wins u.
     let mut counts = vec![vec![0.0; m * n + 1]; n + 1];
@@ -182,9 +198,14 @@ fn rank_sum_ways(m: usize, n: usize) -> Vec<f64> {
                 continue;
             }
             for wins in 0..=m * n {
-                // The run placed last is of the first set, or of the second, which then wins over every one of the first.
+                // The run placed last is of the first set, or of the second, which then wins over
+                // every one of the first.
                 let of_first = if first > 0 { before[second][wins] } else { 0.0 };
-                let of_second = if second > 0 && wins >= first { before[second - 1][wins - first] } else { 0.0 };
+                let of_second = if second > 0 && wins >= first {
+                    before[second - 1][wins - first]
+                } else {
+                    0.0
+                };
                 counts[second][wins] = of_first + of_second;
             }
         }
@@ -223,23 +244,57 @@ mod tests {
     #[test]
     fn intel_shifts_match_the_reference() {
         for (from, to, value, low, high, superiority) in [
-            ("11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B", -1.00, -3.20, 2.10, Some(0.473)),
-            ("11.1.1 default RHEL | B1 bi N2B", "11.2.1 modified RHEL | B1 bi N2B", 20.96, 18.90, 22.06, Some(0.959)),
-            ("11.1.2 default WIN | B1 uni N2B", "11.2.2 modified WIN | B1 uni N2B", 58.91, 56.55, 61.51, None),
-            ("11.1.2 default WIN | B2 bi B2N", "11.2.2 modified WIN | B2 bi B2N", -39.80, -42.00, -36.70, None),
+            (
+                "11.1.1 default RHEL | B1 uni N2B",
+                "11.2.1 modified RHEL | B1 uni N2B",
+                -1.00,
+                -3.20,
+                2.10,
+                Some(0.473),
+            ),
+            (
+                "11.1.1 default RHEL | B1 bi N2B",
+                "11.2.1 modified RHEL | B1 bi N2B",
+                20.96,
+                18.90,
+                22.06,
+                Some(0.959),
+            ),
+            (
+                "11.1.2 default WIN | B1 uni N2B",
+                "11.2.2 modified WIN | B1 uni N2B",
+                58.91,
+                56.55,
+                61.51,
+                None,
+            ),
+            (
+                "11.1.2 default WIN | B2 bi B2N",
+                "11.2.2 modified WIN | B2 bi B2N",
+                -39.80,
+                -42.00,
+                -36.70,
+                None,
+            ),
         ] {
-            let shift = unpaired_shift(&intel::values(from), &intel::values(to)).expect("sixty values each");
+            let shift = unpaired_shift(&intel::values(from), &intel::values(to))
+                .expect("sixty values each");
             let interval = shift.interval.expect("sixty values each");
             for (got, expected) in [(shift.value, value), (interval.0, low), (interval.1, high)] {
                 assert!((got - expected).abs() < 0.011, "{from}: {got} instead of {expected}");
             }
             if let Some(superiority) = superiority {
-                assert!((shift.superiority - superiority).abs() < 0.001, "{from}: {}", shift.superiority);
+                assert!(
+                    (shift.superiority - superiority).abs() < 0.001,
+                    "{from}: {}",
+                    shift.superiority
+                );
             }
         }
     }
 
-    /// Six pairs are the fewest for 95 % (2/2^6 = 3.1 %): the interval is the whole range of the Walsh averages.
+    /// Six pairs are the fewest for 95 % (2/2^6 = 3.1 %): the interval is the whole range of the
+    /// Walsh averages.
     #[test]
     fn six_pairs_are_the_fewest_for_an_interval() {
         let a = [0.0; 6];
@@ -249,7 +304,8 @@ mod tests {
         assert_eq!(paired_shift(&a[..5], &b[..5]).expect("five pairs").interval, None);
     }
 
-    /// Critical values of the signed-rank statistic at 5 % two-sided: 8 at n = 10, 52 at n = 20 (standard tables).
+    /// Critical values of the signed-rank statistic at 5 % two-sided: 8 at n = 10, 52 at n = 20
+    /// (standard tables).
     #[test]
     fn exact_cuts_match_the_tables() {
         assert_eq!(signed_rank_cut(10, ALPHA), Some(8));
@@ -259,32 +315,43 @@ mod tests {
         assert_eq!((signed_rank_cut(6, ALPHA), signed_rank_cut(6, 0.01)), (Some(0), None));
     }
 
-    /// Rank sums of the smaller sign whose two-sided probability the standard tables print: 8 of n = 10 is 4.88 %, 52 of n = 20 is
-    /// 4.84 %.
+    /// Rank sums of the smaller sign whose two-sided probability the standard tables print: 8 of n
+    /// = 10 is 4.88 %, 52 of n = 20 is 4.84 %.
     #[test]
     fn probabilities_match_the_tables() {
         let p = |n: i32, down: &[i32]| {
-            let changes: Vec<f64> =
-                (1..=n).map(|rank| f64::from(if down.contains(&rank) { -rank } else { rank })).collect();
+            let changes: Vec<f64> = (1..=n)
+                .map(|rank| f64::from(if down.contains(&rank) { -rank } else { rank }))
+                .collect();
             signed_rank_p(&changes).expect("they differ")
         };
         assert!((p(10, &[8]) - 0.048_828).abs() < 1e-6, "{}", p(10, &[8]));
         assert!((p(20, &[20, 19, 13]) - 0.048_441).abs() < 1e-5, "{}", p(20, &[20, 19, 13]));
         assert_eq!(signed_rank_p(&[0.0, 0.0]), None);
-        // Two of one size: each has rank 1.5, and of four ways two have a sum as small as one of them.
+        // Two of one size: each has rank 1.5, and of four ways two have a sum as small as one of
+        // them.
         assert_eq!(signed_rank_p(&[1.0, -1.0]), Some(1.0));
     }
 
-    /// scipy.stats.mannwhitneyu, two-sided: method="exact" without ties, "asymptotic" with continuity correction with them.
+    /// scipy.stats.mannwhitneyu, two-sided: method="exact" without ties, "asymptotic" with
+    /// continuity correction with them.
     #[test]
     fn rank_sum_probabilities_match_scipy() {
         let p = |a: &[f64], b: &[f64]| rank_sum_p(a, b).expect("they differ");
         for (a, b, expected) in [
             (&[1.0, 2.0, 3.0, 4.0][..], &[5.0, 6.0, 7.0, 8.0][..], 0.028571428571),
-            (&[1.1, 2.7, 3.3, 9.4, 5.2, 6.1], &[4.8, 7.5, 8.2, 2.2, 10.3, 11.7, 12.9], 0.137529137529),
+            (
+                &[1.1, 2.7, 3.3, 9.4, 5.2, 6.1],
+                &[4.8, 7.5, 8.2, 2.2, 10.3, 11.7, 12.9],
+                0.137529137529,
+            ),
             (&[1.0, 2.0, 2.0, 3.0, 5.0], &[2.0, 4.0, 5.0, 6.0, 6.0, 7.0], 0.064146618734),
         ] {
-            assert!((p(a, b) - expected).abs() < 1e-9, "{a:?} {b:?}: {} instead of {expected}", p(a, b));
+            assert!(
+                (p(a, b) - expected).abs() < 1e-9,
+                "{a:?} {b:?}: {} instead of {expected}",
+                p(a, b)
+            );
         }
         assert_eq!(rank_sum_p(&[1.0, 1.0], &[1.0]), None, "nothing differs");
     }

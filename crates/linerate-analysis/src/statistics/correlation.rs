@@ -6,14 +6,16 @@ use super::mean;
 
 /// A rank correlation with the order of the runs beyond this may be a drift.
 pub(crate) const DRIFT: f64 = 0.7;
-/// Probability below which a correlation is not put down to chance: a campaign has hundreds of points, and among six runs
-/// without any drift one point in seven correlates by more than [`DRIFT`].
+/// Probability below which a correlation is not put down to chance: a campaign has hundreds of
+/// points, and among six runs without any drift one point in seven correlates by more than
+/// [`DRIFT`].
 const CHANCE: f64 = 0.01;
-/// Runs needed before a drift may be claimed: five in strict order happen by chance too often (2/5! = 1.7 %).
+/// Runs needed before a drift may be claimed: five in strict order happen by chance too often (2/5!
+/// = 1.7 %).
 const ENOUGH_RUNS: usize = 6;
 
-/// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal lengths, or where one
-/// series is constant.
+/// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal
+/// lengths, or where one series is constant.
 #[must_use]
 pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.len() < 2 {
@@ -22,17 +24,21 @@ pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     let (x, y) = (ranks(x), ranks(y));
     let (mean_x, mean_y) = (mean(&x)?, mean(&y)?);
     let covariance: f64 = x.iter().zip(&y).map(|(a, b)| (a - mean_x) * (b - mean_y)).sum();
-    let spread = |ranks: &[f64], mean: f64| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
+    let spread =
+        |ranks: &[f64], mean: f64| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
     let scale = (spread(&x, mean_x) * spread(&y, mean_y)).sqrt();
     (scale > 0.0).then(|| covariance / scale)
 }
 
-/// The rank correlation of `values` with the order they were measured in, if it is strong enough to be called a drift.
+/// The rank correlation of `values` with the order they were measured in, if it is strong enough to
+/// be called a drift.
 #[must_use]
 pub fn drifts(values: &[f64]) -> Option<f64> {
     let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
     let strong = |rho: &f64| values.len() >= ENOUGH_RUNS && rho.abs() > DRIFT;
-    spearman(&order, values).filter(strong).filter(|rho| probability_of(*rho, values.len()) < CHANCE)
+    spearman(&order, values)
+        .filter(strong)
+        .filter(|rho| probability_of(*rho, values.len()) < CHANCE)
 }
 
 /// Two-sided probability of a correlation this strong without any, Student's t approximation.
@@ -50,7 +56,11 @@ pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut start = 0;
     while start < order.len() {
-        let tied = order[start..].iter().take_while(|&&i| values[i] == values[order[start]]).count().max(1);
+        let tied = order[start..]
+            .iter()
+            .take_while(|&&i| values[i] == values[order[start]])
+            .count()
+            .max(1);
         let shared = start as f64 + (tied as f64 + 1.0) / 2.0;
         for &i in &order[start..start + tied] {
             ranks[i] = shared;

@@ -1,9 +1,11 @@
-//! Latency as RFC 8219 asks for it: typical and worst-case latency, packet delay variation, inter-packet delay variation.
+//! Latency as RFC 8219 asks for it: typical and worst-case latency, packet delay variation,
+//! inter-packet delay variation.
 //!
-//! Times are in nanoseconds, of one stream (one run) at a time; over repeated runs the median of each figure is taken
-//! (RFC 8219 7.2, 7.3). Percentiles are nearest-rank and count a lost frame as infinitely slow (RFC 7679 4.2.4), so that a figure
-//! may be infinite. What it does not see: the order of frames in a [`Distribution`], so that inter-packet variation, which needs
-//! it, is taken where frames are received.
+//! Times are in nanoseconds, of one stream (one run) at a time; over repeated runs the median of
+//! each figure is taken (RFC 8219 7.2, 7.3). Percentiles are nearest-rank and count a lost frame as
+//! infinitely slow (RFC 7679 4.2.4), so that a figure may be infinite. What it does not see: the
+//! order of frames in a [`Distribution`], so that inter-packet variation, which needs it, is taken
+//! where frames are received.
 
 use linerate_model::Distribution;
 
@@ -28,14 +30,16 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// PDV: the 99.9th percentile less the smallest (RFC 8219 7.3.1, the formulation of RFC 5481 4.2).
+    /// PDV: the 99.9th percentile less the smallest (RFC 8219 7.3.1, the formulation of RFC 5481
+    /// 4.2).
     #[must_use]
     pub fn variation(&self) -> Option<f64> {
         self.worst_case.map(|worst| worst - self.least)
     }
 }
 
-/// The latency of one run of which `delays` is the distribution; `None` of nothing, or if nothing arrived.
+/// The latency of one run of which `delays` is the distribution; `None` of nothing, or if nothing
+/// arrived.
 #[must_use]
 pub fn latency(delays: &Distribution) -> Option<Latency> {
     let finite = |rank: Option<u64>| rank.map_or(f64::INFINITY, |ns| ns as f64);
@@ -48,7 +52,8 @@ pub fn latency(delays: &Distribution) -> Option<Latency> {
     })
 }
 
-/// Inter-packet delay variation of one run, ns (RFC 8219 7.3.2): smallest, median and largest of `D(i) - D(i-1)`.
+/// Inter-packet delay variation of one run, ns (RFC 8219 7.3.2): smallest, median and largest of
+/// `D(i) - D(i-1)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InterPacket {
     /// The largest fall.
@@ -61,8 +66,8 @@ pub struct InterPacket {
     pub n: u64,
 }
 
-/// The variation of `delays` in the order sent, ns; a lost frame is `None` and has no difference to either neighbour. `None`
-/// without two that follow each other.
+/// The variation of `delays` in the order sent, ns; a lost frame is `None` and has no difference to
+/// either neighbour. `None` without two that follow each other.
 #[must_use]
 pub fn inter_packet(delays: &[Option<u64>]) -> Option<InterPacket> {
     let differences = delays.windows(2).filter_map(|pair| Some(pair[1]? as f64 - pair[0]? as f64));
@@ -87,17 +92,23 @@ pub struct Corrected {
     pub n_filled: u64,
 }
 
-/// What an open load of one operation every `expected_ns` would have seen, estimated from a closed load's `times`: an operation
-/// that took longer than the interval kept those behind it waiting, the first for one interval less, and so on (HdrHistogram's
-/// correction for coordinated omission, Tene). An estimate: it takes for granted that the waiting would have been served at
-/// once. An open load measures it. `None` for an interval of nothing, and where that would be too many to fill in one by one: times
-/// that are so much longer than the interval are no estimate. O(operations filled in).
+/// What an open load of one operation every `expected_ns` would have seen, estimated from a closed
+/// load's `times`: an operation that took longer than the interval kept those behind it waiting,
+/// the first for one interval less, and so on (HdrHistogram's correction for coordinated omission,
+/// Tene). An estimate: it takes for granted that the waiting would have been served at once. An
+/// open load measures it. `None` for an interval of nothing, and where that would be too many to
+/// fill in one by one: times that are so much longer than the interval are no estimate.
+/// O(operations filled in).
 #[must_use]
 pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
     /// Values filled in at most.
     const MOST: u64 = 10_000_000;
     let each = |&(value, _): &(u64, u64)| value.checked_div(expected_ns);
-    let values = times.buckets.iter().map(each).try_fold(0, |sum, each| Some(u64::saturating_add(sum, each?)))?;
+    let values = times
+        .buckets
+        .iter()
+        .map(each)
+        .try_fold(0, |sum, each| Some(u64::saturating_add(sum, each?)))?;
     if values > MOST {
         return None;
     }
@@ -112,7 +123,11 @@ pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Correc
             missing -= expected_ns;
         }
     }
-    let times = Distribution { buckets: filled.into_iter().collect(), lost: times.lost, ..Distribution::default() };
+    let times = Distribution {
+        buckets: filled.into_iter().collect(),
+        lost: times.lost,
+        ..Distribution::default()
+    };
     Some(Corrected { times, expected_ns, n_filled })
 }
 
@@ -124,18 +139,23 @@ mod tests {
     const SECOND: u64 = 1_000 * MS;
 
     fn mean_ms(times: &Distribution) -> f64 {
-        let sum: f64 = times.buckets.iter().map(|&(value, count)| value as f64 * count as f64).sum();
+        let sum: f64 =
+            times.buckets.iter().map(|&(value, count)| value as f64 * count as f64).sum();
         sum / times.count() as f64 / MS as f64
     }
 
     /// Gil Tene's example: 100 operations a second of 1 ms each for 100 s, then a freeze of 100 s.
     #[test]
     fn a_freeze_that_a_closed_load_hides_is_filled_in() {
-        let closed =
-            Distribution { buckets: vec![(MS, 10_000), (100 * SECOND, 1)], lost: 0, ..Distribution::default() };
+        let closed = Distribution {
+            buckets: vec![(MS, 10_000), (100 * SECOND, 1)],
+            lost: 0,
+            ..Distribution::default()
+        };
         assert_eq!(closed.count(), 10_001);
         assert!((mean_ms(&closed) - 10.998).abs() < 0.001, "{}", mean_ms(&closed));
-        // Below ten samples beyond it the 99.99th percentile is withheld; by its rank it would be 1 ms.
+        // Below ten samples beyond it the 99.99th percentile is withheld; by its rank it would be 1
+        // ms.
         assert_eq!((closed.percentile(0.9999), closed.percentile(0.999)), (None, Some(Some(MS))));
 
         let corrected = filled_in(&closed, 10 * MS).expect("an interval");
@@ -147,13 +167,15 @@ mod tests {
         // Nearest rank: the 19,980th and the 19,998th of 20,000, the latter of too few.
         assert_eq!(times.percentile(0.999), Some(Some(99_800 * MS)));
         assert_eq!(times.percentile(0.9999), None);
-        let beyond: u64 = times.buckets.iter().filter(|(value, _)| *value > 99_980 * MS).map(|(_, n)| n).sum();
+        let beyond: u64 =
+            times.buckets.iter().filter(|(value, _)| *value > 99_980 * MS).map(|(_, n)| n).sum();
         assert_eq!(beyond, 2, "p99.99 by rank is 99.98 s");
     }
 
     #[test]
     fn nothing_is_filled_in_below_the_interval_and_none_without_one() {
-        let quick = Distribution { buckets: vec![(5, 3), (19, 1)], lost: 2, ..Distribution::default() };
+        let quick =
+            Distribution { buckets: vec![(5, 3), (19, 1)], lost: 2, ..Distribution::default() };
         let corrected = filled_in(&quick, 10).expect("an interval");
         assert_eq!((corrected.times, corrected.n_filled), (quick.clone(), 0));
         assert_eq!(filled_in(&quick, 0), None);
@@ -163,7 +185,8 @@ mod tests {
     fn what_would_take_for_ever_to_fill_in_is_refused_and_counts_stop_at_the_largest_number() {
         let ages = Distribution { buckets: vec![(u64::MAX, 1)], ..Distribution::default() };
         assert_eq!(filled_in(&ages, 1), None);
-        let many = Distribution { buckets: vec![(35, u64::MAX), (36, 1)], ..Distribution::default() };
+        let many =
+            Distribution { buckets: vec![(35, u64::MAX), (36, 1)], ..Distribution::default() };
         assert_eq!(filled_in(&many, 10).map(|corrected| corrected.n_filled), Some(u64::MAX));
     }
 
@@ -176,7 +199,10 @@ mod tests {
             ..Distribution::default()
         };
         let run = latency(&delays).expect("frames");
-        assert_eq!((run.typical, run.worst_case, run.least, run.n), (5e6, Some(9.99e6), 1e3, 10_000));
+        assert_eq!(
+            (run.typical, run.worst_case, run.least, run.n),
+            (5e6, Some(9.99e6), 1e3, 10_000)
+        );
         assert_eq!(run.variation(), Some(9.989e6));
         let few = Distribution { buckets: vec![(7, 9_999)], lost: 0, ..Distribution::default() };
         let run = latency(&few).expect("frames");
@@ -185,9 +211,13 @@ mod tests {
 
     #[test]
     fn a_lost_frame_is_infinitely_slow() {
-        let delays = Distribution { buckets: vec![(4, 99_899)], lost: 101, ..Distribution::default() };
+        let delays =
+            Distribution { buckets: vec![(4, 99_899)], lost: 101, ..Distribution::default() };
         let run = latency(&delays).expect("frames");
-        assert_eq!((run.typical, run.worst_case, run.variation()), (4.0, Some(f64::INFINITY), Some(f64::INFINITY)));
+        assert_eq!(
+            (run.typical, run.worst_case, run.variation()),
+            (4.0, Some(f64::INFINITY), Some(f64::INFINITY))
+        );
         assert_eq!(
             latency(&Distribution { buckets: Vec::new(), lost: 5, ..Distribution::default() }),
             None,

@@ -1,9 +1,11 @@
 //! The mean over runs with Student's interval (Student 1908; methodology 6.5).
 //!
-//! Runs are the replicates: what happened inside one moves its own mean and is in their spread already. A bootstrap of six runs is too
-//! narrow, since it takes their spread for the true one (5 degrees of freedom know it to a third only); Student's quantile is wider by
-//! as much. It covers what it claims for runs that are near normal, and a few percent less where they are skewed (see the test below).
-//! Not seen: a host that is slower for a whole campaign. The interval is about the runs of this one.
+//! Runs are the replicates: what happened inside one moves its own mean and is in their spread
+//! already. A bootstrap of six runs is too narrow, since it takes their spread for the true one (5
+//! degrees of freedom know it to a third only); Student's quantile is wider by as much. It covers
+//! what it claims for runs that are near normal, and a few percent less where they are skewed (see
+//! the test below). Not seen: a host that is slower for a whole campaign. The interval is about the
+//! runs of this one.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -12,7 +14,8 @@ use super::spread::{mean, standard_deviation};
 
 /// Two-sided error.
 const ALPHA: f64 = 0.05;
-/// Fewer runs say next to nothing of their spread: the interval of two is 13 times as wide as they are apart.
+/// Fewer runs say next to nothing of their spread: the interval of two is 13 times as wide as they
+/// are apart.
 const LEAST_RUNS: usize = 3;
 
 /// A mean and its 95 % interval.
@@ -44,13 +47,15 @@ mod tests {
 
     use super::*;
 
-    /// By hand: mean 10, deviation 1, quantile 2.776 of four degrees of freedom (Student's table), over the root of 5.
+    /// By hand: mean 10, deviation 1, quantile 2.776 of four degrees of freedom (Student's table),
+    /// over the root of 5.
     #[test]
     fn the_half_width_is_students_quantile_times_the_error_of_the_mean() {
         let runs = [9.0, 11.0, 10.0, 9.0, 11.0];
         let found = mean_interval(&runs).expect("five runs");
         assert!(
-            (found.value - 10.0).abs() < 1e-12 && (found.high - found.value - 2.776_445 / 5.0_f64.sqrt()).abs() < 1e-5
+            (found.value - 10.0).abs() < 1e-12
+                && (found.high - found.value - 2.776_445 / 5.0_f64.sqrt()).abs() < 1e-5
         );
         assert!((found.high + found.low - 20.0).abs() < 1e-9);
         assert_eq!(mean_interval(&[1.0, 2.0]), None);
@@ -58,7 +63,8 @@ mod tests {
         assert_eq!(mean_interval(&[3.0; 6]).expect("six").low, 3.0);
     }
 
-    /// How often the interval of `n` runs holds the true mean, 0, of 4,000 campaigns whose runs `draw` makes of a standard normal number.
+    /// How often the interval of `n` runs holds the true mean, 0, of 4,000 campaigns whose runs
+    /// `draw` makes of a standard normal number.
     fn coverage(n: usize, draw: impl Fn(f64) -> f64) -> f64 {
         const CAMPAIGNS: usize = 4_000;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -78,7 +84,8 @@ mod tests {
         for n in [3, 6, 12] {
             let found = coverage(n, |normal| normal);
             assert!((0.94..=0.96).contains(&found), "{n} normal runs: {found}");
-            // Runs of a busy host: most alike, some much slower. The mean of exp(s z) is exp(s^2 / 2).
+            // Runs of a busy host: most alike, some much slower. The mean of exp(s z) is exp(s^2 /
+            // 2).
             let skewed = coverage(n, |normal| (0.125_f64).exp() - (0.5 * normal).exp());
             assert!(skewed > 0.90, "{n} skewed runs: {skewed}");
         }

@@ -1,8 +1,9 @@
-//! Statistics: order-statistic intervals, warm-up detection, change points, fairness, quantum detection (methodology 6).
+//! Statistics: order-statistic intervals, warm-up detection, change points, fairness, quantum
+//! detection (methodology 6).
 //!
-//! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the run: samples inside a
-//! run share its fate and are never used as if they were independent. Latency is taken from a `linerate_model::Distribution`;
-//! its percentiles are that type's own.
+//! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the
+//! run: samples inside a run share its fate and are never used as if they were independent. Latency
+//! is taken from a `linerate_model::Distribution`; its percentiles are that type's own.
 
 mod change_points;
 mod clock;
@@ -23,7 +24,9 @@ mod trend;
 mod warmup;
 
 pub use clock::{Course, Offset, course, exchange};
-pub(crate) use compare::{ALPHA, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift_within};
+pub(crate) use compare::{
+    ALPHA, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift_within,
+};
 pub use compare::{Shift, unpaired_shift};
 pub use correlation::drifts;
 pub(crate) use latency::filled_in;
@@ -46,7 +49,8 @@ pub(crate) use warmup::{mser, mser5};
 
 #[cfg(test)]
 pub(crate) mod intel {
-    //! The 32 series of Intel's NC-SI paper (2013), as fixtures: published values of 1-second goodput, Mbit/s.
+    //! The 32 series of Intel's NC-SI paper (2013), as fixtures: published values of 1-second
+    //! goodput, Mbit/s.
 
     use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Tests against other people's code: golden files made by scipy, numpy and ruptures, and seeded noise.
+//! Tests against other people's code: golden files made by scipy, numpy and ruptures, and seeded
+//! noise.
 //!
 //! `fixtures/oracles/make.py` makes the files and says with which versions.
 
@@ -17,7 +18,12 @@ pub(crate) fn cases(text: &str) -> Vec<Value> {
 
 /// A list of numbers.
 pub(crate) fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
+    value
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|number| number.as_f64().expect("a number"))
+        .collect()
 }
 
 /// `n` standard normal readings; each is `follows` times the one before and the rest news.
@@ -40,12 +46,17 @@ mod agreement {
     use super::super::correlation::spearman;
     use super::super::order::interval_ranks;
     use super::super::percentile::percentile_ranks;
-    use super::super::{mean_interval, mser, mser5, paired_shift, percentile, trend, unpaired_shift};
+    use super::super::{
+        mean_interval, mser, mser5, paired_shift, percentile, trend, unpaired_shift,
+    };
     use super::{Value, cases, numbers};
 
     fn near(found: f64, expected: &Value, within: f64, what: &str) {
         let expected = expected.as_f64().expect("a number");
-        assert!((found - expected).abs() <= within + 1e-9 * expected.abs(), "{what}: {found} instead of {expected}");
+        assert!(
+            (found - expected).abs() <= within + 1e-9 * expected.abs(),
+            "{what}: {found} instead of {expected}"
+        );
     }
 
     fn name(case: &Value) -> &str {
@@ -57,7 +68,11 @@ mod agreement {
         for case in cases(include_str!("../../fixtures/oracles/ranks.json")) {
             let n = case["n"].as_u64().expect("a number") as usize;
             let (low, high, confidence) = interval_ranks(n).expect("enough runs");
-            assert_eq!((low, high), (case["low"].as_u64().expect("a rank") as usize, n + 1 - low), "n = {n}");
+            assert_eq!(
+                (low, high),
+                (case["low"].as_u64().expect("a rank") as usize, n + 1 - low),
+                "n = {n}"
+            );
             near(confidence, &case["confidence"], 1e-12, name(&case));
         }
     }
@@ -77,8 +92,14 @@ mod agreement {
         for case in cases(include_str!("../../fixtures/oracles/percentile-ranks.json")) {
             let n = case["n"].as_u64().expect("a number");
             let found = percentile_ranks(n, case["quantile"].as_f64().expect("a share"));
-            let expected = case["ranks"].as_array().map(|ranks| (ranks[0].as_u64(), ranks[1].as_u64()));
-            assert_eq!(found.map(|(low, high)| (Some(low), Some(high))), expected, "{}", name(&case));
+            let expected =
+                case["ranks"].as_array().map(|ranks| (ranks[0].as_u64(), ranks[1].as_u64()));
+            assert_eq!(
+                found.map(|(low, high)| (Some(low), Some(high))),
+                expected,
+                "{}",
+                name(&case)
+            );
         }
     }
 
@@ -87,15 +108,20 @@ mod agreement {
     fn intervals_of_percentiles_over_runs_are_those_of_numpy() {
         for case in cases(include_str!("../../fixtures/oracles/percentiles-over-runs.json")) {
             let run = |values: &Value| {
-                let mut times: Vec<u64> = numbers(values).into_iter().map(|value| value as u64).collect();
+                let mut times: Vec<u64> =
+                    numbers(values).into_iter().map(|value| value as u64).collect();
                 times.sort_unstable();
                 Distribution {
-                    buckets: times.chunk_by(u64::eq).map(|same| (same[0], same.len() as u64)).collect(),
+                    buckets: times
+                        .chunk_by(u64::eq)
+                        .map(|same| (same[0], same.len() as u64))
+                        .collect(),
                     lost: 0,
                     ..Distribution::default()
                 }
             };
-            let runs: Vec<Distribution> = case["runs"].as_array().expect("runs").iter().map(run).collect();
+            let runs: Vec<Distribution> =
+                case["runs"].as_array().expect("runs").iter().map(run).collect();
             let all: Vec<&Distribution> = runs.iter().collect();
             for expected in case["percentiles"].as_array().expect("percentiles") {
                 let quantile = expected["quantile"].as_f64().expect("a share");
@@ -103,8 +129,18 @@ mod agreement {
                 let ends = numbers(&expected["ends"]);
                 let ns = |time: Option<u64>| time.expect("nothing was lost") as f64;
                 near(ns(found.value_ns), &expected["value"], 0.0, name(&case));
-                near(ns(found.low_ns), &expected["ends"][0], (ends[1] - ends[0]) / 10.0, name(&case));
-                near(ns(found.high_ns), &expected["ends"][1], (ends[1] - ends[0]) / 10.0, name(&case));
+                near(
+                    ns(found.low_ns),
+                    &expected["ends"][0],
+                    (ends[1] - ends[0]) / 10.0,
+                    name(&case),
+                );
+                near(
+                    ns(found.high_ns),
+                    &expected["ends"][1],
+                    (ends[1] - ends[0]) / 10.0,
+                    name(&case),
+                );
             }
         }
     }
@@ -141,7 +177,12 @@ mod agreement {
         for case in cases(include_str!("../../fixtures/oracles/orders.json")) {
             let values = numbers(&case["values"]);
             let order: Vec<f64> = (0..values.len()).map(|place| place as f64).collect();
-            near(spearman(&order, &values).expect("it is not constant"), &case["rho"], 1e-9, name(&case));
+            near(
+                spearman(&order, &values).expect("it is not constant"),
+                &case["rho"],
+                1e-9,
+                name(&case),
+            );
             let Some(found) = trend(&values) else {
                 assert!(values.len() < 10, "{}", name(&case));
                 continue;
@@ -158,8 +199,18 @@ mod agreement {
         for case in cases(include_str!("../../fixtures/oracles/warm-ups.json")) {
             let values = numbers(&case["values"]);
             let (single, of_five) = (mser(&values).expect("long"), mser5(&values).expect("long"));
-            assert_eq!(single.drop as u64, case["mser"].as_u64().expect("a cut"), "{}", name(&case));
-            assert_eq!(of_five.drop as u64, case["mser5"].as_u64().expect("a cut"), "{}", name(&case));
+            assert_eq!(
+                single.drop as u64,
+                case["mser"].as_u64().expect("a cut"),
+                "{}",
+                name(&case)
+            );
+            assert_eq!(
+                of_five.drop as u64,
+                case["mser5"].as_u64().expect("a cut"),
+                "{}",
+                name(&case)
+            );
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The median and its distribution-free confidence interval from order statistics (methodology 6.5).
+//! The median and its distribution-free confidence interval from order statistics (methodology
+//! 6.5).
 //!
-//! The interval `x_(l)..x_(u)` with `u = n + 1 - l` covers the median with probability `1 - 2 P(Bin(n, 1/2) < l)`,
-//! whatever the distribution (ties make it wider, never narrower). It needs six runs to reach 95 %; with fewer, the
-//! whole range is given with the confidence it achieves. It does not see drift or dependence between runs.
+//! The interval `x_(l)..x_(u)` with `u = n + 1 - l` covers the median with probability `1 - 2
+//! P(Bin(n, 1/2) < l)`, whatever the distribution (ties make it wider, never narrower). It needs
+//! six runs to reach 95 %; with fewer, the whole range is given with the confidence it achieves. It
+//! does not see drift or dependence between runs.
 
 use linerate_model::Estimate;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -12,14 +14,16 @@ const CONFIDENCE: f64 = 0.95;
 /// Smallest number of runs whose range covers the median with 95 % (2^-5 = 3.1 % outside).
 const ENOUGH_RUNS: usize = 6;
 
-/// The median of `values`: the mean of the two middle ones where their number is even. `None` of nothing. NaN sorts last.
+/// The median of `values`: the mean of the two middle ones where their number is even. `None` of
+/// nothing. NaN sorts last.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
-/// Ranks (from 1) of the narrowest symmetric interval that covers the median of `n` values with at least 95 %, and the
-/// confidence achieved. Below six values these are the smallest and the largest; `None` below two.
+/// Ranks (from 1) of the narrowest symmetric interval that covers the median of `n` values with at
+/// least 95 %, and the confidence achieved. Below six values these are the smallest and the
+/// largest; `None` below two.
 #[must_use]
 pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
     if n < 2 {
@@ -80,7 +84,8 @@ mod tests {
     /// Methodology 6.5.
     #[test]
     fn ranks_match_the_published_table() {
-        let table = [(6, 1, 6), (8, 1, 8), (10, 2, 9), (12, 3, 10), (15, 4, 12), (20, 6, 15), (30, 10, 21)];
+        let table =
+            [(6, 1, 6), (8, 1, 8), (10, 2, 9), (12, 3, 10), (15, 4, 12), (20, 6, 15), (30, 10, 21)];
         for (n, low, high) in table {
             let (l, h, confidence) = interval_ranks(n).expect("enough values");
             assert_eq!((l, h), (low, high), "n = {n}");
@@ -96,7 +101,10 @@ mod tests {
         assert_eq!((five.value, five.low, five.high, five.n), (3.0, Some(1.0), Some(5.0), 5));
         assert!((five.confidence.expect("achieved") - 0.9375).abs() < 1e-12);
         let one = estimate(&[7.0]).expect("one run");
-        assert_eq!((one.value, one.low, one.high, one.confidence, one.n), (7.0, None, None, None, 1));
+        assert_eq!(
+            (one.value, one.low, one.high, one.confidence, one.n),
+            (7.0, None, None, None, 1)
+        );
         assert_eq!(estimate(&[]), None);
     }
 

@@ -1,10 +1,12 @@
 //! Percentiles of a distribution with their intervals (methodology 4.3 and 6.5).
 //!
-//! Operations of a run share its fate, so the unit of replication is the run: from [`ENOUGH_RUNS`] runs on the interval is the bootstrap
-//! over runs, each drawn whole, so that what differs between runs is in it. Of fewer it reaches from the least to the greatest of the
-//! runs' own percentiles, with the confidence that so few have. Of a single run it is the order-statistic interval of its operations, the
-//! ranks between which a binomial variable falls with 95 %: right for operations that do not depend on each other, and of that run
-//! alone. Which of them it is, is told. Below about ten runs the bootstrap covers a little less than it claims.
+//! Operations of a run share its fate, so the unit of replication is the run: from [`ENOUGH_RUNS`]
+//! runs on the interval is the bootstrap over runs, each drawn whole, so that what differs between
+//! runs is in it. Of fewer it reaches from the least to the greatest of the runs' own percentiles,
+//! with the confidence that so few have. Of a single run it is the order-statistic interval of its
+//! operations, the ranks between which a binomial variable falls with 95 %: right for operations
+//! that do not depend on each other, and of that run alone. Which of them it is, is told. Below
+//! about ten runs the bootstrap covers a little less than it claims.
 
 use linerate_model::Distribution;
 use rand::{RngExt, SeedableRng};
@@ -33,14 +35,16 @@ pub enum Basis {
     Operations,
 }
 
-/// A percentile of all runs together, ns. Of the three times, one that is `None` is infinite: its rank falls among the lost.
+/// A percentile of all runs together, ns. Of the three times, one that is `None` is infinite: its
+/// rank falls among the lost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// Which, in 0..1.
     pub quantile: f64,
     /// Nearest rank.
     pub value_ns: Option<u64>,
-    /// Where it is infinite: the time that it exceeds, as far as is known how long the lost ones were waited for.
+    /// Where it is infinite: the time that it exceeds, as far as is known how long the lost ones
+    /// were waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_ns: Option<u64>,
     /// Lower end of its interval.
@@ -57,8 +61,8 @@ pub struct Percentile {
     pub runs: u32,
 }
 
-/// The percentile `quantile` of `runs` together; `None` if they have too few operations for it, or a single one for an end of its interval.
-/// Seeded: the same runs give the same interval.
+/// The percentile `quantile` of `runs` together; `None` if they have too few operations for it, or
+/// a single one for an end of its interval. Seeded: the same runs give the same interval.
 #[must_use]
 pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Percentile> {
     let runs: Vec<&Distribution> = runs.iter().copied().filter(|run| !run.is_empty()).collect();
@@ -66,7 +70,8 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     runs.iter().for_each(|run| merged.merge(run));
     let value_ns = merged.percentile(quantile)?;
     let operations = merged.count();
-    // An interval contains what it is about: of few runs that differ much, resamples may all lie to one side. `None` is infinite.
+    // An interval contains what it is about: of few runs that differ much, resamples may all lie to
+    // one side. `None` is infinite.
     let least = |low: Option<u64>| low.into_iter().chain(value_ns).min();
     let most = |high: Option<u64>| high.zip(value_ns).map(|(high, value)| high.max(value));
     let of = |(low, high): (Option<u64>, Option<u64>), confidence: Option<f64>, basis| Percentile {
@@ -86,8 +91,10 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
             of((merged.rank(low), merged.rank(high)), Some(1.0 - ALPHA), Basis::Operations)
         }
         n if n < ENOUGH_RUNS => {
-            let own: Option<Vec<Option<u64>>> = runs.iter().map(|run| run.percentile(quantile)).collect();
-            let confidence = interval_ranks(n).filter(|_| own.is_some()).map(|(.., confidence)| confidence);
+            let own: Option<Vec<Option<u64>>> =
+                runs.iter().map(|run| run.percentile(quantile)).collect();
+            let confidence =
+                interval_ranks(n).filter(|_| own.is_some()).map(|(.., confidence)| confidence);
             of(own.map_or((None, None), |own| range(&own)), confidence, Basis::Range)
         }
         _ => of(over_runs(&runs, &merged, quantile, seed), Some(1.0 - ALPHA), Basis::Runs),
@@ -96,18 +103,20 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
 
 /// The least and the greatest of `times`; `None` is infinite.
 fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
-    let greatest = times.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+    let greatest =
+        times.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     (times.iter().flatten().copied().min(), greatest)
 }
 
-/// Operations up to which ranks are those of the binomial distribution. Of more they are those of the normal distribution, which lie within two ranks
-/// of them: the search for exact ones loses its way among some 10^9 operations, which a long run has.
+/// Operations up to which ranks are those of the binomial distribution. Of more they are those of
+/// the normal distribution, which lie within two ranks of them: the search for exact ones loses its
+/// way among some 10^9 operations, which a long run has.
 const MOST_EXACT: u64 = 1 << 24;
 /// The normal distribution's quantile at 97.5 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95 %, 2.5 % beyond each at most; `None` if
-/// `n` is too small for one of them.
+/// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95
+/// %, 2.5 % beyond each at most; `None` if `n` is too small for one of them.
 #[must_use]
 pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
     if n > MOST_EXACT {
@@ -116,13 +125,19 @@ pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
         return Some((ends[0] as u64, (ends[1] as u64).min(n)));
     }
     let below = Binomial::new(quantile, n).ok()?;
-    // The smallest count that is reached with more than the error: at fewer than 2.5 % is the percentile below rank `low`.
+    // The smallest count that is reached with more than the error: at fewer than 2.5 % is the
+    // percentile below rank `low`.
     let (low, high) = (below.inverse_cdf(ALPHA / 2.0), below.inverse_cdf(1.0 - ALPHA / 2.0) + 1);
     (low >= 1 && high <= n).then_some((low, high))
 }
 
 /// The interval by resampling `runs`, which together are `merged`; `None` is infinite.
-fn over_runs(runs: &[&Distribution], merged: &Distribution, quantile: f64, seed: u64) -> (Option<u64>, Option<u64>) {
+fn over_runs(
+    runs: &[&Distribution],
+    merged: &Distribution,
+    quantile: f64,
+    seed: u64,
+) -> (Option<u64>, Option<u64>) {
     let times: Vec<u64> = merged.buckets.iter().map(|&(ns, _)| ns).collect();
     // Per run, how many of its operations took no longer than each of the times.
     let within: Vec<Vec<u64>> = runs.iter().map(|run| counts_within(run, &times)).collect();
@@ -137,7 +152,9 @@ fn over_runs(runs: &[&Distribution], merged: &Distribution, quantile: f64, seed:
     };
     let mut places: Vec<usize> = (0..RESAMPLES).map(|_| resample()).collect();
     places.sort_unstable();
-    let end = |share: f64| times.get(places[((share * RESAMPLES as f64) as usize).min(RESAMPLES - 1)]).copied();
+    let end = |share: f64| {
+        times.get(places[((share * RESAMPLES as f64) as usize).min(RESAMPLES - 1)]).copied()
+    };
     (end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0))
 }
 
@@ -180,7 +197,11 @@ mod tests {
     fn distribution(values: &[u64]) -> Distribution {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
-        Distribution { buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(), lost: 0, ..Distribution::default() }
+        Distribution {
+            buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(),
+            lost: 0,
+            ..Distribution::default()
+        }
     }
 
     /// To a hundredth of a per cent.
@@ -194,12 +215,16 @@ mod tests {
         for quantile in [0.5, 0.99, 0.9999] {
             let exact = percentile_ranks(MOST_EXACT, quantile).expect("enough");
             let near = percentile_ranks(MOST_EXACT + 1, quantile).expect("enough");
-            assert!(close(exact.0, near.0) && close(exact.1, near.1), "{quantile}: {exact:?}, {near:?}");
+            assert!(
+                close(exact.0, near.0) && close(exact.1, near.1),
+                "{quantile}: {exact:?}, {near:?}"
+            );
             let (low, high) = percentile_ranks(u64::MAX, quantile).expect("enough");
             assert!(low < high);
             // Every number of operations on the way is answered.
             assert!(
-                (13..=64).all(|bits| percentile_ranks(u64::MAX >> (64 - bits), quantile).is_some() || quantile > 0.99)
+                (13..=64).all(|bits| percentile_ranks(u64::MAX >> (64 - bits), quantile).is_some()
+                    || quantile > 0.99)
             );
         }
     }
@@ -218,8 +243,9 @@ mod tests {
         assert_eq!(percentile(&[&three], 0.5, 1), None, "no rank bounds it");
     }
 
-    /// Series of runs whose truth is known: operations of a run scatter by 1 around what the run has, runs by `between`; the percentile of
-    /// the typical run is inside the interval as often as its confidence says, and ranks of operations are not such an interval.
+    /// Series of runs whose truth is known: operations of a run scatter by 1 around what the run
+    /// has, runs by `between`; the percentile of the typical run is inside the interval as often as
+    /// its confidence says, and ranks of operations are not such an interval.
     #[test]
     fn few_runs_hold_the_percentile_of_the_typical_run_as_often_as_they_claim() {
         const SERIES: u64 = 600;
@@ -240,7 +266,10 @@ mod tests {
                         let runs: Vec<Distribution> = (0..n).map(run).collect();
                         let all: Vec<&Distribution> = runs.iter().collect();
                         let found = percentile(&all, quantile, 1).expect("operations enough");
-                        assert_eq!((found.basis, rounded(found.confidence)), (Basis::Range, claimed));
+                        assert_eq!(
+                            (found.basis, rounded(found.confidence)),
+                            (Basis::Range, claimed)
+                        );
                         let holds = |low: Option<u64>, high: Option<u64>| {
                             f64::from(low <= Some(at(typical)) && high >= Some(at(typical)))
                         };
@@ -250,13 +279,20 @@ mod tests {
                             sum.merge(run);
                             sum
                         });
-                        let (low, high) = percentile_ranks(merged.count(), quantile).expect("operations enough");
+                        let (low, high) =
+                            percentile_ranks(merged.count(), quantile).expect("operations enough");
                         by_ranks += holds(merged.rank(low), merged.rank(high)) / SERIES as f64;
                     }
                     // Three standard errors of a share of so many series.
                     let error = 3.0 * (claimed * (1.0 - claimed) / SERIES as f64).sqrt();
-                    assert!(held >= claimed - error, "{n} runs, {quantile}, {between}: {held} of {claimed}");
-                    assert!(between < 2.0 || by_ranks < 0.5, "{n} runs, {quantile}: ranks hold {by_ranks}");
+                    assert!(
+                        held >= claimed - error,
+                        "{n} runs, {quantile}, {between}: {held} of {claimed}"
+                    );
+                    assert!(
+                        between < 2.0 || by_ranks < 0.5,
+                        "{n} runs, {quantile}: ranks hold {by_ranks}"
+                    );
                 }
             }
         }
@@ -264,7 +300,8 @@ mod tests {
 
     #[test]
     fn few_runs_of_too_few_operations_have_a_percentile_and_no_interval() {
-        let runs: Vec<Distribution> = (0..3).map(|run| distribution(&(run..run + 500).collect::<Vec<_>>())).collect();
+        let runs: Vec<Distribution> =
+            (0..3).map(|run| distribution(&(run..run + 500).collect::<Vec<_>>())).collect();
         let all: Vec<&Distribution> = runs.iter().collect();
         let p99 = percentile(&all, 0.99, 1).expect("fifteen beyond it");
         assert_eq!((p99.confidence, p99.low_ns, p99.high_ns), (None, None, None));
@@ -280,14 +317,17 @@ mod tests {
         assert_eq!((p99.value_ns, p99.low_ns, p99.high_ns), (Some(5), Some(5), None));
     }
 
-    /// Runs that differ by much more than their operations: the interval over runs is as wide as they lie apart, that of the
-    /// operations is not.
+    /// Runs that differ by much more than their operations: the interval over runs is as wide as
+    /// they lie apart, that of the operations is not.
     #[test]
     fn what_differs_between_runs_is_in_the_interval() {
         let run = |number: u64| {
             let base = 1_000_000 + 100_000 * number;
             distribution(
-                &noise(500, 0.0, number).iter().map(|z| base + (10_000.0 * (z + 5.0)) as u64).collect::<Vec<_>>(),
+                &noise(500, 0.0, number)
+                    .iter()
+                    .map(|z| base + (10_000.0 * (z + 5.0)) as u64)
+                    .collect::<Vec<_>>(),
             )
         };
         let runs: Vec<Distribution> = (0..8).map(run).collect();
@@ -298,7 +338,9 @@ mod tests {
             sum
         });
         let alone = percentile(&[&merged], 0.5, 3).expect("operations");
-        let width = |of: Percentile| of.high_ns.zip(of.low_ns).map(|(high, low)| high - low).expect("finite");
+        let width = |of: Percentile| {
+            of.high_ns.zip(of.low_ns).map(|(high, low)| high - low).expect("finite")
+        };
         assert_eq!((over.basis, over.runs, over.operations), (Basis::Runs, 8, 4_000));
         assert!(width(over) > 3 * width(alone), "{over:?} {alone:?}");
         assert_eq!(percentile(&all, 0.5, 3), Some(over), "seeded");

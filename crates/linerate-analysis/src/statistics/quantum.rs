@@ -1,9 +1,10 @@
 //! Quantum detection: do interval counts come in steps (methodology 0.2 and 6.2)?
 //!
-//! A tool that counts `write()` calls instead of delivered bytes shows multiples of its buffer: Intel's 2013 figures
-//! are multiples of 128 KiB/s and 8 KiB/s throughout. The quantum bounds the resolution of one interval. Zeros and
-//! values whose print rounding hides the step tell nothing and are left out; they are counted, so that nobody takes two
-//! values for a proof. What it does not see: a quantum larger than every value.
+//! A tool that counts `write()` calls instead of delivered bytes shows multiples of its buffer:
+//! Intel's 2013 figures are multiples of 128 KiB/s and 8 KiB/s throughout. The quantum bounds the
+//! resolution of one interval. Zeros and values whose print rounding hides the step tell nothing
+//! and are left out; they are counted, so that nobody takes two values for a proof. What it does
+//! not see: a quantum larger than every value.
 
 /// Share of the telling values that must be multiples.
 const SHARE: f64 = 0.95;
@@ -25,8 +26,9 @@ pub struct Quantum {
     pub multiples: usize,
 }
 
-/// The largest of `candidates` of which at least 95 % of the telling `values` are multiples, each value known to within
-/// half a unit of its last printed digit (`half_widths`); `None` if there is none or fewer than five values tell.
+/// The largest of `candidates` of which at least 95 % of the telling `values` are multiples, each
+/// value known to within half a unit of its last printed digit (`half_widths`); `None` if there is
+/// none or fewer than five values tell.
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -36,17 +38,25 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
     candidates
         .iter()
         .filter_map(|&step| {
-            let telling =
-                || values.iter().zip(half_widths).filter(move |(v, w)| **v != 0.0 && 2.0 * **w <= CHANCE * step);
-            let multiples = telling().filter(|(value, width)| distance_to_multiple(**value, step) <= **width).count();
+            let telling = || {
+                values
+                    .iter()
+                    .zip(half_widths)
+                    .filter(move |(v, w)| **v != 0.0 && 2.0 * **w <= CHANCE * step)
+            };
+            let multiples = telling()
+                .filter(|(value, width)| distance_to_multiple(**value, step) <= **width)
+                .count();
             let found = Quantum { step, telling: telling().count(), multiples };
-            (found.telling >= ENOUGH && multiples as f64 >= SHARE * found.telling as f64).then_some(found)
+            (found.telling >= ENOUGH && multiples as f64 >= SHARE * found.telling as f64)
+                .then_some(found)
         })
         .max_by(|a, b| a.step.total_cmp(&b.step))
 }
 
-/// The largest step greater than one of which at least 95 % of the non-zero `counts` are multiples, for counts known
-/// exactly. `None` if they are all equal (a step cannot be told from a constant) or fewer than five are not zero.
+/// The largest step greater than one of which at least 95 % of the non-zero `counts` are multiples,
+/// for counts known exactly. `None` if they are all equal (a step cannot be told from a constant)
+/// or fewer than five are not zero.
 #[must_use]
 pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     let counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
@@ -58,7 +68,10 @@ pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
         .iter()
         .enumerate()
         .flat_map(|(i, &a)| {
-            probes[i + 1..].iter().filter(move |&&b| a != b).map(move |&b| greatest_common_divisor(a, b))
+            probes[i + 1..]
+                .iter()
+                .filter(move |&&b| a != b)
+                .map(move |&b| greatest_common_divisor(a, b))
         })
         .filter(|&step| step > 1)
         .collect();
@@ -83,7 +96,8 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Printed to 0.1, which is fine enough for a step of 1.048576 (131 072 B a second, in Mbit/s) and too coarse for 0.065536.
+    /// Printed to 0.1, which is fine enough for a step of 1.048576 (131 072 B a second, in Mbit/s)
+    /// and too coarse for 0.065536.
     #[test]
     fn the_largest_step_that_the_rounding_can_tell_is_found() {
         let (coarse, fine) = (1.048_576, 0.065_536);

@@ -1,15 +1,17 @@
 //! Decimal half-up rounding, as printed tables round (methodology 0.1 and 6.11).
 //!
-//! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}` prints 61.00 where a
-//! table made in decimal prints 61.01. Values given with few decimals are therefore taken as the integers they were.
+//! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}`
+//! prints 61.00 where a table made in decimal prints 61.01. Values given with few decimals are
+//! therefore taken as the integers they were.
 
 use linerate_model::BitRate;
 
 /// Largest number of decimals handled exactly.
 const MAX_DECIMALS: u32 = 9;
 
-/// `value` rounded half away from zero to `decimals` places, as text. The value is read as the shortest decimal that
-/// denotes it (so 61.005 is a tie), which is what a person who wrote it meant.
+/// `value` rounded half away from zero to `decimals` places, as text. The value is read as the
+/// shortest decimal that denotes it (so 61.005 is a tie), which is what a person who wrote it
+/// meant.
 ///
 /// # Panics
 /// If `value` is not finite.
@@ -20,8 +22,10 @@ pub fn half_up(value: f64, decimals: usize) -> String {
     let plain = if text.contains('e') { format!("{:.20}", value.abs()) } else { text };
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let round_up = fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5');
-    let mut digits: Vec<u8> =
-        whole.bytes().chain((0..decimals).map(|i| *fraction.as_bytes().get(i).unwrap_or(&b'0'))).collect();
+    let mut digits: Vec<u8> = whole
+        .bytes()
+        .chain((0..decimals).map(|i| *fraction.as_bytes().get(i).unwrap_or(&b'0')))
+        .collect();
     if round_up {
         increment(&mut digits);
     }
@@ -41,14 +45,17 @@ pub(crate) fn measured_rate(rate: f64) -> String {
     BitRate((rate / step).round() * step).to_string()
 }
 
-/// The mean of values that were printed with at most `places` decimals, rounded half up to `decimals` places; `None` of
-/// nothing. The sum is taken in integers, so ties are exact.
+/// The mean of values that were printed with at most `places` decimals, rounded half up to
+/// `decimals` places; `None` of nothing. The sum is taken in integers, so ties are exact.
 ///
 /// # Panics
 /// If `places` exceeds nine.
 #[must_use]
 pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String> {
-    assert!(places <= MAX_DECIMALS && decimals <= MAX_DECIMALS, "decimals are exact up to nine places");
+    assert!(
+        places <= MAX_DECIMALS && decimals <= MAX_DECIMALS,
+        "decimals are exact up to nine places"
+    );
     let scale = 10_i128.pow(places);
     let sum: i128 = values.iter().map(|value| (value * scale as f64).round() as i128).sum();
     let divisor = scale * i128::try_from(values.len()).ok().filter(|n| *n > 0)?;
@@ -56,7 +63,8 @@ pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String
     let rounded = (2 * numerator.abs() + divisor) / (2 * divisor);
     let sign = if numerator < 0 && rounded > 0 { "-" } else { "" };
     let (unit, width) = (10_i128.pow(decimals), decimals as usize);
-    let fraction = if decimals == 0 { String::new() } else { format!(".{:0width$}", rounded % unit) };
+    let fraction =
+        if decimals == 0 { String::new() } else { format!(".{:0width$}", rounded % unit) };
     Some(format!("{sign}{}{fraction}", rounded / unit))
 }
 

@@ -1,8 +1,10 @@
-//! Whether and how a series settles: the classes of Barrett et al. (OOPSLA 2017) over change points, and two of our own (methodology 6.3).
+//! Whether and how a series settles: the classes of Barrett et al. (OOPSLA 2017) over change
+//! points, and two of our own (methodology 6.3).
 //!
-//! For rates, of which more is better. A series has settled if its last level holds for the last quarter. Short departures from one level
-//! that holds else, such as a stall, are told as that. What does not settle has no single number: its levels are told instead.
-//! Not seen: cycles shorter than two readings, and whatever comes after the end.
+//! For rates, of which more is better. A series has settled if its last level holds for the last
+//! quarter. Short departures from one level that holds else, such as a stall, are told as that.
+//! What does not settle has no single number: its levels are told instead. Not seen: cycles shorter
+//! than two readings, and whatever comes after the end.
 
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +104,11 @@ pub fn settling(series: &[f64]) -> Option<Settling> {
         });
     }
     let brief = departures(&levels, series.len());
-    let class = if is_level_without(series, &levels, &brief) { Class::Interrupted } else { class_of(&levels, &brief) };
+    let class = if is_level_without(series, &levels, &brief) {
+        Class::Interrupted
+    } else {
+        class_of(&levels, &brief)
+    };
     Some(Settling { class, levels })
 }
 
@@ -115,8 +121,8 @@ fn levels(series: &[f64], cuts: &[usize]) -> Vec<Level> {
     pieces(series.len(), cuts).into_iter().map(level).collect()
 }
 
-/// Whether a series without a step rises or falls from its beginning to its end: no cut of its beginning helps (MSER), its readings are
-/// in order (Spearman), and its halves differ.
+/// Whether a series without a step rises or falls from its beginning to its end: no cut of its
+/// beginning helps (MSER), its readings are in order (Spearman), and its halves differ.
 fn is_drifting(series: &[f64]) -> bool {
     let (early, late) = series.split_at(series.len() / 2);
     let (Some(early), Some(late)) = (mean(early), mean(late)) else { return false };
@@ -124,8 +130,8 @@ fn is_drifting(series: &[f64]) -> bool {
     apart && mser(series).is_some_and(|cut| cut.at_limit) && drifts(series).is_some()
 }
 
-/// Which levels are departures: short ones that both neighbours are above or below, or that stand at the end. None if they are more than a
-/// tenth together.
+/// Which levels are departures: short ones that both neighbours are above or below, or that stand
+/// at the end. None if they are more than a tenth together.
 fn departures(levels: &[Level], n: usize) -> Vec<usize> {
     let leaves = |number: &usize| {
         let value = levels[*number].value;
@@ -136,8 +142,10 @@ fn departures(levels: &[Level], n: usize) -> Vec<usize> {
         }
     };
     let most = BRIEF * n as f64;
-    let brief: Vec<usize> =
-        (0..levels.len()).filter(|number| levels[*number].len() as f64 <= most).filter(leaves).collect();
+    let brief: Vec<usize> = (0..levels.len())
+        .filter(|number| levels[*number].len() as f64 <= most)
+        .filter(leaves)
+        .collect();
     let together: usize = brief.iter().map(|number| levels[*number].len()).sum();
     if together as f64 <= most { brief } else { Vec::new() }
 }
@@ -145,13 +153,18 @@ fn departures(levels: &[Level], n: usize) -> Vec<usize> {
 /// Whether `series` has one level without the departures `brief`.
 fn is_level_without(series: &[f64], levels: &[Level], brief: &[usize]) -> bool {
     let kept = levels.iter().enumerate().filter(|(number, _)| !brief.contains(number));
-    let rest: Vec<f64> = kept.flat_map(|(_, level)| &series[level.from..level.to]).copied().collect();
+    let rest: Vec<f64> =
+        kept.flat_map(|(_, level)| &series[level.from..level.to]).copied().collect();
     !brief.is_empty() && change_points(&rest).is_empty()
 }
 
 fn class_of(levels: &[Level], brief: &[usize]) -> Class {
-    let kept: Vec<&Level> =
-        levels.iter().enumerate().filter(|(number, _)| !brief.contains(number)).map(|(_, level)| level).collect();
+    let kept: Vec<&Level> = levels
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| !brief.contains(number))
+        .map(|(_, level)| level)
+        .collect();
     let n = levels.last().map_or(0, |level| level.to);
     let Some((last, before)) = kept.split_last() else { return Class::NeverSettles };
     if last.len() as f64 >= SETTLED * n as f64 {
@@ -179,15 +192,20 @@ mod tests {
         base.zip(noise(n, 0.0, 5)).map(|(level, noise)| level + noise).collect()
     }
 
-    /// Methodology 6.3 and 1 (E1.h): one falls, one stands still for four seconds; of the others four are left for two or three seconds.
+    /// Methodology 6.3 and 1 (E1.h): one falls, one stands still for four seconds; of the others
+    /// four are left for two or three seconds.
     #[test]
     fn intel_series_are_of_the_class_of_the_reference() {
         let of = |name: &str| class(&intel::values(name));
         assert_eq!(of("11.1.1 default RHEL | B2 bi N2B"), Class::SlowsDown);
         assert_eq!(of("11.2.2 modified WIN | B1 bi N2B"), Class::Interrupted);
-        let classes: Vec<Class> = intel::all().values().map(|series| class(&series.values)).collect();
+        let classes: Vec<Class> =
+            intel::all().values().map(|series| class(&series.values)).collect();
         let count = |of: Class| classes.iter().filter(|class| **class == of).count();
-        assert_eq!((count(Class::Steady), count(Class::Interrupted), count(Class::SlowsDown)), (26, 5, 1));
+        assert_eq!(
+            (count(Class::Steady), count(Class::Interrupted), count(Class::SlowsDown)),
+            (26, 5, 1)
+        );
     }
 
     #[test]
@@ -196,16 +214,27 @@ mod tests {
         assert_eq!(class(&stairs(&[(60.0, 20), (100.0, 40)])), Class::WarmsUp);
         assert_eq!(class(&stairs(&[(100.0, 20), (60.0, 40)])), Class::SlowsDown);
         assert_eq!(class(&stairs(&[(60.0, 20), (100.0, 10), (80.0, 30)])), Class::SlowsDown);
-        assert_eq!(class(&stairs(&[(100.0, 15), (80.0, 15), (60.0, 20), (40.0, 10)])), Class::Drifts);
-        assert_eq!(class(&stairs(&[(100.0, 15), (60.0, 15), (100.0, 20), (60.0, 10)])), Class::NeverSettles);
+        assert_eq!(
+            class(&stairs(&[(100.0, 15), (80.0, 15), (60.0, 20), (40.0, 10)])),
+            Class::Drifts
+        );
+        assert_eq!(
+            class(&stairs(&[(100.0, 15), (60.0, 15), (100.0, 20), (60.0, 10)])),
+            Class::NeverSettles
+        );
         assert_eq!(class(&stairs(&[(100.0, 30), (0.0, 4), (100.0, 26)])), Class::Interrupted);
         assert_eq!(class(&stairs(&[(100.0, 57), (60.0, 3)])), Class::Interrupted);
-        assert_eq!(class(&stairs(&[(20.0, 4), (100.0, 56)])), Class::WarmsUp, "a short beginning is a warm-up");
+        assert_eq!(
+            class(&stairs(&[(20.0, 4), (100.0, 56)])),
+            Class::WarmsUp,
+            "a short beginning is a warm-up"
+        );
     }
 
     #[test]
     fn a_slope_without_a_step_drifts() {
-        let falling: Vec<f64> = (0..22).map(|i| 1000.0 - 5.0 * f64::from(i) - f64::from(i % 2)).collect();
+        let falling: Vec<f64> =
+            (0..22).map(|i| 1000.0 - 5.0 * f64::from(i) - f64::from(i % 2)).collect();
         let found = settling(&falling).expect("long enough");
         assert_eq!(found.class, Class::Drifts, "{found:?}");
         let slight: Vec<f64> = (0..22).map(|i| 1000.0 + f64::from(i) / 10.0).collect();
@@ -215,7 +244,10 @@ mod tests {
     #[test]
     fn levels_cover_the_series() {
         let found = settling(&stairs(&[(100.0, 20), (60.0, 40)])).expect("long enough");
-        assert_eq!(found.levels.iter().map(|level| (level.from, level.to)).collect::<Vec<_>>(), [(0, 20), (20, 60)]);
+        assert_eq!(
+            found.levels.iter().map(|level| (level.from, level.to)).collect::<Vec<_>>(),
+            [(0, 20), (20, 60)]
+        );
         assert!((found.levels[1].value - 60.0).abs() < 0.5);
         assert_eq!(settling(&[1.0; 9]), None);
     }

@@ -21,8 +21,8 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     standard_deviation(values).map(|deviation| deviation / mean.abs())
 }
 
-/// Jain's fairness index `(Σx)² / (n Σx²)` (Jain, Chiu and Hawe 1984): 1 where all shares are equal, 1/n where one
-/// takes all. `None` of nothing, or where every share is zero.
+/// Jain's fairness index `(Σx)² / (n Σx²)` (Jain, Chiu and Hawe 1984): 1 where all shares are
+/// equal, 1/n where one takes all. `None` of nothing, or where every share is zero.
 #[must_use]
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let squares: f64 = shares.iter().map(|share| share * share).sum();

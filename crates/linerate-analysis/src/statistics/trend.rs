@@ -1,8 +1,10 @@
-//! Mann-Kendall: whether a series rises or falls from its beginning to its end (Mann 1945, Kendall 1975).
+//! Mann-Kendall: whether a series rises or falls from its beginning to its end (Mann 1945, Kendall
+//! 1975).
 //!
-//! Pairs in time order that rise, less those that fall, against the normal approximation with the tie correction. It asks
-//! nothing of the shape of the change. What it does not see: a change that comes and goes; and values that follow their
-//! predecessors make it too ready to speak, so callers ask for a small probability.
+//! Pairs in time order that rise, less those that fall, against the normal approximation with the
+//! tie correction. It asks nothing of the shape of the change. What it does not see: a change that
+//! comes and goes; and values that follow their predecessors make it too ready to speak, so callers
+//! ask for a small probability.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -34,8 +36,11 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
             0.0
         }
     };
-    let score: f64 =
-        values.iter().enumerate().map(|(i, a)| values[i + 1..].iter().map(|b| sign(*a, *b)).sum::<f64>()).sum();
+    let score: f64 = values
+        .iter()
+        .enumerate()
+        .map(|(i, a)| values[i + 1..].iter().map(|b| sign(*a, *b)).sum::<f64>())
+        .sum();
     let weight = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let n = n as f64;
     let variance = (weight(n) - ties(values).map(weight).sum::<f64>()) / 18.0;
@@ -60,7 +65,8 @@ fn ties(values: &[f64]) -> impl Iterator<Item = f64> {
 mod tests {
     use super::*;
 
-    /// Worked by hand: ten values that only rise have a score of 45, a variance of 125 and z = 44 / sqrt(125) = 3.935.
+    /// Worked by hand: ten values that only rise have a score of 45, a variance of 125 and z = 44 /
+    /// sqrt(125) = 3.935.
     #[test]
     fn ten_rising_values_have_the_probability_of_the_tables() {
         let rising: Vec<f64> = (0..10).map(f64::from).collect();

@@ -1,8 +1,9 @@
-//! Warm-up detection: the marginal standard error rule, MSER and MSER-5 (White 1997; methodology 6.3).
+//! Warm-up detection: the marginal standard error rule, MSER and MSER-5 (White 1997; methodology
+//! 6.3).
 //!
-//! The series is cut where the standard error of the mean of the rest is smallest. At most half of it may be cut. The
-//! rule finds an initial transient; it does not see a drift that goes on to the end, a late slowdown or a cycle: a
-//! truncation at the limit is a sign of those.
+//! The series is cut where the standard error of the mean of the rest is smallest. At most half of
+//! it may be cut. The rule finds an initial transient; it does not see a drift that goes on to the
+//! end, a late slowdown or a cycle: a truncation at the limit is a sign of those.
 
 /// Observations averaged into one by MSER-5.
 const BATCH: usize = 5;
@@ -16,8 +17,8 @@ pub struct Truncation {
     pub at_limit: bool,
 }
 
-/// MSER on single observations: where the sum of squared deviations of the rest over the square of its length is smallest.
-/// `None` below two.
+/// MSER on single observations: where the sum of squared deviations of the rest over the square of
+/// its length is smallest. `None` below two.
 #[must_use]
 pub(crate) fn mser(series: &[f64]) -> Option<Truncation> {
     let n = series.len();
@@ -41,11 +42,13 @@ pub(crate) fn mser(series: &[f64]) -> Option<Truncation> {
     Some(Truncation { drop: best.1, at_limit: best.1 == limit })
 }
 
-/// MSER on means of five: less easily misled by noise. `drop` counts single observations; a rest shorter than a batch
-/// is left out of the decision, not out of the series. `None` below two batches.
+/// MSER on means of five: less easily misled by noise. `drop` counts single observations; a rest
+/// shorter than a batch is left out of the decision, not out of the series. `None` below two
+/// batches.
 #[must_use]
 pub(crate) fn mser5(series: &[f64]) -> Option<Truncation> {
-    let batches: Vec<f64> = series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+    let batches: Vec<f64> =
+        series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     mser(&batches).map(|cut| Truncation { drop: cut.drop * BATCH, ..cut })
 }
 

@@ -1,7 +1,9 @@
-//! Figures of what became of a job's operations: due = answered + lost + open, and the losses among them.
+//! Figures of what became of a job's operations: due = answered + lost + open, and the losses among
+//! them.
 //!
-//! Requests, connections, files and transfers have the account of [`super::operations`]. A datagram or frame belongs to the span in which
-//! it was sent ([`super::loss_series`]); answered are those that came, open those of an open load that were never sent.
+//! Requests, connections, files and transfers have the account of [`super::operations`]. A datagram
+//! or frame belongs to the span in which it was sent ([`super::loss_series`]); answered are those
+//! that came, open those of an open load that were never sent.
 
 use linerate_model::{Counter, Direction, OperationKind, metric};
 
@@ -24,9 +26,12 @@ struct Sent {
 impl Sent {
     fn of(flow: &Flow<'_>, span: Span, loss: &LossStudy) -> Self {
         let whole = (loss.ledger.sent, loss.ledger.lost());
-        // Ledgers of versions that did not count how numbers rose know the whole trial only; so does who sent nothing outside the span.
-        let (sent, lost) = loss_series::during(span, *flow).filter(|(sent, _)| *sent != whole.0).unwrap_or(whole);
-        let [due, started] = [Counter::Intended, Counter::Started].map(|counter| total(flow.sender, counter));
+        // Ledgers of versions that did not count how numbers rose know the whole trial only; so
+        // does who sent nothing outside the span.
+        let (sent, lost) =
+            loss_series::during(span, *flow).filter(|(sent, _)| *sent != whole.0).unwrap_or(whole);
+        let [due, started] =
+            [Counter::Intended, Counter::Started].map(|counter| total(flow.sender, counter));
         // An operation may be a message of several datagrams.
         let each = if started > 0 { loss.ledger.sent as f64 / started as f64 } else { 1.0 };
         Self { sent, lost, unsent: (due.saturating_sub(started) as f64 * each).round() as u64 }
@@ -47,7 +52,11 @@ impl Sent {
             ] {
                 figures.put(metric, direction, n as f64);
             }
-            figures.put(metric::UNANSWERED_RATIO, direction, (lost + unsent) as f64 / (sent + unsent) as f64);
+            figures.put(
+                metric::UNANSWERED_RATIO,
+                direction,
+                (lost + unsent) as f64 / (sent + unsent) as f64,
+            );
         }
     }
 }
@@ -61,8 +70,9 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
         figures.put(metric::DUPLICATES, direction, ledger.duplicates as f64);
         figures.put(metric::REORDERED, direction, ledger.reordered as f64);
     };
-    let sent =
-        |loss: &LossStudy| job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss));
+    let sent = |loss: &LossStudy| {
+        job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss))
+    };
     for loss in losses {
         put(loss.direction, loss, sent(loss));
     }
@@ -70,7 +80,11 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
         let mut sum = first.clone();
         sum.add(second);
         let (a, b) = (sent(first), sent(second));
-        put(Direction::Sum, &sum, Sent { sent: a.sent + b.sent, lost: a.lost + b.lost, unsent: a.unsent + b.unsent });
+        put(
+            Direction::Sum,
+            &sum,
+            Sent { sent: a.sent + b.sent, lost: a.lost + b.lost, unsent: a.unsent + b.unsent },
+        );
     }
 }
 
@@ -90,7 +104,9 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
     }
     if let Some(operations) = job.operations(span) {
         let Operations { due, answered, lost, open, .. } = operations;
-        for (kind, direction) in [(OperationKind::Request, Direction::Rx), (OperationKind::Write, Direction::Tx)] {
+        for (kind, direction) in
+            [(OperationKind::Request, Direction::Rx), (OperationKind::Write, Direction::Tx)]
+        {
             if job.is_of_disk() {
                 fates_of_disk(figures, operations.of(kind).fates, direction);
             }
@@ -110,14 +126,15 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
         figures.put(metric::UNANSWERED_RATIO, Direction::Sum, of_due(lost + open));
     }
     // Connections that only ended with the load had no rate during it.
-    let [opened, failed] =
-        [Counter::Connections, Counter::ConnectionsFailed].map(|counter| by_either(counter).unwrap_or(0.0));
+    let [opened, failed] = [Counter::Connections, Counter::ConnectionsFailed]
+        .map(|counter| by_either(counter).unwrap_or(0.0));
     if opened > 0.0 || failed > 0.0 {
         figures.put(metric::CONNECTION_RATE, Direction::Sum, opened / span.seconds());
     }
 }
 
-/// What became of reads or of writes of disks and files: those of an open load that were never started are neither.
+/// What became of reads or of writes of disks and files: those of an open load that were never
+/// started are neither.
 fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
     let Fates { due, answered, lost, open, unstarted } = fates;
     if due > unstarted {

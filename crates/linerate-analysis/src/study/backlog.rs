@@ -1,13 +1,15 @@
 //! Payload that had arrived before a span and was read within it.
 //!
-//! A path bounds what *arrives* in a span; the application counts what it *reads*. Between the two lies what the receiver's
-//! kernel holds: bytes waiting to be read and, with TCP, bytes behind a hole, which can be handed on only when the missing
-//! segment has come. After a loss that is a whole window, released at once.
+//! A path bounds what *arrives* in a span; the application counts what it *reads*. Between the two
+//! lies what the receiver's kernel holds: bytes waiting to be read and, with TCP, bytes behind a
+//! hole, which can be handed on only when the missing segment has come. After a loss that is a
+//! whole window, released at once.
 //!
-//! Observed at the end of each interval: the memory the kernel holds for such payload (`held_bytes`), which is never less than
-//! the payload, and with TCP the segments with payload that arrived. Between two readings both are taken to change evenly, as
-//! the counters of the interval are, so that they stay comparable. Not seen: what still waits in a device, a ring or the
-//! per-CPU backlog.
+//! Observed at the end of each interval: the memory the kernel holds for such payload
+//! (`held_bytes`), which is never less than the payload, and with TCP the segments with payload
+//! that arrived. Between two readings both are taken to change evenly, as the counters of the
+//! interval are, so that they stay comparable. Not seen: what still waits in a device, a ring or
+//! the per-CPU backlog.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +18,12 @@ use linerate_model::{Counter, JobRecord, Nanos};
 use super::connections::Connections;
 use super::span::{Span, counted};
 
-/// Bytes that `receiver` read during `span` although they had arrived before, at most; 0 where nobody looked.
+/// Bytes that `receiver` read during `span` although they had arrived before, at most; 0 where
+/// nobody looked.
 ///
-/// With TCP: what was read beyond what arrived meanwhile. Without a count of segments: by how much the memory held shrank. In
-/// any case no more than was held when the span began, so that a miscounting application is not excused.
+/// With TCP: what was read beyond what arrived meanwhile. Without a count of segments: by how much
+/// the memory held shrank. In any case no more than was held when the span began, so that a
+/// miscounting application is not excused.
 pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     let before = held(receiver, span.from);
     let surplus = match Connections::receiving(receiver).arrived(span) {
@@ -29,8 +33,9 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     surplus.clamp(0.0, before)
 }
 
-/// Bytes that `sender` had in flight when `span` began, at most: its congestion windows as last read before. A foreign receiver may
-/// acknowledge them within the span although they had arrived before, behind a hole.
+/// Bytes that `sender` had in flight when `span` began, at most: its congestion windows as last
+/// read before. A foreign receiver may acknowledge them within the span although they had arrived
+/// before, behind a hole.
 pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
     let mut windows: BTreeMap<(u32, u32), (Nanos, f64)> = BTreeMap::new();
     for interval in sender.intervals.iter().filter(|interval| interval.end <= span.from) {
@@ -45,7 +50,8 @@ pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
     windows.into_values().map(|(_, window)| window).sum()
 }
 
-/// The most memory held for `receiver` at the end of any interval that began before the end of `span`, the most of each worker added.
+/// The most memory held for `receiver` at the end of any interval that began before the end of
+/// `span`, the most of each worker added.
 pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
     for interval in receiver.intervals.iter().filter(|interval| interval.start < span.to) {
@@ -55,7 +61,8 @@ pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     workers.into_values().map(|bytes| bytes as f64).sum()
 }
 
-/// Memory held for `receiver` at `at`, all workers added. A worker held nothing when its first interval began.
+/// Memory held for `receiver` at `at`, all workers added. A worker held nothing when its first
+/// interval began.
 fn held(receiver: &JobRecord, at: Nanos) -> f64 {
     let mut workers: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();
     for interval in &receiver.intervals {
@@ -68,7 +75,8 @@ fn held(receiver: &JobRecord, at: Nanos) -> f64 {
     workers.into_values().map(|mut read| value_at(&mut read, at)).sum()
 }
 
-/// The value at `at` of readings that lie on straight lines between each other; beyond the last it is the last.
+/// The value at `at` of readings that lie on straight lines between each other; beyond the last it
+/// is the last.
 fn value_at(read: &mut [(Nanos, f64)], at: Nanos) -> f64 {
     read.sort_by_key(|(time, _)| *time);
     let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);
@@ -91,15 +99,25 @@ mod tests {
     const SPAN: Span = Span { from: Nanos(100), to: Nanos(300) };
     const MSS: u64 = 1_000;
 
-    /// Intervals of 100 ns of one worker: bytes read, bytes held at the end, segments arrived so far.
+    /// Intervals of 100 ns of one worker: bytes read, bytes held at the end, segments arrived so
+    /// far.
     fn record(intervals: &[(u64, Option<u64>, Option<u32>)]) -> JobRecord {
         let intervals = (0_u64..).zip(intervals).map(|(number, (read, held_bytes, segments))| {
-            let mut interval =
-                Interval { start: Nanos(number * 100), end: Nanos(number * 100 + 100), ..Interval::default() };
+            let mut interval = Interval {
+                start: Nanos(number * 100),
+                end: Nanos(number * 100 + 100),
+                ..Interval::default()
+            };
             interval.counters[Counter::PayloadReceived] = *read;
             interval.held_bytes = *held_bytes;
-            let state = |data_segments_in| TcpState { data_segments_in, receive_mss: 1_000, ..TcpState::default() };
-            interval.flows.extend(segments.map(|segments| FlowTcp { flow: 0, tcp: state(segments) }));
+            let state = |data_segments_in| TcpState {
+                data_segments_in,
+                receive_mss: 1_000,
+                ..TcpState::default()
+            };
+            interval
+                .flows
+                .extend(segments.map(|segments| FlowTcp { flow: 0, tcp: state(segments) }));
             interval
         });
         JobRecord { intervals: intervals.collect(), flows: Vec::new() }
@@ -107,9 +125,14 @@ mod tests {
 
     #[test]
     fn what_waited_behind_a_hole_and_was_released_in_the_span_came_before_it() {
-        // 50 segments arrive, 20 can be read; then 100 arrive each time, and the first time 130 are read.
+        // 50 segments arrive, 20 can be read; then 100 arrive each time, and the first time 130 are
+        // read.
         let late = |held| {
-            record(&[(20 * MSS, held, Some(50)), (130 * MSS, Some(0), Some(150)), (100 * MSS, Some(0), Some(250))])
+            record(&[
+                (20 * MSS, held, Some(50)),
+                (130 * MSS, Some(0), Some(150)),
+                (100 * MSS, Some(0), Some(250)),
+            ])
         };
         assert_eq!(read_late(&late(Some(48_000)), SPAN), 30.0 * MSS as f64);
         assert_eq!(read_late(&late(Some(25_000)), SPAN), 25_000.0, "no more than the kernel held");
@@ -130,7 +153,11 @@ mod tests {
 
     #[test]
     fn without_segments_the_memory_that_became_free_is_what_came_before() {
-        let drained = [(20 * MSS, Some(40_000), None), (110 * MSS, Some(15_000), None), (100 * MSS, Some(5_000), None)];
+        let drained = [
+            (20 * MSS, Some(40_000), None),
+            (110 * MSS, Some(15_000), None),
+            (100 * MSS, Some(5_000), None),
+        ];
         assert_eq!(read_late(&record(&drained), SPAN), 35_000.0);
     }
 
@@ -138,10 +165,15 @@ mod tests {
     fn what_was_in_flight_when_the_span_began_is_the_last_window_before_it() {
         let mut record = record(&[(0, None, Some(1)), (0, None, Some(2)), (0, None, Some(3))]);
         for (interval, window) in record.intervals.iter_mut().zip([10, 40, 90]) {
-            (interval.flows[0].tcp.congestion_window, interval.flows[0].tcp.send_mss) = (window, 1_000);
+            (interval.flows[0].tcp.congestion_window, interval.flows[0].tcp.send_mss) =
+                (window, 1_000);
         }
         assert_eq!(in_flight(&record, Span { from: Nanos(250), to: Nanos(300) }), 40_000.0);
-        assert_eq!(in_flight(&record, Span { from: Nanos(50), to: Nanos(300) }), 0.0, "nothing was read before");
+        assert_eq!(
+            in_flight(&record, Span { from: Nanos(50), to: Nanos(300) }),
+            0.0,
+            "nothing was read before"
+        );
     }
 
     #[test]

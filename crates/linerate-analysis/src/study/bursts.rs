@@ -1,9 +1,12 @@
-//! The last frame of each burst that comes at several ports at once (S5.5); seconds from the instant of the burst to its receipt.
+//! The last frame of each burst that comes at several ports at once (S5.5); seconds from the
+//! instant of the burst to its receipt.
 //!
-//! Jobs whose receivers keep the slowest frame of each burst, and that end at one endpoint, start at one barrier: their bursts of one
-//! number are one burst over all of their ports, and the slowest of their slowest frames is its last. It counts from when the burst was
-//! to leave, not from when a frame did, so that a sender that woke late makes it longer and never shorter. A burst of which a port's
-//! frames all got lost has no last frame; single lost ones are not seen here. Trials are put together; the snapshot is the first's.
+//! Jobs whose receivers keep the slowest frame of each burst, and that end at one endpoint, start
+//! at one barrier: their bursts of one number are one burst over all of their ports, and the
+//! slowest of their slowest frames is its last. It counts from when the burst was to leave, not
+//! from when a frame did, so that a sender that woke late makes it longer and never shorter. A
+//! burst of which a port's frames all got lost has no last frame; single lost ones are not seen
+//! here. Trials are put together; the snapshot is the first's.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,18 +45,21 @@ pub struct BurstStudy {
     pub snapshot: Vec<Option<f64>>,
 }
 
-/// Of `trials`, each by its jobs; `None` if no receiver kept bursts, or jobs end at several endpoints.
+/// Of `trials`, each by its jobs; `None` if no receiver kept bursts, or jobs end at several
+/// endpoints.
 pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<BurstStudy> {
     let mut of_trials: Vec<Vec<Option<u64>>> = Vec::new();
     let mut ports = 0;
     for jobs in trials {
-        let measured: Vec<&Job<'_>> = jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+        let measured: Vec<&Job<'_>> =
+            jobs.iter().filter(|job| job.spec.background.is_none()).collect();
         let first = measured.first()?;
         let kept = |job: &Job<'_>| -> Vec<Vec<u64>> {
             let flows = job.flows().into_iter().flat_map(|flow| &flow.receiver.flows);
             flows.map(|flow| flow.bursts.clone()).filter(|bursts| !bursts.is_empty()).collect()
         };
-        let is_one = |job: &&Job<'_>| job.spec.to.name == first.spec.to.name && !kept(job).is_empty();
+        let is_one =
+            |job: &&Job<'_>| job.spec.to.name == first.spec.to.name && !kept(job).is_empty();
         if !measured.iter().all(is_one) {
             return None;
         }
@@ -77,7 +83,10 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
         p99: with_enough(0.99),
         most: seconds(times[n - 1]),
         percentiles: of_bursts(
-            &of_trials.iter().map(|run| run.iter().flatten().copied().collect()).collect::<Vec<_>>(),
+            &of_trials
+                .iter()
+                .map(|run| run.iter().flatten().copied().collect())
+                .collect::<Vec<_>>(),
         ),
         snapshot: of_trials
             .first()
@@ -107,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_last_frame_of_a_burst_is_the_slowest_over_its_ports() {
-        let kept = [vec![1_000, 5_000, 0, 2_000], vec![3_000, 4_000, 7_000], vec![2_000, 1_000, 1_000]];
+        let kept =
+            [vec![1_000, 5_000, 0, 2_000], vec![3_000, 4_000, 7_000], vec![2_000, 1_000, 1_000]];
         assert_eq!(last_frames(&kept), [Some(3_000), Some(5_000), None]);
         assert_eq!(last_frames(&[]), []);
     }
@@ -121,6 +131,9 @@ mod tests {
         assert_eq!(of_bursts(&[run(0)])[0].basis, Basis::Operations);
         let many = of_bursts(&(0..6).map(|by| run(by * 20)).collect::<Vec<_>>());
         assert_eq!((many[0].basis, many[0].runs), (Basis::Runs, 6));
-        assert!(many[0].high_ns.zip(many[0].low_ns).is_some_and(|(high, low)| high - low > 20_000), "{many:?}");
+        assert!(
+            many[0].high_ns.zip(many[0].low_ns).is_some_and(|(high, low)| high - low > 20_000),
+            "{many:?}"
+        );
     }
 }

@@ -1,23 +1,26 @@
 //! Ceilings of a point: what its path allows, from declared capacities and from facts.
 //!
 //! Hard bounds (the gate judges by them):
-//! - each declared capacity (of a group of equal links, as many of them as there are flows: a flow never leaves its link) and each physical device's speed, as goodput of the TCP or UDP packets that cross it, per job
-//!   and direction; for UDP of one datagram size also as packet rate;
-//! - for the sum of both directions, and for all measured jobs together, the bound of the tree that the shared capacities
-//!   form ([`crate::limits::tree`]): a capacity two flows share bounds their sum; and beside it what the ports and what the bus behind
-//!   them allow each by itself; for datagrams of one size also as packet rate;
+//! - each declared capacity (of a group of equal links, as many of them as there are flows: a flow
+//!   never leaves its link) and each physical device's speed, as goodput of the TCP or UDP packets
+//!   that cross it, per job and direction; for UDP of one datagram size also as packet rate;
+//! - for the sum of both directions, and for all measured jobs together, the bound of the tree that
+//!   the shared capacities form ([`crate::limits::tree`]): a capacity two flows share bounds their
+//!   sum; and beside it what the ports and what the bus behind them allow each by itself; for
+//!   datagrams of one size also as packet rate;
 //! - a physical receiving device's speed, as frame bits (`interfaces`);
-//! - each queueing discipline that shapes all that a device on the way out sends (`queues`), below VLANs, tunnels and the ports of bridges
-//!   too, with the headers that these add (`ends`);
+//! - each queueing discipline that shapes all that a device on the way out sends (`queues`), below
+//!   VLANs, tunnels and the ports of bridges too, with the headers that these add (`ends`);
 //! - of several next hops as many as there are flows (`ends`);
 //! - each PCI Express link on the way to a physical device (`buses`).
 //!
-//! Expected bound (shown, never a gate, because the largest window and the smallest round trip are only sampled): the peer's
-//! window over the smallest round-trip time.
+//! Expected bound (shown, never a gate, because the largest window and the smallest round trip are
+//! only sampled): the peer's window over the smallest round-trip time.
 //!
-//! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an address says otherwise; an
-//! unknown therefore raises the bound, never lowers it. What is not bounded here: conventional PCI, whose clock sysfs does not
-//! tell (declare it as a capacity), CPUs, memory.
+//! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an
+//! address says otherwise; an unknown therefore raises the bound, never lowers it. What is not
+//! bounded here: conventional PCI, whose clock sysfs does not tell (declare it as a capacity),
+//! CPUs, memory.
 
 mod buses;
 mod ends;
@@ -27,8 +30,8 @@ mod queues;
 use std::collections::BTreeSet;
 
 use linerate_model::{
-    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject, Direction, PacketRate,
-    TestbedKind, metric,
+    BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject,
+    Direction, PacketRate, TestbedKind, metric,
 };
 use serde_json::Value;
 
@@ -98,13 +101,20 @@ struct Carried<'a> {
     scope: CeilingScope,
 }
 
-/// All bounds of a point, lowest first per metric and direction. `trials` are its usable trials with their spans; the jobs
-/// of the first say what crosses what.
-pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Vec<Bound> {
+/// All bounds of a point, lowest first per metric and direction. `trials` are its usable trials
+/// with their spans; the jobs of the first say what crosses what.
+pub(super) fn bounds(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    trials: &[(Vec<Job<'_>>, Span)],
+) -> Vec<Bound> {
     let Some((jobs, _)) = trials.first() else { return Vec::new() };
     let carried = carried(jobs, hosts);
-    let measured: BTreeSet<FlowId> =
-        carried.iter().map(|c| c.id).filter(|(job, _)| jobs[*job].spec.background.is_none()).collect();
+    let measured: BTreeSet<FlowId> = carried
+        .iter()
+        .map(|c| c.id)
+        .filter(|(job, _)| jobs[*job].spec.background.is_none())
+        .collect();
     let elements = elements(campaign, hosts, jobs, &carried);
     let mut bounds = Vec::new();
     for one in &carried {
@@ -113,16 +123,21 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
         }
         bounds.extend(expected_window(one, trials));
     }
-    let shared: Vec<Shared<FlowId>> = elements.iter().map(|element| as_goodput(element, &carried)).collect();
+    let shared: Vec<Shared<FlowId>> =
+        elements.iter().map(|element| as_goodput(element, &carried)).collect();
     for job in 0..jobs.len() {
-        let both: BTreeSet<FlowId> = carried.iter().map(|c| c.id).filter(|(of, _)| *of == job).collect();
+        let both: BTreeSet<FlowId> =
+            carried.iter().map(|c| c.id).filter(|(of, _)| *of == job).collect();
         let scope = carried.iter().find(|c| c.id.0 == job).map(|c| &c.scope);
         bounds.extend(scope.and_then(|scope| together(&shared, &elements, &both, scope)));
     }
     if jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1 {
         for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
-            let flows: BTreeSet<FlowId> =
-                measured.iter().copied().filter(|(_, d)| direction == Direction::Sum || *d == direction).collect();
+            let flows: BTreeSet<FlowId> = measured
+                .iter()
+                .copied()
+                .filter(|(_, d)| direction == Direction::Sum || *d == direction)
+                .collect();
             let payload = payload_of_all(&flows, &carried, &elements);
             bounds.extend(of_all(&shared, &elements, &flows, direction, payload));
         }
@@ -135,9 +150,15 @@ pub(super) fn bounds(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<
     bounds
 }
 
-/// Why nothing bounds the flows of the first of `trials` at an end, between hosts that tell of their devices; empty where something bounds them.
-pub(super) fn unbounded(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Vec<String> {
-    let Some((jobs, _)) = trials.first().filter(|_| campaign.header.testbed == TestbedKind::Hosts) else {
+/// Why nothing bounds the flows of the first of `trials` at an end, between hosts that tell of
+/// their devices; empty where something bounds them.
+pub(super) fn unbounded(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    trials: &[(Vec<Job<'_>>, Span)],
+) -> Vec<String> {
+    let Some((jobs, _)) = trials.first().filter(|_| campaign.header.testbed == TestbedKind::Hosts)
+    else {
         return Vec::new();
     };
     let carried = carried(jobs, hosts);
@@ -147,7 +168,8 @@ pub(super) fn unbounded(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[(Vec<J
     }
 }
 
-/// What is known of the path of `job`: the smallest MTU among capacities and devices, and the IP version.
+/// What is known of the path of `job`: the smallest MTU among capacities and devices, and the IP
+/// version.
 pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Path {
     let ends = [&job.spec.from, &job.spec.to];
     let declared = campaign.header.capacities.iter().filter(|capacity| {
@@ -155,7 +177,10 @@ pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Pat
         capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
     });
     let devices = ends.iter().filter_map(|end| {
-        hosts.interface_fact(&end.host, end.device.as_ref()?, "mtu").and_then(Value::as_u64).map(Bytes)
+        hosts
+            .interface_fact(&end.host, end.device.as_ref()?, "mtu")
+            .and_then(Value::as_u64)
+            .map(Bytes)
     });
     Path { mtu: declared.map(|capacity| capacity.mtu).chain(devices).min(), ip: ip_version(job) }
 }
@@ -166,7 +191,9 @@ fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
         .enumerate()
         .flat_map(|(number, job)| {
             let stamped = [&job.spec.from, &job.spec.to].into_iter().all(|end| {
-                hosts.fact(&end.host, "net.tcp_timestamps").is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
+                hosts
+                    .fact(&end.host, "net.tcp_timestamps")
+                    .is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
             });
             let timestamps = if stamped { Timestamps::On } else { Timestamps::Off };
             let pair = several.then(|| (job.spec.from.name.clone(), job.spec.to.name.clone()));
@@ -190,10 +217,19 @@ pub(super) fn ip_version(job: &Job<'_>) -> IpVersion {
         let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
         flow.remote.parse::<core::net::SocketAddr>().ok().map(|address| address.ip())
     };
-    if declared.or_else(seen).is_some_and(|address| address.is_ipv6()) { IpVersion::V6 } else { IpVersion::V4 }
+    if declared.or_else(seen).is_some_and(|address| address.is_ipv6()) {
+        IpVersion::V6
+    } else {
+        IpVersion::V4
+    }
 }
 
-fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+fn elements(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    jobs: &[Job<'_>],
+    carried: &[Carried<'_>],
+) -> Vec<Element> {
     let mut elements: Vec<Element> = campaign
         .header
         .capacities
@@ -226,22 +262,34 @@ fn elements(campaign: &Campaign, hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &
 }
 
 /// The endpoints that send and receive what `job` carries in `direction`.
-fn ends<'a>(job: &Job<'a>, direction: Direction) -> (&'a linerate_model::Endpoint, &'a linerate_model::Endpoint) {
-    if direction == Direction::Rx { (&job.spec.to, &job.spec.from) } else { (&job.spec.from, &job.spec.to) }
+fn ends<'a>(
+    job: &Job<'a>,
+    direction: Direction,
+) -> (&'a linerate_model::Endpoint, &'a linerate_model::Endpoint) {
+    if direction == Direction::Rx {
+        (&job.spec.to, &job.spec.from)
+    } else {
+        (&job.spec.from, &job.spec.to)
+    }
 }
 
 /// The most goodput `one` reaches across `element`, with its derivation.
 fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
     let ip = one.ip.name();
-    let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
+    let payload =
+        one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
     if let Some(payload) = payload {
         let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
         let packets = udp::packets(payload, *mtu, one.ip);
-        let wire: u64 = packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
+        let wire: u64 =
+            packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
         let (size, n, name) = (payload.0, packets.len(), &element.part);
         let derivation = vec![
-            format!("a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} counts"),
+            format!(
+                "a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} \
+                    counts"
+            ),
             format!("{rate} x {size} / {wire} = {bound}"),
         ];
         return (bound, derivation);
@@ -250,7 +298,13 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
         let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
         let derivation = vec![
             "no packet carries more than the MTU without its IP header".to_owned(),
-            format!("{rate} x ({} - {}) / ({} + {}) = {bound}", mtu.0, one.ip.header().0, mtu.0, frame_overhead.0),
+            format!(
+                "{rate} x ({} - {}) / ({} + {}) = {bound}",
+                mtu.0,
+                one.ip.header().0,
+                mtu.0,
+                frame_overhead.0
+            ),
         ];
         return (bound, derivation);
     }
@@ -258,17 +312,28 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     let bound = tcp::goodput(*rate, *mtu, *frame_overhead, header);
     let stamps = if one.timestamps == Timestamps::On { "with" } else { "without" };
     let derivation = vec![
-        format!("TCP over {ip} {stamps} timestamps: {} header bytes in each packet of {}", header.0, mtu.0),
-        format!("{rate} x ({} - {}) / ({} + {}) = {bound}", mtu.0, header.0, mtu.0, frame_overhead.0),
+        format!(
+            "TCP over {ip} {stamps} timestamps: {} header bytes in each packet of {}",
+            header.0, mtu.0
+        ),
+        format!(
+            "{rate} x ({} - {}) / ({} + {}) = {bound}",
+            mtu.0, header.0, mtu.0, frame_overhead.0
+        ),
     ];
     (bound, derivation)
 }
 
-/// What the goodput of `one` leaves out if its job also carries data the other way: the acknowledgements of that data share its
-/// direction. RFC 5681 clause 4.2 wants one for every second segment at least, but receivers that merge segments (GRO) send
-/// fewer, and data of the same connection carries them for nothing: they have no certain least, so that a ceiling
-/// without them is the one that nothing exceeds.
-fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>]) -> Option<String> {
+/// What the goodput of `one` leaves out if its job also carries data the other way: the
+/// acknowledgements of that data share its direction. RFC 5681 clause 4.2 wants one for every
+/// second segment at least, but receivers that merge segments (GRO) send fewer, and data of the
+/// same connection carries them for nothing: they have no certain least, so that a ceiling without
+/// them is the one that nothing exceeds.
+fn acknowledgements(
+    one: &Carried<'_>,
+    element: &Element,
+    carried: &[Carried<'_>],
+) -> Option<String> {
     /// Segments that one acknowledgement is asked for.
     const SEGMENTS: u64 = 2;
     let back = carried.iter().any(|other| other.id.0 == one.id.0 && other.id.1 != one.id.1);
@@ -279,7 +344,8 @@ fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>
     let data = ethernet::on_wire(element.mtu, element.frame_overhead);
     let percent = own.0 as f64 / (SEGMENTS * data.0) as f64 * 100.0;
     Some(format!(
-        "not subtracted: acknowledgements of the data the other way, {} bytes for every {SEGMENTS} of its packets of {}, {percent:.1} % of \
+        "not subtracted: acknowledgements of the data the other way, {} bytes for every {SEGMENTS} \
+            of its packets of {}, {percent:.1} % of \
          its rate; merged or carried by data they are fewer, so that this is no certain bound",
         own.0, data.0
     ))
@@ -287,7 +353,11 @@ fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>
 
 fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
     let hard = |metric: &str, value: f64, derivation| {
-        let subject = CeilingSubject::Part { part: element.part.clone(), rate: element.rate, mtu: element.mtu };
+        let subject = CeilingSubject::Part {
+            part: element.part.clone(),
+            rate: element.rate,
+            mtu: element.mtu,
+        };
         let ceiling = Ceiling::new(subject, metric, value, one.id.1, derivation, &*element.source);
         Bound { ceiling: ceiling.holding_for(one.scope.clone()), burst: element.burst }
     };
@@ -295,8 +365,11 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     derivation.extend(left_out);
     let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
-    if let Some(payload) = payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip)) {
-        let rate = udp::datagram_rate(element.rate, payload, element.mtu, element.frame_overhead, one.ip);
+    if let Some(payload) =
+        payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip))
+    {
+        let rate =
+            udp::datagram_rate(element.rate, payload, element.mtu, element.frame_overhead, one.ip);
         let line = format!(
             "{} / ({} + {} bytes as counted) = {rate}",
             element.rate,
@@ -308,17 +381,27 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     if element.receives {
         let frame = element.mtu + ethernet::FRAME_OVERHEAD;
         let bits = ethernet::throughput_l2(element.rate, frame);
-        let line = format!("{} x {} / {} = {bits}", element.rate, frame.0, frame.0 + ethernet::WIRE_OVERHEAD.0);
+        let line = format!(
+            "{} x {} / {} = {bits}",
+            element.rate,
+            frame.0,
+            frame.0 + ethernet::WIRE_OVERHEAD.0
+        );
         bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line]));
     }
     bounds
 }
 
-/// `element` as goodput its flows share: of the flows that cross it, the one with the least overhead sets the fraction.
+/// `element` as goodput its flows share: of the flows that cross it, the one with the least
+/// overhead sets the fraction.
 fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Shared<FlowId> {
     let crossing = carried.iter().filter(|one| element.crossed_by.contains(&one.id));
     let most = crossing.map(|one| goodput(one, element).0.0).fold(0.0, f64::max);
-    Shared { name: element.part.to_string(), capacity: BitRate(most), flows: element.crossed_by.clone() }
+    Shared {
+        name: element.part.to_string(),
+        capacity: BitRate(most),
+        flows: element.crossed_by.clone(),
+    }
 }
 
 fn together(
@@ -333,14 +416,21 @@ fn together(
     let bound = tree::bound(shared, flows);
     bound.value.0.is_finite().then(|| {
         let (subject, burst) = binding(&bound, elements);
-        let ceiling =
-            Ceiling::new(subject, metric::GOODPUT, bound.value.0, Direction::Sum, bound.derivation(), OF_TREE);
+        let ceiling = Ceiling::new(
+            subject,
+            metric::GOODPUT,
+            bound.value.0,
+            Direction::Sum,
+            bound.derivation(),
+            OF_TREE,
+        );
         Bound { ceiling: ceiling.holding_for(scope.clone()), burst }
     })
 }
 
-/// What all `flows` of measured jobs reach together, and what each tier of the path allows by itself; also in packets where all of
-/// them are datagrams of one `payload` that fit into a packet each.
+/// What all `flows` of measured jobs reach together, and what each tier of the path allows by
+/// itself; also in packets where all of them are datagrams of one `payload` that fit into a packet
+/// each.
 fn of_all(
     shared: &[Shared<FlowId>],
     elements: &[Element],
@@ -369,7 +459,8 @@ fn of_all(
         let mut told = vec![hard(metric::GOODPUT, bound.value.0, bound, bound.derivation())];
         told.extend(payload.map(|payload| {
             let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
-            let line = format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
+            let line =
+                format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
             hard(metric::PACKET_RATE, rate.0, bound, [bound.derivation(), vec![line]].concat())
         }));
         told
@@ -378,13 +469,20 @@ fn of_all(
 }
 
 /// The payload of every packet of `flows`, if it is one and no element divides it.
-fn payload_of_all(flows: &BTreeSet<FlowId>, carried: &[Carried<'_>], elements: &[Element]) -> Option<Bytes> {
+fn payload_of_all(
+    flows: &BTreeSet<FlowId>,
+    carried: &[Carried<'_>],
+    elements: &[Element],
+) -> Option<Bytes> {
     let mut payloads = carried.iter().filter(|one| flows.contains(&one.id)).map(|one| {
         let fits = |payload: &Bytes| {
             let crossed = elements.iter().filter(|element| element.crossed_by.contains(&one.id));
-            crossed.map(|element| udp::largest_payload(element.mtu, one.ip)).all(|largest| *payload <= largest)
+            crossed
+                .map(|element| udp::largest_payload(element.mtu, one.ip))
+                .all(|largest| *payload <= largest)
         };
-        let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
+        let payload =
+            one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
         payload.filter(fits)
     });
     let first = payloads.next()??;
@@ -419,7 +517,9 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
             value,
             direction,
             vec![
-                format!("{window} bytes, the largest windows the receivers advertised, all flows added"),
+                format!(
+                    "{window} bytes, the largest windows the receivers advertised, all flows added"
+                ),
                 format!("{:.1} us, the smallest round trip TCP saw", rtt * 1e6),
                 format!(
                     "8 x {window} / {:.1} us = {}; sampled once per interval, hence no hard bound",

@@ -1,19 +1,26 @@
-//! One-way times between two clocks: what receivers recorded, set right by what was read of the clocks before, during and after.
+//! One-way times between two clocks: what receivers recorded, set right by what was read of the
+//! clocks before, during and after.
 //!
-//! A receiver whose sender has another clock is told before the trial how far that one is ahead, and adds something to each time so
-//! that none is negative. Afterwards more is known: a line through the exchanges of the trial, before and after it at least.
-//! Each interval's times are moved by the difference between what the line says at its middle and what the receiver was told. What
-//! is left is the uncertainty: for each of the two hosts half of the shortest round trips and the largest distance from the line,
-//! what the clock may have drifted outside the exchanges, and the drift within an interval that the receiver did not know of.
-//! Not seen: a lasting asymmetry of the control path within that bound, and a drift that bends between two exchanges.
+//! A receiver whose sender has another clock is told before the trial how far that one is ahead,
+//! and adds something to each time so that none is negative. Afterwards more is known: a line
+//! through the exchanges of the trial, before and after it at least. Each interval's times are
+//! moved by the difference between what the line says at its middle and what the receiver was told.
+//! What is left is the uncertainty: for each of the two hosts half of the shortest round trips and
+//! the largest distance from the line, what the clock may have drifted outside the exchanges, and
+//! the drift within an interval that the receiver did not know of. Not seen: a lasting asymmetry of
+//! the control path within that bound, and a drift that bends between two exchanges.
 
-use linerate_model::{ClockExchange, Distribution, Interval, Nanos, Side, ToldClock, TrialClocks, TrialRecord};
+use linerate_model::{
+    ClockExchange, Distribution, Interval, Nanos, Side, ToldClock, TrialClocks, TrialRecord,
+};
 
 use crate::statistics::{Course, Offset, course, exchange};
 
-/// Nothing is known of how a clock drifts outside the exchanges: quartz on a board, not disciplined (parts in a whole).
+/// Nothing is known of how a clock drifts outside the exchanges: quartz on a board, not disciplined
+/// (parts in a whole).
 const UNKNOWN_DRIFT: f64 = 50e-6;
-/// An exchange with a bound beyond this many times that of the best adds more doubt than it takes away.
+/// An exchange with a bound beyond this many times that of the best adds more doubt than it takes
+/// away.
 const GOOD: f64 = 2.0;
 
 /// How the times of one end are set right.
@@ -73,11 +80,13 @@ impl Correction {
     }
 }
 
-/// The course of `host`'s clock during a trial that lasted from `from` to `until`, and how far it may be off; a host of which
-/// nothing was read has the conductor's clock.
+/// The course of `host`'s clock during a trial that lasted from `from` to `until`, and how far it
+/// may be off; a host of which nothing was read has the conductor's clock.
 fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course, f64) {
     let same = Course { at: from, offset: 0.0, skew: 0.0, residual: 0.0, bound: 0.0, n: 0 };
-    let Some(read) = clocks.hosts.iter().find(|clock| clock.host == host) else { return (same, 0.0) };
+    let Some(read) = clocks.hosts.iter().find(|clock| clock.host == host) else {
+        return (same, 0.0);
+    };
     let kept = kept(&read.exchanges, from, until);
     let (Some(line), Some(first), Some(last)) = (course(&kept), kept.first(), kept.last()) else {
         return (same, f64::INFINITY);
@@ -86,26 +95,38 @@ fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course
     (line, line.uncertainty() + outside * UNKNOWN_DRIFT)
 }
 
-/// The exchanges a line is drawn through: the best before and the best after, and those during the trial that are as good.
+/// The exchanges a line is drawn through: the best before and the best after, and those during the
+/// trial that are as good.
 fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
-    let offsets: Vec<Offset> =
-        made.iter().filter_map(|one| exchange(one.sent, one.arrived, one.answered, one.heard)).collect();
+    let offsets: Vec<Offset> = made
+        .iter()
+        .filter_map(|one| exchange(one.sent, one.arrived, one.answered, one.heard))
+        .collect();
     let best = |among: &dyn Fn(&Offset) -> bool| {
-        offsets.iter().copied().filter(|one| among(one)).min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
+        offsets
+            .iter()
+            .copied()
+            .filter(|one| among(one))
+            .min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
     };
     let (before, after) = (best(&|one| one.at < from), best(&|one| one.at > until));
     let least = best(&|_| true).map_or(0.0, |one| one.uncertainty);
-    let during =
-        offsets.iter().copied().filter(|one| (from..=until).contains(&one.at) && one.uncertainty <= GOOD * least);
+    let during = offsets
+        .iter()
+        .copied()
+        .filter(|one| (from..=until).contains(&one.at) && one.uncertainty <= GOOD * least);
     let mut kept: Vec<Offset> = before.into_iter().chain(during).chain(after).collect();
     kept.sort_by(|a, b| a.at.total_cmp(&b.at));
     kept
 }
 
-/// The course of `host`'s clock over a whole campaign, through the best exchange of each trial; `None` if it was not read. For
-/// reports: what one trial stands on is its own exchanges.
+/// The course of `host`'s clock over a whole campaign, through the best exchange of each trial;
+/// `None` if it was not read. For reports: what one trial stands on is its own exchanges.
 #[must_use]
-pub fn clock_course<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>, host: &str) -> Option<Course> {
+pub fn clock_course<'a>(
+    trials: impl IntoIterator<Item = &'a TrialRecord>,
+    host: &str,
+) -> Option<Course> {
     let best_of = |trial: &TrialRecord| {
         let read = trial.clocks.hosts.iter().find(|clock| clock.host == host)?;
         let until = trial.clocks.barrier_ns as f64 + Nanos(trial.spec.phases.loaded().0).0 as f64;

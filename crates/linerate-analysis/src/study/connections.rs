@@ -1,12 +1,14 @@
 //! TCP state of the flows of one end over a trial.
 //!
-//! Counters in `TCP_INFO` are cumulative since the connection was opened and are read at the end of each interval; between
-//! two readings they are taken to grow evenly. The kernel counts GSO segments as the packets they become
-//! (`tcp_transmit_skb` and `tcp_segs_in` add `gso_segs`). 32-bit counters may wrap once between readings.
+//! Counters in `TCP_INFO` are cumulative since the connection was opened and are read at the end of
+//! each interval; between two readings they are taken to grow evenly. The kernel counts GSO
+//! segments as the packets they become (`tcp_transmit_skb` and `tcp_segs_in` add `gso_segs`).
+//! 32-bit counters may wrap once between readings.
 //!
-//! One end may have sockets that only send and sockets that only receive. A receiving socket has a round-trip time, a window and a
-//! pacing rate too, and they describe nothing but its handshake. [`Connections::sending`] and [`Connections::receiving`] therefore select
-//! the flows that carried payload in one direction.
+//! One end may have sockets that only send and sockets that only receive. A receiving socket has a
+//! round-trip time, a window and a pacing rate too, and they describe nothing but its handshake.
+//! [`Connections::sending`] and [`Connections::receiving`] therefore select the flows that carried
+//! payload in one direction.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,8 @@ use linerate_model::{Counter, JobRecord, Nanos, TcpState, counter_growth};
 
 use super::span::{Span, total};
 
-/// The kernel's initial value of the smallest round-trip time: none was seen yet (`include/net/tcp.h`, `~0U`).
+/// The kernel's initial value of the smallest round-trip time: none was seen yet
+/// (`include/net/tcp.h`, `~0U`).
 const RTT_UNSEEN: u32 = u32::MAX;
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
@@ -35,8 +38,9 @@ impl<'a> Connections<'a> {
         let mut flows: BTreeMap<u32, Readings<'a>> = BTreeMap::new();
         for interval in &record.intervals {
             for flow in &interval.flows {
-                let readings =
-                    flows.entry(flow.flow).or_insert(Readings { opened: interval.start, states: Vec::new() });
+                let readings = flows
+                    .entry(flow.flow)
+                    .or_insert(Readings { opened: interval.start, states: Vec::new() });
                 readings.opened = readings.opened.min(interval.start);
                 readings.states.push((interval.end, &flow.tcp));
             }
@@ -49,7 +53,8 @@ impl<'a> Connections<'a> {
 
     /// The flows on which `record` sent payload.
     pub(super) fn sending(record: &'a JobRecord) -> Self {
-        Self::of(record).carrying(record, Counter::PayloadSent, |state| state.bytes_sent.max(state.bytes_acked))
+        Self::of(record)
+            .carrying(record, Counter::PayloadSent, |state| state.bytes_sent.max(state.bytes_acked))
     }
 
     /// The flows on which `record` received payload.
@@ -57,13 +62,23 @@ impl<'a> Connections<'a> {
         Self::of(record).carrying(record, Counter::PayloadReceived, |state| state.bytes_received)
     }
 
-    /// The flows of which `record` counted some of `payload`. Without reports of its flows: those whose `bytes` grew between two
-    /// readings, because each connection exchanges a greeting before the first. All of them if none grew: the kernel does not report
-    /// these bytes.
-    fn carrying(mut self, record: &JobRecord, payload: Counter, bytes: impl Fn(&TcpState) -> u64) -> Self {
-        let counted: Vec<u32> =
-            record.flows.iter().filter(|flow| flow.counters[payload] > 0).map(|flow| flow.flow).collect();
-        let is_reported = !record.flows.is_empty() && (!counted.is_empty() || total(record, payload) == 0);
+    /// The flows of which `record` counted some of `payload`. Without reports of its flows: those
+    /// whose `bytes` grew between two readings, because each connection exchanges a greeting before
+    /// the first. All of them if none grew: the kernel does not report these bytes.
+    fn carrying(
+        mut self,
+        record: &JobRecord,
+        payload: Counter,
+        bytes: impl Fn(&TcpState) -> u64,
+    ) -> Self {
+        let counted: Vec<u32> = record
+            .flows
+            .iter()
+            .filter(|flow| flow.counters[payload] > 0)
+            .map(|flow| flow.flow)
+            .collect();
+        let is_reported =
+            !record.flows.is_empty() && (!counted.is_empty() || total(record, payload) == 0);
         let grew = |readings: &Readings<'_>| {
             let ends = readings.states.first().zip(readings.states.last());
             ends.is_some_and(|((_, first), (_, last))| bytes(last) > bytes(first))
@@ -82,7 +97,11 @@ impl<'a> Connections<'a> {
     }
 
     /// Change of a counter during `span`, by flow number.
-    pub(super) fn changes(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(u32, f64)> {
+    pub(super) fn changes(
+        &self,
+        span: Span,
+        counter: impl Fn(&TcpState) -> u64 + Copy,
+    ) -> Vec<(u32, f64)> {
         self.0.iter().map(|(flow, readings)| (*flow, readings.change(span, counter))).collect()
     }
 
@@ -98,40 +117,66 @@ impl<'a> Connections<'a> {
         if senders.is_empty() { self.0.values().collect() } else { senders }
     }
 
-    /// The median of `value` over the readings of each flow that sent during `span`, flows added; `None` if no reading has one.
-    pub(super) fn medians(&self, span: Span, value: impl Fn(&TcpState) -> Option<f64>) -> Option<f64> {
+    /// The median of `value` over the readings of each flow that sent during `span`, flows added;
+    /// `None` if no reading has one.
+    pub(super) fn medians(
+        &self,
+        span: Span,
+        value: impl Fn(&TcpState) -> Option<f64>,
+    ) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
             let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
-            crate::statistics::median(&within.filter_map(|(_, state)| value(state)).collect::<Vec<f64>>())
+            crate::statistics::median(
+                &within.filter_map(|(_, state)| value(state)).collect::<Vec<f64>>(),
+            )
         };
         self.senders(span).into_iter().filter_map(of_flow).reduce(|a, b| a + b)
     }
 
     /// Change of a counter during `span`, all flows added; `None` if no state is known.
-    pub(super) fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Option<f64> {
-        (!self.is_empty()).then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
+    pub(super) fn change(
+        &self,
+        span: Span,
+        counter: impl Fn(&TcpState) -> u64 + Copy,
+    ) -> Option<f64> {
+        (!self.is_empty())
+            .then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
     }
 
-    /// How much a counter of rare events grew in readings whose middle lies in `span`: spread over time they would be fractions.
-    pub(super) fn events(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> Option<f64> {
+    /// How much a counter of rare events grew in readings whose middle lies in `span`: spread over
+    /// time they would be fractions.
+    pub(super) fn events(
+        &self,
+        span: Span,
+        counter: impl Fn(&TcpState) -> u64 + Copy,
+    ) -> Option<f64> {
         let within = |(start, end, _): &(Nanos, Nanos, f64)| {
             let middle = Nanos(start.0.midpoint(end.0));
             span.from <= middle && middle < span.to
         };
-        (!self.is_empty()).then(|| self.steps(counter).iter().filter(|step| within(step)).map(|(.., n)| n).sum())
+        (!self.is_empty())
+            .then(|| self.steps(counter).iter().filter(|step| within(step)).map(|(.., n)| n).sum())
     }
 
-    /// Payload bytes that arrived during `span`, in order or not: segments with payload, each of the largest size its flow's
-    /// peer was seen to send. More than came if some were shorter or came twice; `None` where the kernel does not tell.
+    /// Payload bytes that arrived during `span`, in order or not: segments with payload, each of
+    /// the largest size its flow's peer was seen to send. More than came if some were shorter or
+    /// came twice; `None` where the kernel does not tell.
     pub(super) fn arrived(&self, span: Span) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
-            let largest = readings.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
+            let largest =
+                readings.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
             let told = readings.states.iter().any(|(_, state)| state.data_segments_in > 0);
-            told.then(|| readings.change(span, |state| u64::from(state.data_segments_in)) * f64::from(largest))
+            told.then(|| {
+                readings.change(span, |state| u64::from(state.data_segments_in))
+                    * f64::from(largest)
+            })
         };
         // A connection that received nothing has no segments to tell of.
         let received = |readings: &&Readings<'_>| {
-            readings.states.iter().any(|(_, s)| s.bytes_received + u64::from(s.data_segments_in) > 0)
+            readings
+                .states
+                .iter()
+                .any(|(_, s)| s.bytes_received + u64::from(s.data_segments_in) > 0)
         };
         let flows: Option<Vec<f64>> = self.0.values().filter(received).map(of_flow).collect();
         flows.filter(|flows| !flows.is_empty()).map(|flows| flows.iter().sum())
@@ -147,38 +192,52 @@ impl<'a> Connections<'a> {
     }
 
     /// Growth of a counter between readings, flow after flow: from when, until when, by how much.
-    pub(super) fn steps(&self, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(Nanos, Nanos, f64)> {
+    pub(super) fn steps(
+        &self,
+        counter: impl Fn(&TcpState) -> u64 + Copy,
+    ) -> Vec<(Nanos, Nanos, f64)> {
         self.0.values().flat_map(|readings| readings.steps(counter)).collect()
     }
 
     /// Smoothed round-trip times as read, seconds.
     pub(super) fn round_trips(&self) -> impl Iterator<Item = (Nanos, f64)> + '_ {
         let states = self.0.values().flat_map(|readings| readings.states.iter());
-        states.filter(|(_, state)| state.rtt_us > 0).map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
+        states
+            .filter(|(_, state)| state.rtt_us > 0)
+            .map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
     }
 
     /// Windows the peer advertised as read: flow, time, bytes; of readings that tell it.
     pub(super) fn peer_windows(&self) -> impl Iterator<Item = (u32, Nanos, f64)> + '_ {
-        let states = self.0.iter().flat_map(|(flow, readings)| readings.states.iter().map(|read| (*flow, read)));
+        let states = self
+            .0
+            .iter()
+            .flat_map(|(flow, readings)| readings.states.iter().map(|read| (*flow, read)));
         let telling = states.filter(|(_, (_, state))| state.send_window > 0);
         telling.map(|(flow, (at, state))| (flow, *at, f64::from(state.send_window)))
     }
 
     /// Smoothed round-trip time, mean over readings and flows, seconds.
     pub(super) fn rtt_seconds(&self, span: Span) -> Option<f64> {
-        let seen: Vec<f64> =
-            self.states(span).filter(|state| state.rtt_us > 0).map(|state| f64::from(state.rtt_us) / MICROS).collect();
+        let seen: Vec<f64> = self
+            .states(span)
+            .filter(|state| state.rtt_us > 0)
+            .map(|state| f64::from(state.rtt_us) / MICROS)
+            .collect();
         crate::statistics::mean(&seen)
     }
 
     /// Smallest round-trip time TCP saw, seconds.
     pub(super) fn smallest_rtt_seconds(&self, span: Span) -> Option<f64> {
-        let seen = self.states(span).map(|state| state.min_rtt_us).filter(|rtt| *rtt > 0 && *rtt != RTT_UNSEEN);
+        let seen = self
+            .states(span)
+            .map(|state| state.min_rtt_us)
+            .filter(|rtt| *rtt > 0 && *rtt != RTT_UNSEEN);
         seen.min().map(|rtt| f64::from(rtt) / MICROS)
     }
 
-    /// Largest window the peer advertised in any reading, added over the flows, bytes; `None` where the kernel does not
-    /// tell of one of them.
+    /// Largest window the peer advertised in any reading, added over the flows, bytes; `None` where
+    /// the kernel does not tell of one of them.
     pub(super) fn peer_window(&self, span: Span) -> Option<u64> {
         let largest = |readings: &Readings<'_>| {
             let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
@@ -201,6 +260,9 @@ impl Readings<'_> {
     }
 
     fn change(&self, span: Span, counter: impl Fn(&TcpState) -> u64 + Copy) -> f64 {
-        self.steps(counter).iter().map(|(start, end, change)| change * span.share(*start, *end)).sum()
+        self.steps(counter)
+            .iter()
+            .map(|(start, end, change)| change * span.share(*start, *end))
+            .sum()
     }
 }

@@ -1,4 +1,5 @@
-//! Figures that drift over the order in which the trials of a point were run: they are no repeats of one experiment.
+//! Figures that drift over the order in which the trials of a point were run: they are no repeats
+//! of one experiment.
 
 use linerate_model::{TrialRecord, Use};
 

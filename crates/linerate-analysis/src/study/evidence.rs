@@ -1,5 +1,5 @@
-//! What diagnosis asks for beside the headline figures: how the ends held each other back, and what their hosts were short of
-//! (methodology 5.2).
+//! What diagnosis asks for beside the headline figures: how the ends held each other back, and what
+//! their hosts were short of (methodology 5.2).
 //!
 //! | metric | from |
 //! |---|---|
@@ -15,13 +15,15 @@
 //! | `cycles_per_instruction` | sampler `perf_hardware`, each kernel once |
 //! | `remote_cpus` | facts `memory.numa` and `interfaces.<device>.numa_node`, and the CPUs that workers are pinned to |
 //!
-//! What it does not see: when within the span each of these held, and which of several flows was held back.
+//! What it does not see: when within the span each of these held, and which of several flows was
+//! held back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::series::{cpu, perf_hardware};
 use linerate_model::{
-    Counter, Direction, Endpoint, FlowReport, JobRecord, Series, SeriesSpec, TcpState, TrialRecord, metric, series,
+    Counter, Direction, Endpoint, FlowReport, JobRecord, Series, SeriesSpec, TcpState, TrialRecord,
+    metric, series,
 };
 use serde_json::Value;
 
@@ -46,11 +48,17 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
             Direction::Rx => (&job.spec.to, &job.spec.from),
             _ => (&job.spec.from, &job.spec.to),
         };
-        for (metric, end) in [(metric::SENDER_THROTTLED, sending), (metric::RECEIVER_THROTTLED, receiving)] {
-            figures.put_some(metric, flow.direction, throttled(&Samples::of(trial, &end.host), span));
+        for (metric, end) in
+            [(metric::SENDER_THROTTLED, sending), (metric::RECEIVER_THROTTLED, receiving)]
+        {
+            figures.put_some(
+                metric,
+                flow.direction,
+                throttled(&Samples::of(trial, &end.host), span),
+            );
         }
-        let stalled =
-            Samples::of(trial, &receiving.host).rate(span, |s| series::pressure::SOME.is(s) && s.instance == "io");
+        let stalled = Samples::of(trial, &receiving.host)
+            .rate(span, |s| series::pressure::SOME.is(s) && s.instance == "io");
         figures.put_some(metric::IO_STALLED, flow.direction, stalled.map(|ns| ns / NANOS));
         figures.put_some(
             metric::RECEIVE_QUEUE,
@@ -58,7 +66,8 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
             flow.own_receiver().and_then(|end| receive_queue(end, span)),
         );
         let counts_waits = job.spec.workload == TCP_STREAM;
-        let waited = flow.own_sender().filter(|_| counts_waits).and_then(|end| source_wait(end, span));
+        let waited =
+            flow.own_sender().filter(|_| counts_waits).and_then(|end| source_wait(end, span));
         figures.put_some(metric::SOURCE_WAIT, flow.direction, waited);
         if flow.is_tcp() {
             of_connections(figures, flow, span);
@@ -75,29 +84,44 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
         crate::statistics::mean(&seen).map(|mean| mean * n_flows)
     };
     let window = |state: &TcpState| {
-        (state.congestion_window > 0).then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
+        (state.congestion_window > 0)
+            .then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
     };
     figures.put_some(metric::CONGESTION_WINDOW, direction, mean(&window));
-    let paced =
-        |state: &TcpState| (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS);
-    // BBR paces at 20 times the rate of the path and more for ten round trips now and then, probably after a compressed run of acknowledgements:
-    // the mean of a few seconds depends on how many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).
+    let paced = |state: &TcpState| {
+        (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS)
+    };
+    // BBR paces at 20 times the rate of the path and more for ten round trips now and then,
+    // probably after a compressed run of acknowledgements: the mean of a few seconds depends on how
+    // many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).
     figures.put_some(metric::PACING_RATE, direction, connections.medians(span, paced));
     figures.put_some(metric::UNSENT, direction, mean(&|state| Some(f64::from(state.not_sent))));
-    figures.put_some(metric::ECN_MARKS, direction, connections.change(span, |state| u64::from(state.delivered_ce)));
-    figures.put_some(metric::PEER_WINDOW, direction, connections.peer_window(span).map(|bytes| bytes as f64));
+    figures.put_some(
+        metric::ECN_MARKS,
+        direction,
+        connections.change(span, |state| u64::from(state.delivered_ce)),
+    );
+    figures.put_some(
+        metric::PEER_WINDOW,
+        direction,
+        connections.peer_window(span).map(|bytes| bytes as f64),
+    );
     let mut windows: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-    for (number, _, bytes) in connections.peer_windows().filter(|(_, at, _)| span.from < *at && *at <= span.to) {
+    for (number, _, bytes) in
+        connections.peer_windows().filter(|(_, at, _)| span.from < *at && *at <= span.to)
+    {
         let (least, most) = windows.entry(number).or_insert((bytes, bytes));
         (*least, *most) = (least.min(bytes), most.max(bytes));
     }
-    let swing = windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
+    let swing =
+        windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
     figures.put_some(metric::WINDOW_SWING, direction, swing);
 }
 
 /// Share of the time the workers of a sending end that sent had nothing to send, mean over them.
 fn source_wait(sender: &JobRecord, span: Span) -> Option<f64> {
-    let sending = sender.intervals.iter().filter(|interval| interval.counters[Counter::PayloadSent] > 0);
+    let sending =
+        sender.intervals.iter().filter(|interval| interval.counters[Counter::PayloadSent] > 0);
     let workers: BTreeSet<u32> = sending.map(|interval| interval.worker).collect();
     let waited = counted(sender, Counter::SourceWait, span) / NANOS;
     (!workers.is_empty()).then(|| waited / span.seconds() / workers.len() as f64)
@@ -110,7 +134,8 @@ fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
     (periods > 0.0).then(|| throttled / periods)
 }
 
-/// What was held for a receiving end over what the buffers of its receiving flows take, mean over readings; `None` where nobody looked.
+/// What was held for a receiving end over what the buffers of its receiving flows take, mean over
+/// readings; `None` where nobody looked.
 fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     let receives = receiver.flows.iter().filter(|flow| flow.counters[Counter::PayloadReceived] > 0);
     let buffers: f64 = receives.map(receive_buffer).sum::<Option<f64>>()?;
@@ -125,7 +150,8 @@ fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     looked.then(|| held / buffers)
 }
 
-/// The receive buffer of `flow`, bytes. A buffer that nobody asked for grows as data come: what was granted at first says nothing of it.
+/// The receive buffer of `flow`, bytes. A buffer that nobody asked for grows as data come: what was
+/// granted at first says nothing of it.
 fn receive_buffer(flow: &FlowReport) -> Option<f64> {
     let value = flow.socket.get("receive_buffer")?;
     let fixed = value.granted.as_ref().filter(|_| value.requested.is_some());
@@ -155,8 +181,12 @@ pub(super) fn of_hosts(
             idlest = [idlest, of_cpu(cpu, &[cpu::IDLE])].into_iter().flatten().reduce(f64::max);
         }
         let counted = |column: Series| samples.change(span, |read| column.is(read));
-        cycles = [cycles, counted(perf_hardware::CYCLES)].into_iter().flatten().reduce(|a, b| a + b);
-        instructions = [instructions, counted(perf_hardware::INSTRUCTIONS)].into_iter().flatten().reduce(|a, b| a + b);
+        cycles =
+            [cycles, counted(perf_hardware::CYCLES)].into_iter().flatten().reduce(|a, b| a + b);
+        instructions = [instructions, counted(perf_hardware::INSTRUCTIONS)]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| a + b);
     }
     figures.put_some(metric::SOFTIRQ_CORE, Direction::Sum, busiest);
     figures.put_some(metric::IDLE_CORE, Direction::Sum, idlest);
@@ -167,13 +197,17 @@ pub(super) fn of_hosts(
     figures.put_some(metric::REMOTE_CPUS, Direction::Sum, remote);
 }
 
-/// Share of the CPUs that `end` is pinned to which lie in another node than its device; `None` where either is not known.
+/// Share of the CPUs that `end` is pinned to which lie in another node than its device; `None`
+/// where either is not known.
 fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
     if !end.pin || end.cpus.is_empty() {
         return None;
     }
-    let node = hosts.interface_fact(&end.host, end.device.as_deref()?, "numa_node").and_then(Value::as_u64)?;
-    let nodes = hosts.fact(&end.host, "memory.numa")?.as_object().filter(|nodes| nodes.len() > 1)?;
+    let node = hosts
+        .interface_fact(&end.host, end.device.as_deref()?, "numa_node")
+        .and_then(Value::as_u64)?;
+    let nodes =
+        hosts.fact(&end.host, "memory.numa")?.as_object().filter(|nodes| nodes.len() > 1)?;
     let local: BTreeSet<usize> = list(nodes.get(&node.to_string())?.get("cpus")?.as_str()?);
     let remote = end.cpus.iter().filter(|cpu| !local.contains(cpu)).count();
     Some(remote as f64 / end.cpus.len() as f64)
@@ -200,7 +234,10 @@ mod tests {
                 granted: Some(131_072.into()),
                 at_end: at_end.map(Value::from),
             };
-            FlowReport { socket: [("receive_buffer".to_owned(), value)].into(), ..FlowReport::default() }
+            FlowReport {
+                socket: [("receive_buffer".to_owned(), value)].into(),
+                ..FlowReport::default()
+            }
         };
         assert_eq!(receive_buffer(&flow(None, None)), None);
         assert_eq!(receive_buffer(&flow(None, Some(6_291_456))), Some(6_291_456.0));

@@ -7,7 +7,8 @@ use linerate_model::{Direction, Metric};
 /// Of which metric a figure is, and in which direction.
 pub(super) type Key = (&'static Metric, Direction);
 
-/// Values by metric, in the order of its name, and direction; of infinite ones what they are at least, where that is known.
+/// Values by metric, in the order of its name, and direction; of infinite ones what they are at
+/// least, where that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     values: BTreeMap<Key, f64>,
@@ -24,16 +25,26 @@ impl Figures {
     }
 
     /// Sets the figure of `metric` to infinity, which is `at_least` if that is known.
-    pub(super) fn put_unbounded(&mut self, metric: &str, direction: Direction, at_least: Option<f64>) {
+    pub(super) fn put_unbounded(
+        &mut self,
+        metric: &str,
+        direction: Direction,
+        at_least: Option<f64>,
+    ) {
         let metric = Metric::named(metric).expect("a figure is of a known metric");
         self.values.insert((metric, direction), f64::INFINITY);
         self.at_least.extend(at_least.map(|bound| ((metric, direction), bound)));
     }
 
-    /// What the figure at `key` is at least: itself, or the bound of an infinite one; infinite if that is not known.
+    /// What the figure at `key` is at least: itself, or the bound of an infinite one; infinite if
+    /// that is not known.
     pub(super) fn at_least(&self, key: Key) -> Option<f64> {
         let value = self.at(key)?;
-        Some(if value.is_finite() { value } else { self.at_least.get(&key).copied().unwrap_or(value) })
+        Some(if value.is_finite() {
+            value
+        } else {
+            self.at_least.get(&key).copied().unwrap_or(value)
+        })
     }
 
     /// Sets it if there is one.

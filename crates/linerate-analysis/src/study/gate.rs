@@ -1,14 +1,21 @@
-//! The gate (methodology 3.9): every number of a trial passes it before it is a figure, whatever prints it later.
+//! The gate (methodology 3.9): every number of a trial passes it before it is a figure, whatever
+//! prints it later.
 //!
-//! [`Admitted`] figures, series and [`Limits`] can only be built here, and a study is built from nothing else. The rules:
-//! - nothing is above its hard ceiling. A figure above it by no more than its tolerance is the ceiling, since the excess is the
-//!   measurement's; beyond that the trial is impossible, or, of a peak or of one interval, that number is withheld (`path`);
-//! - a metric stays in its range ([`linerate_model::MetricRange`]): a share is at most one, a share of time after its clocks' ticks are
-//!   allowed for, a count of events is whole, and nothing is a negative zero (`ranges`);
-//! - frames hold what they carry: a rate at L2 below the payload in it is withheld, of a run as of a point (`ranges`);
-//! - one-way times are moved all together by the error of the clocks: where their median is no longer than that error, none of
-//!   them is a figure, neither metric, percentile nor distribution (`times`);
-//! - the bounds of a search lie on the line at most: a load above it without loss filled a buffer (`loads`).
+//! [`Admitted`] figures, series and [`Limits`] can only be built here, and a study is built from
+//! nothing else. The rules:
+//! - nothing is above its hard ceiling. A figure above it by no more than its tolerance is the
+//!   ceiling, since the excess is the measurement's; beyond that the trial is impossible, or, of a
+//!   peak or of one interval, that number is withheld (`path`);
+//! - a metric stays in its range ([`linerate_model::MetricRange`]): a share is at most one, a share
+//!   of time after its clocks' ticks are allowed for, a count of events is whole, and nothing is a
+//!   negative zero (`ranges`);
+//! - frames hold what they carry: a rate at L2 below the payload in it is withheld, of a run as of
+//!   a point (`ranges`);
+//! - one-way times are moved all together by the error of the clocks: where their median is no
+//!   longer than that error, none of them is a figure, neither metric, percentile nor distribution
+//!   (`times`);
+//! - the bounds of a search lie on the line at most: a load above it without loss filled a buffer
+//!   (`loads`).
 //!
 //! Not seen: a number within every rule that is wrong all the same.
 
@@ -38,7 +45,8 @@ pub(super) use times::{OneWay, widened};
 pub(super) struct Doubt {
     /// Uncertainty of the clock offset.
     pub(super) clock: Nanos,
-    /// Whether a shaper may be on the path: it was emulated, or somebody declared a capacity, and nobody knows what keeps it.
+    /// Whether a shaper may be on the path: it was emulated, or somebody declared a capacity, and
+    /// nobody knows what keeps it.
     pub(super) shaped: bool,
 }
 
@@ -105,7 +113,8 @@ impl Admitted {
     }
 }
 
-/// Between which values a metric lies at a point: what intervals and means around admitted figures are cut to.
+/// Between which values a metric lies at a point: what intervals and means around admitted figures
+/// are cut to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     least: f64,
@@ -149,7 +158,8 @@ impl Gate<'_> {
     /// What of `figures` may be printed, and why the trial is impossible, if it is.
     pub(super) fn admit(&self, figures: &Figures) -> (Admitted, Vec<Reason>) {
         let one_way = OneWay::of(figures);
-        let (mut admitted, mut impossible) = (Admitted { one_way, ..Admitted::default() }, Vec::new());
+        let (mut admitted, mut impossible) =
+            (Admitted { one_way, ..Admitted::default() }, Vec::new());
         for key in figures.keys() {
             let (metric, direction) = key;
             let Some(value) = figures.at(key) else { continue };
@@ -171,12 +181,20 @@ impl Gate<'_> {
     pub(super) fn cut(&self, classes: &mut Classes) {
         for ((name, direction), went) in classes {
             let ceiling = self.ceiling(name, *direction).map(|bound| bound.ceiling.value);
-            let Some(limits) = metric(name).map(|metric| Limits::of(metric, ceiling)) else { continue };
+            let Some(limits) = metric(name).map(|metric| Limits::of(metric, ceiling)) else {
+                continue;
+            };
             went.levels.iter_mut().for_each(|level| level.value = limits.cut(level.value));
         }
     }
 
-    fn judge(&self, metric: &Metric, direction: Direction, value: f64, one_way: OneWay) -> Judgement {
+    fn judge(
+        &self,
+        metric: &Metric,
+        direction: Direction,
+        value: f64,
+        one_way: OneWay,
+    ) -> Judgement {
         if let Some(why) = one_way.refuses(metric.name, value) {
             return Judgement::Withheld(why);
         }
@@ -194,6 +212,9 @@ impl Gate<'_> {
                 && bound.ceiling.metric == metric
                 && bound.ceiling.direction == direction
         };
-        self.bounds.iter().filter(applies).min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))
+        self.bounds
+            .iter()
+            .filter(applies)
+            .min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))
     }
 }

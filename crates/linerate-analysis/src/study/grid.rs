@@ -1,4 +1,5 @@
-//! Bins of equal width from the start barrier on, to which intervals are apportioned by time. One pass over the intervals.
+//! Bins of equal width from the start barrier on, to which intervals are apportioned by time. One
+//! pass over the intervals.
 
 use linerate_model::Nanos;
 
@@ -15,7 +16,9 @@ pub(super) struct Grid {
 impl Grid {
     /// The ends of the bins, seconds.
     pub(super) fn ends(&self) -> Vec<f64> {
-        (1..=self.n_bins as u64).map(|bin| Nanos((bin * self.width).min(self.end)).as_secs_f64()).collect()
+        (1..=self.n_bins as u64)
+            .map(|bin| Nanos((bin * self.width).min(self.end)).as_secs_f64())
+            .collect()
     }
 
     /// How long `bin` is, ns.
@@ -29,7 +32,8 @@ impl Grid {
         ((at.0.saturating_sub(self.width / 2) / self.width) as usize).min(self.n_bins - 1)
     }
 
-    /// Apportions `amount`, counted from `start` to `end`, to the bins; what lies beyond the last is left out.
+    /// Apportions `amount`, counted from `start` to `end`, to the bins; what lies beyond the last
+    /// is left out.
     pub(super) fn spread(&self, start: Nanos, end: Nanos, amount: f64, bins: &mut [f64]) {
         let length = end.since(start).0 as f64;
         if length == 0.0 {
@@ -67,6 +71,9 @@ mod tests {
     #[test]
     fn a_reading_a_little_late_belongs_to_the_bin_it_ended() {
         let grid = Grid { width: 1000, n_bins: 3, end: 3000 };
-        assert_eq!([999, 1000, 1003, 1999, 2400].map(|at| grid.bin_ending_at(Nanos(at))), [0, 0, 0, 1, 1]);
+        assert_eq!(
+            [999, 1000, 1003, 1999, 2400].map(|at| grid.bin_ending_at(Nanos(at))),
+            [0, 0, 0, 1, 1]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Figures of whole hosts during a trial: CPU, interrupts, softnet, devices.
 //!
-//! They cannot be divided among jobs that run side by side, so they stand with the only measured job, or with `all`. Costs
-//! per byte and per packet divide by what *all* jobs of the trial moved, background included.
+//! They cannot be divided among jobs that run side by side, so they stand with the only measured
+//! job, or with `all`. Costs per byte and per packet divide by what *all* jobs of the trial moved,
+//! background included.
 //!
 //! | metric | from |
 //! |---|---|
@@ -20,7 +21,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::series::{cpu, interface, softnet};
-use linerate_model::{Counter, Direction, Endpoint, Series, SeriesSpec, TrialRecord, metric, series};
+use linerate_model::{
+    Counter, Direction, Endpoint, Series, SeriesSpec, TrialRecord, metric, series,
+};
 
 use super::figures::Figures;
 use super::own_cost;
@@ -32,7 +35,8 @@ use super::traffic::Job;
 pub(super) const BUSY: [Series; 5] = [cpu::USER, cpu::NICE, cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
-/// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
+/// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI
+/// (`include/asm-generic/param.h`).
 pub(super) const TICK: f64 = 1e7;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
@@ -40,7 +44,12 @@ const BITS: f64 = 8.0;
 const GIGABYTE: f64 = 1e9;
 
 /// The figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background included.
-pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Figures {
+pub(super) fn figures(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Figures {
     let mut figures = Figures::default();
     if let Some((skew, uncertainty)) = trial.skew {
         figures.put(metric::START_SKEW, Direction::Sum, (skew + uncertainty) as f64 / NANOS);
@@ -62,11 +71,20 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
         cores(each(&|read| series::any(&[cpu::IRQ, cpu::SOFTIRQ], read))),
     );
     figures.put_some(metric::CPU_STEAL, Direction::Sum, cores(named(cpu::STEAL)));
-    figures.put_some(metric::CPU_OF_OTHERS, Direction::Sum, share_of_others(trial, jobs, hosts, span, busy));
+    figures.put_some(
+        metric::CPU_OF_OTHERS,
+        Direction::Sum,
+        share_of_others(trial, jobs, hosts, span, busy),
+    );
     ends(&mut figures, trial, jobs, hosts, span);
     figures.put_some(metric::INTERRUPTS, Direction::Sum, named(series::interrupts::TOTAL));
-    figures.put_some(metric::CONTEXT_SWITCHES, Direction::Sum, named(series::context_switches::SWITCHES));
-    for (metric, column) in [(metric::SOFTNET_DROPPED, softnet::DROPPED), (metric::SOFTNET_SQUEEZED, softnet::SQUEEZED)]
+    figures.put_some(
+        metric::CONTEXT_SWITCHES,
+        Direction::Sum,
+        named(series::context_switches::SWITCHES),
+    );
+    for (metric, column) in
+        [(metric::SOFTNET_DROPPED, softnet::DROPPED), (metric::SOFTNET_SQUEEZED, softnet::SQUEEZED)]
     {
         figures.put_some(metric, Direction::Sum, named(column).map(|rate| rate * span.seconds()));
     }
@@ -76,13 +94,18 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
     if let Some(own) = own.filter(|_| payload > 0.0) {
         figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum, own * GIGABYTE / payload);
     }
-    let packets = packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
+    let packets =
+        packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
     for (metric, rate) in [
         (metric::CPU_NS_PER_PACKET, own.map(|cores| cores * NANOS)),
         (metric::INSTRUCTIONS_PER_PACKET, named(series::perf_hardware::INSTRUCTIONS)),
         (metric::CACHE_MISSES_PER_PACKET, named(series::perf_hardware::CACHE_MISSES)),
     ] {
-        figures.put_some(metric, Direction::Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
+        figures.put_some(
+            metric,
+            Direction::Sum,
+            rate.zip(packets).map(|(rate, packets)| rate / packets),
+        );
     }
     devices(&mut figures, trial, jobs, span);
     controllers(&mut figures, trial, jobs, span);
@@ -93,23 +116,34 @@ pub(super) fn figures(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, 
 
 /// What network controllers say of the hosts behind them; nothing where no sideband was read.
 fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
-    let hosts: BTreeSet<&str> =
-        jobs.iter().flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()]).collect();
+    let hosts: BTreeSet<&str> = jobs
+        .iter()
+        .flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()])
+        .collect();
     for (metric, column) in [
         (metric::CONTROLLER_RECEIVED, series::ncsi::PASS_THROUGH_RECEIVED),
         (metric::CONTROLLER_DROPPED, series::ncsi::PASS_THROUGH_DROPPED),
     ] {
-        let counts = hosts.iter().filter_map(|host| Samples::of(trial, host).change(span, |read| column.is(read)));
+        let counts = hosts
+            .iter()
+            .filter_map(|host| Samples::of(trial, host).change(span, |read| column.is(read)));
         figures.put_some(metric, Direction::Sum, counts.reduce(|a, b| a + b));
     }
 }
 
-/// CPUs' steal over all their time during `span`, the worst kernel's, less what the reading is coarse by; `None` if not
-/// read. A difference of two readings in ticks is off by up to a tick, on each CPU.
-pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+/// CPUs' steal over all their time during `span`, the worst kernel's, less what the reading is
+/// coarse by; `None` if not read. A difference of two readings in ticks is off by up to a tick, on
+/// each CPU.
+pub(super) fn steal_share(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Option<f64> {
     let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
         let samples = Samples::of(trial, host);
-        let all = samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0)?;
+        let all =
+            samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0)?;
         let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
         let coarse = samples.n_series(is_steal) as f64 * TICK / span.seconds();
         Some(((samples.rate(span, is_steal)? - coarse) / all).max(0.0))
@@ -117,18 +151,25 @@ pub(super) fn steal_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'
     shares.max_by(f64::total_cmp)
 }
 
-/// Steal of the CPU that lost most, over `span`, less the tick by which a reading is coarse; `None` if not read. What crosses several CPUs
-/// one after the other stands still with any of them.
-pub(super) fn most_stolen(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+/// Steal of the CPU that lost most, over `span`, less the tick by which a reading is coarse; `None`
+/// if not read. What crosses several CPUs one after the other stands still with any of them.
+pub(super) fn most_stolen(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Option<f64> {
     let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
-    let changes =
-        kernels(jobs, hosts).into_values().filter_map(|host| Samples::of(trial, host).largest_change(span, is_steal));
+    let changes = kernels(jobs, hosts)
+        .into_values()
+        .filter_map(|host| Samples::of(trial, host).largest_change(span, is_steal));
     let most = changes.max_by(f64::total_cmp).filter(|_| span.seconds() > 0.0)?;
     Some(((most - TICK) / NANOS / span.seconds()).max(0.0))
 }
 
-/// CPU time during `span` that programs other than the workers of `jobs` took on the kernel of `host`, ns, less what the reading
-/// is coarse by; `None` if not read. Soft interrupts are the load's own as often as not, and are left out.
+/// CPU time during `span` that programs other than the workers of `jobs` took on the kernel of
+/// `host`, ns, less what the reading is coarse by; `None` if not read. Soft interrupts are the
+/// load's own as often as not, and are left out.
 pub(super) fn taken_by_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -137,7 +178,14 @@ pub(super) fn taken_by_others(
     span: Span,
 ) -> Option<f64> {
     let counters = [Counter::CpuUser, Counter::CpuSystem];
-    used_by_others(trial, jobs, hosts, host, span, (&[cpu::USER, cpu::NICE, cpu::SYSTEM], &counters))
+    used_by_others(
+        trial,
+        jobs,
+        hosts,
+        host,
+        span,
+        (&[cpu::USER, cpu::NICE, cpu::SYSTEM], &counters),
+    )
 }
 
 /// What [`taken_by_others`] says of these uses of CPUs, and the workers' counters of the same.
@@ -154,7 +202,9 @@ pub(super) fn used_by_others(
     let reader = *kernels(jobs, hosts).get(&kernel)?;
     let samples = Samples::of(trial, reader);
     let used = samples.change(span, |read| series::any(uses, read))?;
-    let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
+    let ends = jobs
+        .iter()
+        .flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
     let own: f64 = ends
         .filter(|(host, _)| hosts.kernel(host) == kernel)
         .flat_map(|(_, end)| counters.iter().map(move |counter| counted(end, *counter, span)))
@@ -166,15 +216,19 @@ pub(super) fn used_by_others(
 /// CPU time of the workers of `jobs` on the kernel of `host` during `span`, ns.
 pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
     let kernel = hosts.kernel(host);
-    let ends = jobs.iter().flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
+    let ends = jobs
+        .iter()
+        .flat_map(|job| [(&job.spec.from.host, job.active), (&job.spec.to.host, job.passive)]);
     ends.filter(|(host, _)| hosts.kernel(host) == kernel)
-        .map(|(_, end)| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span))
+        .map(|(_, end)| {
+            counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)
+        })
         .sum()
 }
 
-/// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores. The kernel's own threads have none: their
-/// work is the load's as often as not. `None` where data go to or come from an end without a worker of ours:
-/// a foreign server cannot be told from others.
+/// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores.
+/// The kernel's own threads have none: their work is the load's as often as not. `None` where data
+/// go to or come from an end without a worker of ours: a foreign server cannot be told from others.
 fn share_of_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -187,7 +241,8 @@ fn share_of_others(
     }
     let in_user_space = (&[cpu::USER, cpu::NICE][..], &[Counter::CpuUser][..]);
     let theirs = kernels(jobs, hosts).into_values();
-    let theirs: Option<f64> = theirs.map(|host| used_by_others(trial, jobs, hosts, host, span, in_user_space)).sum();
+    let theirs: Option<f64> =
+        theirs.map(|host| used_by_others(trial, jobs, hosts, host, span, in_user_space)).sum();
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
@@ -212,17 +267,27 @@ pub(super) fn kernels<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> BTreeMap<Strin
 }
 
 /// CPU of the two ends' hosts, or of the workers where the ends share a kernel.
-fn ends(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) {
+fn ends(
+    figures: &mut Figures,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) {
     let of = |end: fn(&Job<'_>) -> String| jobs.iter().map(end).collect::<BTreeSet<String>>();
     let (from, to) = (of(|job| job.spec.from.host.clone()), of(|job| job.spec.to.host.clone()));
-    let kernel =
-        |hosts_of_end: &BTreeSet<String>| hosts_of_end.iter().map(|h| hosts.kernel(h)).collect::<BTreeSet<_>>();
+    let kernel = |hosts_of_end: &BTreeSet<String>| {
+        hosts_of_end.iter().map(|h| hosts.kernel(h)).collect::<BTreeSet<_>>()
+    };
     let shared = !kernel(&from).is_disjoint(&kernel(&to));
     if shared {
         let workers = |active: bool| {
             let ends = jobs.iter().map(|job| if active { job.active } else { job.passive });
-            let ns: f64 =
-                ends.map(|end| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)).sum();
+            let ns: f64 = ends
+                .map(|end| {
+                    counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)
+                })
+                .sum();
             (ns > 0.0).then(|| ns / NANOS / span.seconds())
         };
         figures.put_some(metric::CPU_FROM, Direction::Sum, workers(true));
@@ -230,14 +295,17 @@ fn ends(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Ho
         return;
     }
     let busy = |hosts_of_end: &BTreeSet<String>| {
-        hosts_of_end.iter().map(|host| Samples::of(trial, host).rate(span, is_busy)).sum::<Option<f64>>()
+        hosts_of_end
+            .iter()
+            .map(|host| Samples::of(trial, host).rate(span, is_busy))
+            .sum::<Option<f64>>()
     };
     figures.put_some(metric::CPU_FROM, Direction::Sum, busy(&from).map(|ns| ns / NANOS));
     figures.put_some(metric::CPU_TO, Direction::Sum, busy(&to).map(|ns| ns / NANOS));
 }
 
-/// IP packets that crossed during `span`; `None` where one job's are not known. A connection that carries data both ways is
-/// counted once.
+/// IP packets that crossed during `span`; `None` where one job's are not known. A connection that
+/// carries data both ways is counted once.
 fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
     jobs.iter()
         .map(|job| {
@@ -251,21 +319,28 @@ fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
         .sum()
 }
 
-/// What the receiving devices counted, per direction; devices that several jobs share are counted once.
+/// What the receiving devices counted, per direction; devices that several jobs share are counted
+/// once.
 fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
     let receiving = |direction: Direction| -> BTreeSet<(String, String)> {
-        let ends = jobs.iter().filter(|job| job.flow(direction).is_some()).map(|job| receiving_end(job, direction));
+        let ends = jobs
+            .iter()
+            .filter(|job| job.flow(direction).is_some())
+            .map(|job| receiving_end(job, direction));
         ends.filter_map(|end| Some((end.host.clone(), end.device.clone()?)))
             .filter(|(_, dev)| dev != LOOPBACK)
             .collect()
     };
     let read = |direction, column: Series| -> Option<f64> {
         let devices = receiving(direction);
-        let rates = devices.iter().map(|(host, dev)| Samples::of(trial, host).of_instance(span, column, dev));
+        let rates = devices
+            .iter()
+            .map(|(host, dev)| Samples::of(trial, host).of_instance(span, column, dev));
         rates.sum::<Option<f64>>().filter(|_| !devices.is_empty())
     };
     let frame_bits = |direction| {
-        let (bytes, packets) = (read(direction, interface::RX_BYTES)?, read(direction, interface::RX_PACKETS)?);
+        let (bytes, packets) =
+            (read(direction, interface::RX_BYTES)?, read(direction, interface::RX_PACKETS)?);
         Some((bytes + CHECK_SEQUENCE * packets) * BITS)
     };
     figures.put_both(metric::THROUGHPUT_L2, frame_bits(Direction::Tx), frame_bits(Direction::Rx));
@@ -274,13 +349,15 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
             let alone = samples.n_devices() == 1;
-            let of_device =
-                |s: &SeriesSpec| series::interrupts::COUNT.is(s) && (alone || s.instance.contains(device.as_str()));
+            let of_device = |s: &SeriesSpec| {
+                series::interrupts::COUNT.is(s) && (alone || s.instance.contains(device.as_str()))
+            };
             samples.rate(span, of_device)
         });
         let interrupts = interrupts.sum::<Option<f64>>().filter(|rate| *rate > 0.0);
-        let ratio =
-            read(direction, interface::RX_PACKETS).zip(interrupts).map(|(packets, interrupts)| packets / interrupts);
+        let ratio = read(direction, interface::RX_PACKETS)
+            .zip(interrupts)
+            .map(|(packets, interrupts)| packets / interrupts);
         figures.put_some(metric::PACKETS_PER_INTERRUPT, direction, ratio);
     }
 }

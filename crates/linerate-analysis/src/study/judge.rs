@@ -1,13 +1,19 @@
 //! The standing of one trial, before the ceiling gate (methodology 4.0).
 //!
-//! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit, the receiving end recorded
-//! less than [`LEAST_COVERED`] of the measurement, or the loss ledger does not balance. *Suspect*: steal above
-//! [`MOST_STEAL`] by more than its reading is coarse, a worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a worker that did not run when it should have or a machine that stood still (`stalls`), a host that swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock incident, a disturbed environment,
-//! a CPU not granted, no steady state, an open load of which more than [`MOST_UNPACED`] was not started, or whose
-//! requests were started late as often. Dropped hostile bytes do not count against a trial, nor does a buffer of another
-//! size than asked for: that is a fact, and is shown.
+//! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit,
+//! the receiving end recorded less than [`LEAST_COVERED`] of the measurement, or the loss ledger
+//! does not balance. *Suspect*: steal above [`MOST_STEAL`] by more than its reading is coarse, a
+//! worker that waited for a CPU that other programs used for more than [`MOST_WAITED`], a worker
+//! that did not run when it should have or a machine that stood still (`stalls`), a host that
+//! swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock
+//! incident, a disturbed environment, a CPU not granted, no steady state, an open load of which
+//! more than [`MOST_UNPACED`] was not started, or whose requests were started late as often.
+//! Dropped hostile bytes do not count against a trial, nor does a buffer of another size than asked
+//! for: that is a fact, and is shown.
 
-use linerate_model::{Counter, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity};
+use linerate_model::{
+    Counter, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity,
+};
 
 use super::loss::LossStudy;
 use super::operations::Operations;
@@ -20,16 +26,18 @@ use super::traffic::Job;
 const LEAST_COVERED: f64 = 0.9;
 /// Steal of the CPUs' time beyond which a trial is suspect.
 pub(super) const MOST_STEAL: f64 = 0.005;
-/// Share of the measurement that a worker may wait for other programs, besides its wake-ups, before the trial is suspect. A worker that
-/// is always busy does that much less; it is as much as may be missing of an open load.
+/// Share of the measurement that a worker may wait for other programs, besides its wake-ups, before
+/// the trial is suspect. A worker that is always busy does that much less; it is as much as may be
+/// missing of an open load.
 pub(super) const MOST_WAITED: f64 = MOST_UNPACED;
-/// What being switched to may take, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's softirq thread takes turns with
-/// the worker; a program that wants the CPU takes it for hundreds of microseconds at least (`sched_base_slice`, 0.7 ms and up).
+/// What being switched to may take, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's
+/// softirq thread takes turns with the worker; a program that wants the CPU takes it for hundreds
+/// of microseconds at least (`sched_base_slice`, 0.7 ms and up).
 const SWITCH: f64 = 12_000.0;
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
-/// Share of an open load's operations that may be missing or late. Batches of datagrams are late by design, so that only
-/// requests are held to it.
+/// Share of an open load's operations that may be missing or late. Batches of datagrams are late by
+/// design, so that only requests are held to it.
 const MOST_UNPACED: f64 = 0.01;
 /// Operations that may be missing or late besides: one under way at each edge of the span.
 const AT_EDGES: f64 = 2.0;
@@ -62,7 +70,9 @@ pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
     match (trial.outcome, trial.started) {
         (Some(TrialOutcome::Completed), _) => {}
         (Some(TrialOutcome::Failed), _) => standing.lower(Validity::Invalid, Reason::Failed),
-        (Some(TrialOutcome::Interrupted), _) => standing.lower(Validity::Invalid, Reason::Interrupted),
+        (Some(TrialOutcome::Interrupted), _) => {
+            standing.lower(Validity::Invalid, Reason::Interrupted)
+        }
         (None, Some(_)) => standing.lower(Validity::Invalid, Reason::CampaignEnded),
         (None, None) => standing.lower(Validity::Invalid, Reason::NotRun),
     }
@@ -103,7 +113,9 @@ pub(super) fn measured(
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, Reason::NothingDone { job: name() });
         }
-        for (host, worker, share) in waited(trial, jobs, job, hosts, span).filter(|(.., share)| *share > MOST_WAITED) {
+        for (host, worker, share) in
+            waited(trial, jobs, job, hosts, span).filter(|(.., share)| *share > MOST_WAITED)
+        {
             let host = host.to_owned();
             standing.lower(Validity::Suspect, Reason::Waited { job: name(), host, worker, share });
         }
@@ -121,9 +133,12 @@ pub(super) fn measured(
         standing.lower(Validity::Suspect, doubt);
     }
     for imbalance in losses.iter().flatten().flat_map(|loss| &loss.imbalance) {
-        standing.lower(Validity::Invalid, Reason::LossesUnbalanced { imbalance: imbalance.clone() });
+        standing
+            .lower(Validity::Invalid, Reason::LossesUnbalanced { imbalance: imbalance.clone() });
     }
-    if let Some(share) = super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL) {
+    if let Some(share) =
+        super::host::steal_share(trial, jobs, hosts, span).filter(|steal| *steal > MOST_STEAL)
+    {
         standing.lower(Validity::Suspect, Reason::Stolen { share });
     }
     for doubt in super::unrest::doubts(&trial.samples, span) {
@@ -133,42 +148,56 @@ pub(super) fn measured(
     told.sort_unstable();
     told.dedup();
     for host in told {
-        let is_dropped = |s: &linerate_model::SeriesSpec| linerate_model::series::softnet::DROPPED.is(s);
-        let packets = Samples::of(trial, host).change(span, is_dropped).map_or(0, |dropped| dropped.round() as u64);
+        let is_dropped =
+            |s: &linerate_model::SeriesSpec| linerate_model::series::softnet::DROPPED.is(s);
+        let packets = Samples::of(trial, host)
+            .change(span, is_dropped)
+            .map_or(0, |dropped| dropped.round() as u64);
         if packets > 0 {
-            standing.lower(Validity::Suspect, Reason::BacklogDrops { host: host.to_owned(), packets });
+            standing
+                .lower(Validity::Suspect, Reason::BacklogDrops { host: host.to_owned(), packets });
         }
     }
 }
 
-/// Whether it is a burst of a search: of a few milliseconds, which a receiver that wakes late may miss.
+/// Whether it is a burst of a search: of a few milliseconds, which a receiver that wakes late may
+/// miss.
 fn is_burst(trial: &TrialRecord) -> bool {
     let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
     step.is_some_and(|step| step.purpose == Purpose::Burst)
 }
 
-/// What others took from the load, as a share of `span`: the hypervisor of the CPU that it took most from, or other programs of the worker
-/// that waited most for one, whichever is more; `None` where neither was read.
-pub(super) fn taken(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<f64> {
+/// What others took from the load, as a share of `span`: the hypervisor of the CPU that it took
+/// most from, or other programs of the worker that waited most for one, whichever is more; `None`
+/// where neither was read.
+pub(super) fn taken(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Option<f64> {
     let measured = jobs.iter().filter(|job| job.spec.background.is_none());
-    let waits = measured.flat_map(|job| waited(trial, jobs, job, hosts, span)).map(|(.., share)| share);
+    let waits =
+        measured.flat_map(|job| waited(trial, jobs, job, hosts, span)).map(|(.., share)| share);
     waits.chain(super::host::most_stolen(trial, jobs, hosts, span)).max_by(f64::total_cmp)
 }
 
-/// The share of `span` for which the busiest worker of the active and of the passive ends of the measured jobs ran or waited for a CPU.
-/// `None` where an end has no worker of ours, or nobody counted.
+/// The share of `span` for which the busiest worker of the active and of the passive ends of the
+/// measured jobs ran or waited for a CPU. `None` where an end has no worker of ours, or nobody
+/// counted.
 pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
     let busiest = |end: for<'a> fn(&Job<'a>) -> &'a JobRecord| {
-        let shares = measured().map(|job| Some(super::traffic::occupied(end(job), span)? / NANOS / span.seconds()));
+        let shares = measured()
+            .map(|job| Some(super::traffic::occupied(end(job), span)? / NANOS / span.seconds()));
         shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
     };
     Some([busiest(|job| job.active)?, busiest(|job| job.passive)?])
 }
 
-/// The workers of `job`, each with its host and the share of `span` for which it waited for a CPU that other programs used: they took as
-/// much on that kernel, if that is known, and nobody waits for them longer than they run. Workers that wait for each other are the plan's
-/// own affair.
+/// The workers of `job`, each with its host and the share of `span` for which it waited for a CPU
+/// that other programs used: they took as much on that kernel, if that is known, and nobody waits
+/// for them longer than they run. Workers that wait for each other are the plan's own affair.
 fn waited<'a>(
     trial: &'a TrialRecord,
     jobs: &'a [Job<'a>],
@@ -176,19 +205,23 @@ fn waited<'a>(
     hosts: &'a Hosts<'a>,
     span: Span,
 ) -> impl Iterator<Item = (&'a str, u32, f64)> {
-    [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)].into_iter().flat_map(move |(end, host)| {
-        let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
-        super::traffic::waits(end, span).into_iter().map(move |waited| {
-            let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
-            (host.as_str(), waited.worker, (ns / NANOS / span.seconds()).max(0.0))
-        })
-    })
+    [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)].into_iter().flat_map(
+        move |(end, host)| {
+            let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
+            super::traffic::waits(end, span).into_iter().map(move |waited| {
+                let ns =
+                    (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
+                (host.as_str(), waited.worker, (ns / NANOS / span.seconds()).max(0.0))
+            })
+        },
+    )
 }
 
 /// In what an open load was not the one intended.
 fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
-    let (intended, started, late) = (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
+    let (intended, started, late) =
+        (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
     let mut doubts = Vec::new();
     if started + AT_EDGES < (1.0 - MOST_UNPACED) * intended {
         doubts.push(Reason::Offered { job: job.spec.workload.clone(), share: started / intended });
@@ -196,7 +229,10 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     if both(Counter::Transactions) + both(Counter::Reads) + both(Counter::Writes) > 0.0
         && late > MOST_UNPACED * started + AT_EDGES
     {
-        doubts.push(Reason::StartedLate { job: job.spec.workload.clone(), share: late / started.max(1.0) });
+        doubts.push(Reason::StartedLate {
+            job: job.spec.workload.clone(),
+            share: late / started.max(1.0),
+        });
     }
     doubts
 }
@@ -205,13 +241,21 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
 fn unbalanced(job: &Job<'_>, span: Span) -> Option<Reason> {
     let Operations { due, answered, lost, open, .. } = job.operations(span)?;
     let job = job.spec.workload.clone();
-    (due != answered + lost + open).then_some(Reason::OperationsUnbalanced { job, due, answered, lost, open })
+    (due != answered + lost + open).then_some(Reason::OperationsUnbalanced {
+        job,
+        due,
+        answered,
+        lost,
+        open,
+    })
 }
 
-/// The share of connections that found no local port above which the rate is that of ports that come back.
+/// The share of connections that found no local port above which the rate is that of ports that
+/// come back.
 const MOST_WITHOUT_PORT: f64 = 0.001;
 
-/// Whether `job` ran out of local ports: from then on it opens connections as fast as TIME_WAIT gives ports back.
+/// Whether `job` ran out of local ports: from then on it opens connections as fast as TIME_WAIT
+/// gives ports back.
 fn without_port(job: &Job<'_>, span: Span) -> Option<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (refused, opened) = (both(Counter::PortsExhausted), both(Counter::Connections));
@@ -232,10 +276,13 @@ const DONE: [Counter; 6] = [
 
 fn weight(kind: IncidentKind) -> Option<Validity> {
     match kind {
-        IncidentKind::Failed | IncidentKind::AgentLost | IncidentKind::WorkerStopped | IncidentKind::Tester => {
-            Some(Validity::Invalid)
+        IncidentKind::Failed
+        | IncidentKind::AgentLost
+        | IncidentKind::WorkerStopped
+        | IncidentKind::Tester => Some(Validity::Invalid),
+        IncidentKind::Clock | IncidentKind::Environment | IncidentKind::NotGranted => {
+            Some(Validity::Suspect)
         }
-        IncidentKind::Clock | IncidentKind::Environment | IncidentKind::NotGranted => Some(Validity::Suspect),
         IncidentKind::Rejected => None,
     }
 }

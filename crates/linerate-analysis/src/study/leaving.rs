@@ -1,9 +1,12 @@
-//! The devices that packets of an end pass on their way out of its host, from the one that its sockets use to the one that carries them off.
+//! The devices that packets of an end pass on their way out of its host, from the one that its
+//! sockets use to the one that carries them off.
 //!
-//! A VLAN or macvlan hands its packets to the device it stands on, a tunnel to the device that leads to its other end, a bridge to the port
-//! behind which the other end is ([`Endpoint::branches`]). Each adds headers, which the devices below count. Where several next hops share
-//! the packets each of them is a branch of its own. Not known: what lies below a macvlan that delivers to its siblings itself, if the other
-//! end may be one of them, and members of bonds, which [`super::ceilings`] takes together.
+//! A VLAN or macvlan hands its packets to the device it stands on, a tunnel to the device that
+//! leads to its other end, a bridge to the port behind which the other end is
+//! ([`Endpoint::branches`]). Each adds headers, which the devices below count. Where several next
+//! hops share the packets each of them is a branch of its own. Not known: what lies below a macvlan
+//! that delivers to its siblings itself, if the other end may be one of them, and members of bonds,
+//! which [`super::ceilings`] takes together.
 
 use linerate_model::{Bytes, Endpoint};
 use serde_json::Value;
@@ -15,7 +18,8 @@ const DEEPEST: usize = 6;
 /// A tag of IEEE 802.1Q.
 const TAG: u64 = 4;
 /// Kinds of links whose packets have no header of Ethernet, as far as it is certain.
-const WITHOUT_FRAMES: [&str; 9] = ["gre", "ip6gre", "ip6tnl", "ipip", "none", "sit", "tun", "vti", "wireguard"];
+const WITHOUT_FRAMES: [&str; 9] =
+    ["gre", "ip6gre", "ip6tnl", "ipip", "none", "sit", "tun", "vti", "wireguard"];
 
 /// A device that packets pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +42,13 @@ pub(super) struct Branch<'a> {
     pub(super) mtu: Bytes,
 }
 
-/// The ways out of the host of `end` towards `other`: one, or one for each of several next hops. None if no device is known.
-pub(super) fn branches<'a>(hosts: &Hosts<'a>, end: &'a Endpoint, other: &Endpoint) -> Vec<Branch<'a>> {
+/// The ways out of the host of `end` towards `other`: one, or one for each of several next hops.
+/// None if no device is known.
+pub(super) fn branches<'a>(
+    hosts: &Hosts<'a>,
+    end: &'a Endpoint,
+    other: &Endpoint,
+) -> Vec<Branch<'a>> {
     let port = match &end.branches[..] {
         [port] => Some(port.as_str()),
         _ => None,
@@ -58,18 +67,30 @@ pub(super) fn branches<'a>(hosts: &Hosts<'a>, end: &'a Endpoint, other: &Endpoin
     if found.len() == tops.len() { found } else { Vec::new() }
 }
 
-/// The devices of each way out, uppermost first; of a host that tells nothing of its devices the one that the end names.
-pub(super) fn device_chains<'a>(hosts: &Hosts<'a>, end: &'a Endpoint, other: &Endpoint) -> Vec<Vec<&'a str>> {
+/// The devices of each way out, uppermost first; of a host that tells nothing of its devices the
+/// one that the end names.
+pub(super) fn device_chains<'a>(
+    hosts: &Hosts<'a>,
+    end: &'a Endpoint,
+    other: &Endpoint,
+) -> Vec<Vec<&'a str>> {
     let branches = branches(hosts, end, other);
     match (&branches[..], &end.device) {
         ([], Some(device)) => vec![vec![device.as_str()]],
-        (branches, _) => {
-            branches.iter().map(|branch| branch.layers.iter().map(|layer| layer.device).collect()).collect()
-        }
+        (branches, _) => branches
+            .iter()
+            .map(|branch| branch.layers.iter().map(|layer| layer.device).collect())
+            .collect(),
     }
 }
 
-fn down<'a>(hosts: &Hosts<'a>, host: &str, top: &'a str, port: Option<&'a str>, apart: bool) -> Vec<Layer<'a>> {
+fn down<'a>(
+    hosts: &Hosts<'a>,
+    host: &str,
+    top: &'a str,
+    port: Option<&'a str>,
+    apart: bool,
+) -> Vec<Layer<'a>> {
     let fact = |device: &str, name: &str| hosts.interface_fact(host, device, name);
     let kind = |device: &str| fact(device, "kind").and_then(Value::as_str).unwrap_or_default();
     let layer = |device: &'a str, added: u64, tags| Layer {
@@ -92,11 +113,12 @@ fn down<'a>(hosts: &Hosts<'a>, host: &str, top: &'a str, port: Option<&'a str>, 
                 only_one()
             }
             // A sibling of another namespace is reached without the device below.
-            "macvlan" | "macvtap" | "ipvlan" | "ipvtap" => {
-                only_one().filter(|_| apart || fact(device, "mode").and_then(Value::as_str) == Some("vepa"))
-            }
+            "macvlan" | "macvtap" | "ipvlan" | "ipvtap" => only_one()
+                .filter(|_| apart || fact(device, "mode").and_then(Value::as_str) == Some("vepa")),
             "bridge" => port,
-            _ => match fact(device, "tunnel").and_then(|tunnel| tunnel.get("header_bytes")?.as_u64()) {
+            _ => match fact(device, "tunnel")
+                .and_then(|tunnel| tunnel.get("header_bytes")?.as_u64())
+            {
                 Some(header) => {
                     added += header + u64::from(tags) * TAG;
                     tags = 0;

@@ -1,6 +1,8 @@
-//! Points that are repeated until their figures are known well enough (methodology 6.4): what each look saw, and why it ended there.
+//! Points that are repeated until their figures are known well enough (methodology 6.4): what each
+//! look saw, and why it ended there.
 //!
-//! Everything is computed anew from the runs recorded and the looks planned, so that a ledger tells how often it was looked at.
+//! Everything is computed anew from the runs recorded and the looks planned, so that a ledger tells
+//! how often it was looked at.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +35,11 @@ pub struct Looks {
 pub struct Look {
     /// After so many runs.
     pub runs: u32,
-    /// Half width of the interval, part of the median, of the direction that is known least; `None` if there are too few figures for one.
+    /// Half width of the interval, part of the median, of the direction that is known least; `None`
+    /// if there are too few figures for one.
     pub half_width: Option<f64>,
-    /// Standard deviation over mean of the runs, of the direction that scatters most; `None` if there are too few figures for one.
+    /// Standard deviation over mean of the runs, of the direction that scatters most; `None` if
+    /// there are too few figures for one.
     pub variation: Option<f64>,
     /// Whether it is narrow enough.
     pub is_enough: bool,
@@ -69,10 +73,12 @@ pub enum LooksEnded {
 pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
-    /// Standard deviation over mean of runs above which more of them are no use: what disturbs them has to be found first (methodology 6.12).
+    /// Standard deviation over mean of runs above which more of them are no use: what disturbs them
+    /// has to be found first (methodology 6.12).
     pub const UNSTABLE: f64 = 0.3;
 
-    /// The part of all error that whatever is said of these runs may spend, so that it holds at whichever look they ended.
+    /// The part of all error that whatever is said of these runs may spend, so that it holds at
+    /// whichever look they ended.
     #[must_use]
     pub(crate) fn part_of_error(&self) -> f64 {
         part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
@@ -84,31 +90,45 @@ impl Looks {
         let percent = |share: f64| format!("±{} %", half_up(share * 100.0, 1));
         let asked = percent(self.until.within.0);
         let last = self.taken.last();
-        let seen = last.and_then(|look| look.half_width).map_or_else(|| "no interval".to_owned(), percent);
+        let seen =
+            last.and_then(|look| look.half_width).map_or_else(|| "no interval".to_owned(), percent);
         let (look, of) = (self.taken.len(), self.until.looks.len());
         match self.ended {
             LooksEnded::Narrow => {
-                format!("narrow enough at look {look} of {of}: {seen} of {asked} after {} runs", self.runs)
+                format!(
+                    "narrow enough at look {look} of {of}: {seen} of {asked} after {} runs",
+                    self.runs
+                )
             }
-            LooksEnded::Most => format!("noise: {seen} after all {} runs, {asked} was asked for", self.runs),
+            LooksEnded::Most => {
+                format!("noise: {seen} after all {} runs, {asked} was asked for", self.runs)
+            }
             LooksEnded::Noisy => {
                 let variation = last.and_then(|look| look.variation).unwrap_or_default();
                 format!(
-                    "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % more runs do not help), {seen} of {asked}; \
-                     find what disturbs them first: see incidents, drift and steal, or `linerate diagnose`",
+                    "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % \
+                        more runs do not help), {seen} of {asked}; \
+                     find what disturbs them first: see incidents, drift and steal, or `linerate \
+                     diagnose`",
                     self.runs,
                     half_up(variation * 100.0, 0),
                     half_up(Self::UNSTABLE * 100.0, 0)
                 )
             }
-            LooksEnded::Short => format!("cut short after {} runs: {seen}, {asked} was asked for", self.runs),
+            LooksEnded::Short => {
+                format!("cut short after {} runs: {seen}, {asked} was asked for", self.runs)
+            }
         }
     }
 }
 
 /// Which of the looks `runs` belong to: the first that is not before them.
 pub(super) fn number(until: &Until, runs: usize) -> usize {
-    until.looks.iter().position(|look| *look as usize >= runs).unwrap_or(until.looks.len().saturating_sub(1))
+    until
+        .looks
+        .iter()
+        .position(|look| *look as usize >= runs)
+        .unwrap_or(until.looks.len().saturating_sub(1))
 }
 
 /// The look of this number at the figures of the runs up to it.
@@ -116,10 +136,12 @@ pub(super) fn number(until: &Until, runs: usize) -> usize {
 pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     let directions: std::collections::BTreeSet<Direction> =
         figures.iter().flat_map(|run| run.keys().copied()).collect();
-    let of =
-        |direction: &Direction| -> Vec<f64> { figures.iter().filter_map(|run| run.get(direction).copied()).collect() };
+    let of = |direction: &Direction| -> Vec<f64> {
+        figures.iter().filter_map(|run| run.get(direction).copied()).collect()
+    };
     let series: Vec<Vec<f64>> = directions.iter().map(of).collect();
-    let widths: Option<Vec<f64>> = series.iter().map(|values| half_width_at(values, &until.looks, number)).collect();
+    let widths: Option<Vec<f64>> =
+        series.iter().map(|values| half_width_at(values, &until.looks, number)).collect();
     let half_width = widths.and_then(|widths| widths.into_iter().reduce(f64::max));
     let known = series.iter().filter(|values| values.len() >= ENOUGH_TO_GIVE_UP);
     let variation = known.filter_map(|values| coefficient_of_variation(values)).reduce(f64::max);
@@ -136,15 +158,20 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
 /// The looks at `study`, the point of `trials`, if it was to be looked at.
 pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks> {
     let until = trials.first()?.spec.until.as_deref()?;
-    let ended = |trial: &&&TrialRecord| matches!(trial.outcome, Some(TrialOutcome::Completed | TrialOutcome::Failed));
+    let ended = |trial: &&&TrialRecord| {
+        matches!(trial.outcome, Some(TrialOutcome::Completed | TrialOutcome::Failed))
+    };
     let runs = trials.iter().filter(ended).count();
     let (metric, metrics) = chief(study, until).unwrap_or_default();
     let figures: Vec<LookedAt> = (0..trials.len())
-        .map(|place| metrics.iter().filter_map(|of| Some((of.direction, of.values[place]?))).collect())
+        .map(|place| {
+            metrics.iter().filter_map(|of| Some((of.direction, of.values[place]?))).collect()
+        })
         .collect();
     let reached = until.looks.iter().enumerate().filter(|(_, n)| **n as usize <= runs);
-    let taken: Vec<Look> =
-        reached.map(|(number, n)| look(until, number, &figures[..(*n as usize).min(figures.len())])).collect();
+    let taken: Vec<Look> = reached
+        .map(|(number, n)| look(until, number, &figures[..(*n as usize).min(figures.len())]))
+        .collect();
     let last = taken.last().filter(|look| look.runs as usize == runs);
     let ended = if last.is_some_and(|look| look.is_enough) {
         LooksEnded::Narrow
@@ -155,23 +182,36 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
     } else {
         LooksEnded::Short
     };
-    Some(Looks { until: until.clone(), metric, taken, runs: u32::try_from(runs).unwrap_or(u32::MAX), ended })
+    Some(Looks {
+        until: until.clone(),
+        metric,
+        taken,
+        runs: u32::try_from(runs).unwrap_or(u32::MAX),
+        ended,
+    })
 }
 
 /// The metric that is looked at, in every direction, of all measured jobs together.
-pub(super) fn chief<'a>(study: &'a PointStudy, until: &Until) -> Option<(String, Vec<&'a MetricStudy>)> {
+pub(super) fn chief<'a>(
+    study: &'a PointStudy,
+    until: &Until,
+) -> Option<(String, Vec<&'a MetricStudy>)> {
     let job: &JobStudy = study
         .jobs
         .last()
         .filter(|job| job.workload == super::ALL)
         .or_else(|| study.jobs.iter().find(|job| !job.background))?;
-    let named =
-        |name: &str| -> Vec<&'a MetricStudy> { job.metrics.iter().filter(|metric| metric.name == name).collect() };
-    let names = until
-        .of
-        .as_deref()
-        .map_or_else(|| Metric::chiefs().into_iter().map(|metric| metric.name).collect(), |name| vec![name]);
-    names.into_iter().map(|name| (name.to_owned(), named(name))).find(|(_, metrics)| !metrics.is_empty())
+    let named = |name: &str| -> Vec<&'a MetricStudy> {
+        job.metrics.iter().filter(|metric| metric.name == name).collect()
+    };
+    let names = until.of.as_deref().map_or_else(
+        || Metric::chiefs().into_iter().map(|metric| metric.name).collect(),
+        |name| vec![name],
+    );
+    names
+        .into_iter()
+        .map(|name| (name.to_owned(), named(name)))
+        .find(|(_, metrics)| !metrics.is_empty())
 }
 
 #[cfg(test)]
@@ -186,7 +226,8 @@ mod tests {
 
     /// Runs that go to and fro by `deviation` of 100 in one direction, and are steady in the other.
     fn runs(n: usize, deviation: f64) -> Vec<LookedAt> {
-        let value = |run: usize| 100.0 * (1.0 + if run.is_multiple_of(2) { deviation } else { -deviation });
+        let value =
+            |run: usize| 100.0 * (1.0 + if run.is_multiple_of(2) { deviation } else { -deviation });
         (0..n).map(|run| [(Direction::Tx, value(run)), (Direction::Rx, 50.0)].into()).collect()
     }
 
@@ -197,7 +238,10 @@ mod tests {
         assert!(early.goes_on() && early.variation.is_none(), "six tell too little: {early:?}");
         let given_up = look(&until, 1, &runs(10, 0.5));
         // By hand: 0.5 times the square root of 10 / 9.
-        assert!(given_up.variation.is_some_and(|found| (found - 0.527_046).abs() < 1e-6), "{given_up:?}");
+        assert!(
+            given_up.variation.is_some_and(|found| (found - 0.527_046).abs() < 1e-6),
+            "{given_up:?}"
+        );
         assert!(given_up.is_unstable && !given_up.is_enough && !given_up.goes_on());
         let noisy = look(&until, 1, &runs(10, 0.28));
         assert!(noisy.goes_on(), "29.5 % is noise that more runs narrow: {noisy:?}");
@@ -217,9 +261,17 @@ mod tests {
     #[test]
     fn why_it_ended_is_told() {
         let taken = vec![look(&until(&[6, 10, 15]), 1, &runs(10, 0.5))];
-        let looks =
-            Looks { until: until(&[6, 10, 15]), metric: "goodput".into(), taken, runs: 10, ended: LooksEnded::Noisy };
+        let looks = Looks {
+            until: until(&[6, 10, 15]),
+            metric: "goodput".into(),
+            taken,
+            runs: 10,
+            ended: LooksEnded::Noisy,
+        };
         let told = looks.told();
-        assert!(told.starts_with("noisy, stopped at look 1 of 3: 10 runs scatter by 53 % (above 30 %"), "{told}");
+        assert!(
+            told.starts_with("noisy, stopped at look 1 of 3: 10 runs scatter by 53 % (above 30 %"),
+            "{told}"
+        );
     }
 }

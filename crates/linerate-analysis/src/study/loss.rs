@@ -1,22 +1,28 @@
 //! The loss ledger of a datagram job: what was sent and what became of it, to the last datagram.
 //!
-//! `sent = unique + late + lost`, and `lost = gap + tail + all`: *gap* is missing below the highest sequence number seen,
-//! *tail* was sent after it, *all* belongs to flows of which the receiver saw nothing (the case a sequence-number count
-//! alone reports as no loss): see [`LossLedger`]. Totals are over the whole trial, warm-up and drain included, because a datagram sent in one
-//! phase may arrive in the next. Duplicates never make up for losses (methodology 4.0).
+//! `sent = unique + late + lost`, and `lost = gap + tail + all`: *gap* is missing below the highest
+//! sequence number seen, *tail* was sent after it, *all* belongs to flows of which the receiver saw
+//! nothing (the case a sequence-number count alone reports as no loss): see [`LossLedger`]. Totals
+//! are over the whole trial, warm-up and drain included, because a datagram sent in one phase may
+//! arrive in the next. Duplicates never make up for losses (methodology 4.0).
 //!
-//! Losses are located as far as counters allow, each at a [`LossPlace`]; the rest is *unexplained*. The kernel counts drops in socket buffers, each
-//! of which may hold many datagrams (GSO, GRO): drops at a socket are counted in datagrams by the gaps in the numbers that they leave, drops of
-//! a packet filter by what IP received and what came out, drops of devices and before IP by the datagrams that did not reach IP. Checksum errors
-//! are counted one by one: the kernel coalesces nothing that it has not verified. Counters of queues and devices also count other traffic: what they show is claimed only up to what was lost. A lab's devices under test count
-//! datagrams apart and by cause: what they dropped is located to the frame. What it does not see: drops inside
-//! other networks, and which of two flows a shared counter belongs to (so shared counters are used only where one job ran).
+//! Losses are located as far as counters allow, each at a [`LossPlace`]; the rest is *unexplained*.
+//! The kernel counts drops in socket buffers, each of which may hold many datagrams (GSO, GRO):
+//! drops at a socket are counted in datagrams by the gaps in the numbers that they leave, drops of
+//! a packet filter by what IP received and what came out, drops of devices and before IP by the
+//! datagrams that did not reach IP. Checksum errors are counted one by one: the kernel coalesces
+//! nothing that it has not verified. Counters of queues and devices also count other traffic: what
+//! they show is claimed only up to what was lost. A lab's devices under test count datagrams apart
+//! and by cause: what they dropped is located to the frame. What it does not see: drops inside
+//! other networks, and which of two flows a shared counter belongs to (so shared counters are used
+//! only where one job ran).
 
 use std::collections::BTreeMap;
 
 use linerate_model::series::{interface, qdisc, udp};
 use linerate_model::{
-    Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, Series, SeriesSpec, TrialRecord, series,
+    Counter, Direction, Endpoint, FlowReport, JobRecord, LossLedger, Series, SeriesSpec,
+    TrialRecord, series,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,10 +80,12 @@ impl LossStudy {
             return;
         }
         let sent = sender.counters[Counter::DatagramsSent];
-        let received = receiver.counters[Counter::DatagramsReceived] + receiver.counters[Counter::Late];
+        let received =
+            receiver.counters[Counter::DatagramsReceived] + receiver.counters[Counter::Late];
         self.ledger.sent += sent;
         self.imbalance.push(format!(
-            "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence numbers below {} seen",
+            "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence \
+                numbers below {} seen",
             receiver.next_sequence
         ));
     }
@@ -95,7 +103,11 @@ fn add(sum: &mut LossLedger, more: &LossLedger) {
 }
 
 /// The ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not known.
-pub(super) fn ledger(direction: Direction, sender: &JobRecord, receiver: &JobRecord) -> Option<LossStudy> {
+pub(super) fn ledger(
+    direction: Direction,
+    sender: &JobRecord,
+    receiver: &JobRecord,
+) -> Option<LossStudy> {
     let mut loss = LossStudy {
         direction,
         ledger: LossLedger::default(),
@@ -106,12 +118,15 @@ pub(super) fn ledger(direction: Direction, sender: &JobRecord, receiver: &JobRec
     };
     let (sent, received) = (by_number(sender), by_number(receiver));
     let nothing = FlowReport::default();
-    for (number, flow) in sent.iter().filter(|(_, flow)| flow.counters[Counter::DatagramsSent] > 0) {
+    for (number, flow) in sent.iter().filter(|(_, flow)| flow.counters[Counter::DatagramsSent] > 0)
+    {
         loss.count_flow(*number, flow, received.get(number).unwrap_or(&nothing));
     }
     for (number, flow) in &received {
         if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
-            loss.imbalance.push(format!("flow {number}: datagrams received of a flow the sender does not know"));
+            loss.imbalance.push(format!(
+                "flow {number}: datagrams received of a flow the sender does not know"
+            ));
         }
     }
     loss.unexplained = loss.ledger.lost();
@@ -129,11 +144,13 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     flows
 }
 
-/// The host name under which readings of a lab's devices are recorded, and what stands for their sampler.
+/// The host name under which readings of a lab's devices are recorded, and what stands for their
+/// sampler.
 pub(super) const OF_DEVICES: &str = "";
 pub(super) const DEVICE_SAMPLER: &str = "device";
 
-/// Whether a process of this machine carries frames between the hosts of `trial`: a lab's device, or its link with delay or faults.
+/// Whether a process of this machine carries frames between the hosts of `trial`: a lab's device,
+/// or its link with delay or faults.
 pub(crate) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
     !Samples::of(trial, OF_DEVICES).instances(DEVICE_SAMPLER).is_empty()
 }
@@ -172,7 +189,8 @@ pub(super) struct Places<'a> {
 /// Looks for the losses of `loss` along the path.
 pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
     // What happened to the datagrams themselves goes before counters that others share.
-    for (place, drops) in at_receiver(places, loss.ledger.lost()).into_iter().chain(shared(places)) {
+    for (place, drops) in at_receiver(places, loss.ledger.lost()).into_iter().chain(shared(places))
+    {
         match drops {
             None => loss.unobserved.push(place),
             Some(drops) => {
@@ -194,12 +212,22 @@ type Drops = (LossPlace, Option<f64>);
 
 /// What queues, devices and networks dropped.
 fn shared(places: &Places<'_>) -> Vec<Drops> {
-    let Places { sender: (sending, from), receiver: (receiving, to), devices, sent, alone, share_kernel, .. } = places;
+    let Places {
+        sender: (sending, from),
+        receiver: (receiving, to),
+        devices,
+        sent,
+        alone,
+        share_kernel,
+        ..
+    } = places;
     let Places { out, into, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
-    // A queueing discipline counts what its children drop too, so that the largest of a device's is all of them.
+    // A queueing discipline counts what its children drop too, so that the largest of a device's is
+    // all of them.
     let queued = |samples: &Samples<'_>, column: Series, device: Option<&str>| {
-        let wanted = |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
+        let wanted =
+            |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
         samples.extent().and_then(|span| samples.largest_change(span, wanted))
     };
     let sideband = to.ncsi.as_deref();
@@ -225,43 +253,55 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let (at_queue, at_device) =
         without_refused(at_queue, at_device, super::span::total(sent, Counter::SendDrops) as f64);
     let dropped_at_queue = at_queue.map(|drops| dropped_datagrams(drops, passed, sent));
-    let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>() + dropped_at_queue.unwrap_or(0.0);
+    let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>()
+        + dropped_at_queue.unwrap_or(0.0);
     let received = |column: Series| match into {
         [] => change(receiving, column, None),
-        into => into.iter().filter_map(|device| change(receiving, column, Some(device))).reduce(|a, b| a + b),
+        into => into
+            .iter()
+            .filter_map(|device| change(receiving, column, Some(device)))
+            .reduce(|a, b| a + b),
     };
     let rx_dropped = received(interface::RX_DROPPED);
     let backlog = change(receiving, series::softnet::DROPPED, None);
-    let [at_device, far_device, backlog] = counted_once(at_device, rx_dropped, backlog, *share_kernel);
+    let [at_device, far_device, backlog] =
+        counted_once(at_device, rx_dropped, backlog, *share_kernel);
     let far_device = sum(far_device, received(interface::RX_MISSED));
     let in_messages = [at_device, far_device, backlog, at_ingress(places, backlog)];
     let missing = never_arrived(places).map(|missing| missing - before);
     let [at_device, far_device, backlog, ingress] = in_datagrams(in_messages, missing, places);
     let counted: f64 = [at_device, far_device, backlog, ingress].iter().flatten().sum();
-    let ingress = ingress.map(|drops| with_those_between_readings(drops, missing.map_or(0.0, |all| all - counted)));
-    let mut near = vec![(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
+    let ingress = ingress
+        .map(|drops| with_those_between_readings(drops, missing.map_or(0.0, |all| all - counted)));
+    let mut near =
+        vec![(LossPlace::SenderQueue, dropped_at_queue), (LossPlace::SenderDevice, at_device)];
     near.extend(
         at_output(places, dropped_at_queue.unwrap_or(0.0) + at_device.unwrap_or(0.0))
             .map(|drops| (LossPlace::SenderOutput, Some(drops))),
     );
-    let mut far = vec![(LossPlace::ReceiverDevice, far_device), (LossPlace::ReceiverBacklog, backlog)];
+    let mut far =
+        vec![(LossPlace::ReceiverDevice, far_device), (LossPlace::ReceiverBacklog, backlog)];
     // Only the datagrams of UDP sockets pass through IP.
     far.extend(ingress.map(|drops| (LossPlace::ReceiverIngress, Some(drops))));
-    let controller = sideband
-        .map(|device| (LossPlace::Controller, change(receiving, series::ncsi::PASS_THROUGH_DROPPED, Some(device))));
+    let controller = sideband.map(|device| {
+        (LossPlace::Controller, change(receiving, series::ncsi::PASS_THROUGH_DROPPED, Some(device)))
+    });
     let shared = near.into_iter().chain(within).chain(far).chain(controller);
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
 }
 
-/// Datagrams that left the socket and not the device, without those that queue and device dropped themselves. The device counts other packets too:
-/// only if the load alone had more than all of them, something is missing for certain. Then those of other programs are taken off.
+/// Datagrams that left the socket and not the device, without those that queue and device dropped
+/// themselves. The device counts other packets too: only if the load alone had more than all of
+/// them, something is missing for certain. Then those of other programs are taken off.
 fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     /// Address resolution in a trial, at the most.
     const NOT_IP: f64 = 10.0;
     let Places { sender: (sending, _), out, sent, alone, over_udp, .. } = places;
     let ip = |column: Series| change(sending, column, None).filter(|_| *alone && *over_udp);
     let lowest = out.iter().filter_map(|chain| chain.last());
-    let left = lowest.filter_map(|device| change(sending, interface::TX_PACKETS, Some(device))).reduce(|a, b| a + b)?;
+    let left = lowest
+        .filter_map(|device| change(sending, interface::TX_PACKETS, Some(device)))
+        .reduce(|a, b| a + b)?;
     let others = (ip(udp::IP_OUT_REQUESTS)? - ip(udp::OUT_DATAGRAMS)?).max(0.0);
     let total = |counter| super::span::total(sent, counter) as f64;
     let each = total(Counter::DatagramsSent) / total(Counter::MessagesSent).max(1.0);
@@ -273,8 +313,9 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     Some(if missing > 0.0 { missing + (others + NOT_IP) * each } else { 0.0 })
 }
 
-/// What the devices of `chain` dropped themselves. A device that hands its packets to another one counts as its own what the queue (`queued`) or
-/// the device below it drops (`vlan_dev_hard_start_xmit`, `iptunnel_xmit`).
+/// What the devices of `chain` dropped themselves. A device that hands its packets to another one
+/// counts as its own what the queue (`queued`) or the device below it drops
+/// (`vlan_dev_hard_start_xmit`, `iptunnel_xmit`).
 fn dropped_by(chain: &[&str], sending: &Samples<'_>, queued: &[f64]) -> Option<f64> {
     let of = |device: &&str| change(sending, interface::TX_DROPPED, Some(device));
     let (last, above) = chain.split_last()?;
@@ -284,9 +325,11 @@ fn dropped_by(chain: &[&str], sending: &Samples<'_>, queued: &[f64]) -> Option<f
     sum(lowest, (!above.is_empty()).then_some(own))
 }
 
-/// Drops of the sending device, of the receiving one, and at the per-CPU backlog, each counted once. A drop at the backlog is in `rx_dropped`
-/// too (`enqueue_to_backlog`), and between two virtual devices of one kernel also in the sender's `tx_dropped`: measured on a veth pair with
-/// RPS, Linux 6.18, 129,400 in each of the three. The backlog's counter is of the whole machine, other namespaces' packets included.
+/// Drops of the sending device, of the receiving one, and at the per-CPU backlog, each counted
+/// once. A drop at the backlog is in `rx_dropped` too (`enqueue_to_backlog`), and between two
+/// virtual devices of one kernel also in the sender's `tx_dropped`: measured on a veth pair with
+/// RPS, Linux 6.18, 129,400 in each of the three. The backlog's counter is of the whole machine,
+/// other namespaces' packets included.
 fn counted_once(
     tx_dropped: Option<f64>,
     rx_dropped: Option<f64>,
@@ -298,7 +341,8 @@ fn counted_once(
     [if share_kernel { rest(tx_dropped) } else { tx_dropped }, rest(rx_dropped), backlog]
 }
 
-/// Socket buffers that the receiving device passed up and IP did not receive, without those dropped at the `backlog`.
+/// Socket buffers that the receiving device passed up and IP did not receive, without those dropped
+/// at the `backlog`.
 fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     /// Frames of other protocols (ARP, LLDP, STP) in a trial: so few packets are no drops.
     const NOT_IP: f64 = 10.0;
@@ -308,22 +352,26 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     let ip = |column: Series| change(receiving, column, None);
     // What came over the loopback reached IP too.
     let passed = packets(device)? + packets(LOOPBACK).filter(|_| device != LOOPBACK).unwrap_or(0.0);
-    // A device that takes coalesced messages counts each as one packet; one that coalesces afterwards counts datagrams.
+    // A device that takes coalesced messages counts each as one packet; one that coalesces
+    // afterwards counts datagrams.
     let (messages, datagrams) = (ip(udp::IP_IN_RECEIVES)?, arrived(&ip)?);
     let received = if passed >= datagrams { datagrams } else { messages };
-    Some(passed - received - backlog.unwrap_or(0.0)).map(|found| if found > NOT_IP { found } else { 0.0 })
+    Some(passed - received - backlog.unwrap_or(0.0))
+        .map(|found| if found > NOT_IP { found } else { 0.0 })
 }
 
-/// Drops at ingress, which are a difference of two counters, with those that hide packets that came after the device's counter was read and before
-/// IP's was: the control connection ends the readings, so that its segments come just then. At the most `missing` ones, which did not arrive and
-/// were found nowhere.
+/// Drops at ingress, which are a difference of two counters, with those that hide packets that came
+/// after the device's counter was read and before IP's was: the control connection ends the
+/// readings, so that its segments come just then. At the most `missing` ones, which did not arrive
+/// and were found nowhere.
 fn with_those_between_readings(drops: f64, missing: f64) -> f64 {
     /// Packets of the control connection between both readings, at the most; up to 3 were seen.
     const BETWEEN_READINGS: f64 = 10.0;
     if drops > 0.0 { drops + missing.clamp(0.0, BETWEEN_READINGS) } else { 0.0 }
 }
 
-/// Datagrams of the load that did not reach the IP of the receiving host, at the most; `None` if that was not counted.
+/// Datagrams of the load that did not reach the IP of the receiving host, at the most; `None` if
+/// that was not counted.
 fn never_arrived(places: &Places<'_>) -> Option<f64> {
     /// Datagrams with which the two ends of a flow find each other, at the most.
     const OPENING: f64 = 4.0;
@@ -336,24 +384,28 @@ fn never_arrived(places: &Places<'_>) -> Option<f64> {
     Some((missing + OPENING * sent.flows.len() as f64).max(0.0))
 }
 
-/// Drops at places before the receiving IP, each a message of many datagrams or one datagram, as datagrams: together they are the `missing` ones
-/// that did not arrive, without those that were lost at places that count datagrams.
+/// Drops at places before the receiving IP, each a message of many datagrams or one datagram, as
+/// datagrams: together they are the `missing` ones that did not arrive, without those that were
+/// lost at places that count datagrams.
 fn in_datagrams<const N: usize>(
     drops: [Option<f64>; N],
     missing: Option<f64>,
     places: &Places<'_>,
 ) -> [Option<f64>; N] {
     let dropped: f64 = drops.iter().flatten().sum();
-    let each = missing
-        .map_or(1.0, |missing| (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received)));
+    let each = missing.map_or(1.0, |missing| {
+        (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received))
+    });
     drops.map(|drops| drops.map(|drops| drops * each))
 }
 
-/// What the receiving host dropped of the `lost` datagrams after its device: at the packet filter, for their checksums, and at the socket.
+/// What the receiving host dropped of the `lost` datagrams after its device: at the packet filter,
+/// for their checksums, and at the socket.
 fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     let Places { receiver: (receiving, _), sent, received, alone, over_udp, .. } = places;
     let total = |counter| super::span::total(received, counter) as f64;
-    let (messages, datagrams) = (total(Counter::SocketDrops), total(Counter::SocketDroppedDatagrams));
+    let (messages, datagrams) =
+        (total(Counter::SocketDrops), total(Counter::SocketDroppedDatagrams));
     // A receiver that does not count datagrams counts what cannot be coalesced.
     let at_socket = if datagrams > 0.0 { datagrams } else { messages };
     let family = family(received);
@@ -362,12 +414,18 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
         return vec![(LossPlace::ReceiverSocket, Some(at_socket))];
     };
     // The rest of the errors are what a filter attached to the socket refused.
-    let refused = udp(udp::IN_ERRORS)
-        .map_or(0.0, |errors| (errors - overflows - checksums - udp(udp::MEM_ERRORS).unwrap_or(0.0)).max(0.0));
-    let at_socket = if messages + datagrams > 0.0 { (at_socket - checksums - refused).max(0.0) } else { overflows };
+    let refused = udp(udp::IN_ERRORS).map_or(0.0, |errors| {
+        (errors - overflows - checksums - udp(udp::MEM_ERRORS).unwrap_or(0.0)).max(0.0)
+    });
+    let at_socket = if messages + datagrams > 0.0 {
+        (at_socket - checksums - refused).max(0.0)
+    } else {
+        overflows
+    };
     // A socket buffer that found no room held one datagram at the least.
     let overflowed = if overflows > 0.0 { at_socket.max(overflows) } else { 0.0 };
-    let reassembly = udp(udp::IP_REASSEMBLY_FAILURES).map(|failures| (LossPlace::ReceiverReassembly, Some(failures)));
+    let reassembly = udp(udp::IP_REASSEMBLY_FAILURES)
+        .map(|failures| (LossPlace::ReceiverReassembly, Some(failures)));
     let filtered = filtered(&udp).map(|dropped| {
         // Datagrams that did not even arrive were not dropped here.
         let sent_all = super::span::total(sent, Counter::DatagramsSent) as f64;
@@ -384,23 +442,26 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     places
 }
 
-/// Datagrams of a message, rounded up: as they were handed to the sending socket, or as they came together.
+/// Datagrams of a message, rounded up: as they were handed to the sending socket, or as they came
+/// together.
 fn widest_message(sent: &JobRecord, received: &JobRecord) -> f64 {
     let total = |end, counter| super::span::total(end, counter) as f64;
-    let ratio = |end, datagrams, messages| (total(end, datagrams) / total(end, messages).max(1.0)).ceil();
+    let ratio =
+        |end, datagrams, messages| (total(end, datagrams) / total(end, messages).max(1.0)).ceil();
     ratio(sent, Counter::DatagramsSent, Counter::MessagesSent)
         .max(ratio(received, Counter::DatagramsReceived, Counter::MessagesReceived))
         .max(1.0)
 }
 
-/// The instance of sampler `udp` that counts the datagrams of `received`; both if that is not known.
+/// The instance of sampler `udp` that counts the datagrams of `received`; both if that is not
+/// known.
 fn family(received: &JobRecord) -> Option<&'static str> {
     let local: core::net::SocketAddr = received.flows.first()?.local.parse().ok()?;
     Some(if local.ip().to_canonical().is_ipv4() { "ipv4" } else { "ipv6" })
 }
 
-/// Socket buffers that IP received and neither delivered, forwarded nor rejected, by its counters `ip`; `None` if not read, or among
-/// fragments, which are received many and delivered once.
+/// Socket buffers that IP received and neither delivered, forwarded nor rejected, by its counters
+/// `ip`; `None` if not read, or among fragments, which are received many and delivered once.
 fn filtered(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
     /// Packets to groups are delivered or not: the host may not belong to the group.
     const ACCOUNTED: [Series; 9] = [
@@ -418,27 +479,34 @@ fn filtered(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
     (ip(udp::IP_FRAGMENTS)? == 0.0).then_some((ip(udp::IP_IN_RECEIVES)? - accounted).max(0.0))
 }
 
-/// IP packets that arrived, those of other programs included: the only counters of the receiving IP in which a coalesced message counts
-/// its datagrams.
+/// IP packets that arrived, those of other programs included: the only counters of the receiving IP
+/// in which a coalesced message counts its datagrams.
 fn arrived(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
     Some(ip(udp::IP_IN_NOT_ECT)? + ip(udp::IP_IN_ECT0)? + ip(udp::IP_IN_ECT1)? + ip(udp::IP_IN_CE)?)
 }
 
 /// How much all of a trial changed `column`, of `device` if one is named.
 fn change(samples: &Samples<'_>, column: Series, device: Option<&str>) -> Option<f64> {
-    let wanted = |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
+    let wanted =
+        |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
     samples.extent().and_then(|span| samples.change(span, wanted))
 }
 
-/// Drops at the sender's queue and device without the `refused` ones: those the sender was told of at once, so that they are not among
-/// what it counts as sent and cannot be among what was lost. A queue refuses before a device can.
-fn without_refused(queue: Option<f64>, device: Option<f64>, refused: f64) -> (Option<f64>, Option<f64>) {
+/// Drops at the sender's queue and device without the `refused` ones: those the sender was told of
+/// at once, so that they are not among what it counts as sent and cannot be among what was lost. A
+/// queue refuses before a device can.
+fn without_refused(
+    queue: Option<f64>,
+    device: Option<f64>,
+    refused: f64,
+) -> (Option<f64>, Option<f64>) {
     let at_queue = queue.unwrap_or(0.0).min(refused);
     let rest = refused - at_queue;
     (queue.map(|drops| drops - at_queue), device.map(|drops| (drops - rest).max(0.0)))
 }
 
-/// The name of the device of a lab whose readings stand under `instance`, if it is on the way from endpoint `from` to `to`.
+/// The name of the device of a lab whose readings stand under `instance`, if it is on the way from
+/// endpoint `from` to `to`.
 pub(super) fn device_on_the_way<'a>(instance: &'a str, from: &str, to: &str) -> Option<&'a str> {
     // The lab writes `NAME FROM>TO`; the name of a link has a space of its own.
     let (name, way) = instance.rsplit_once(' ')?;
@@ -446,8 +514,8 @@ pub(super) fn device_on_the_way<'a>(instance: &'a str, from: &str, to: &str) -> 
     (near == from || far == to).then_some(name)
 }
 
-/// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that joins neither of them to anything is
-/// not known to be on the way.
+/// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that
+/// joins neither of them to anything is not known to be on the way.
 fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     let Some(span) = devices.extent() else { return Vec::new() };
     let mut found = Vec::new();
@@ -463,18 +531,22 @@ fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     found
 }
 
-/// The datagrams of `sent` that a queueing discipline dropped at the least, if it counted `drops` and let `passed` packets through.
+/// The datagrams of `sent` that a queueing discipline dropped at the least, if it counted `drops`
+/// and let `passed` packets through.
 ///
-/// A drop is one skb: a single datagram, or a whole message of many (UDP_SEGMENT) where the discipline did not take it apart. What
-/// passed is counted in segments (`bstats_update` adds `gso_segs`), so what was sent and did not pass was dropped: measured with
-/// tbf on Linux 6, messages of 64 datagrams smaller than its burst make one drop each (1386 for 88704 datagrams lost, all of which
-/// the packets that passed account for), larger ones are taken apart and make a drop a datagram. Other traffic that passed only
-/// makes this less, never more.
+/// A drop is one skb: a single datagram, or a whole message of many (UDP_SEGMENT) where the
+/// discipline did not take it apart. What passed is counted in segments (`bstats_update` adds
+/// `gso_segs`), so what was sent and did not pass was dropped: measured with tbf on Linux 6,
+/// messages of 64 datagrams smaller than its burst make one drop each (1386 for 88704 datagrams
+/// lost, all of which the packets that passed account for), larger ones are taken apart and make a
+/// drop a datagram. Other traffic that passed only makes this less, never more.
 fn dropped_datagrams(drops: f64, passed: Option<f64>, sent: &JobRecord) -> f64 {
     /// UDP_MAX_SEGMENTS, Linux `include/linux/udp.h`: 64 until Linux 6.9, 128 since.
     const MOST_SEGMENTS: f64 = 128.0;
-    let (datagrams, messages) =
-        (super::span::total(sent, Counter::DatagramsSent), super::span::total(sent, Counter::MessagesSent));
+    let (datagrams, messages) = (
+        super::span::total(sent, Counter::DatagramsSent),
+        super::span::total(sent, Counter::MessagesSent),
+    );
     match passed {
         Some(passed) if (1..datagrams).contains(&messages) => {
             (datagrams as f64 - passed).clamp(drops, drops * MOST_SEGMENTS)
@@ -483,7 +555,8 @@ fn dropped_datagrams(drops: f64, passed: Option<f64>, sent: &JobRecord) -> f64 {
     }
 }
 
-/// Whether a series' instance is of `device`: its name, or its name and something after it (`eth0 fq 8001:`).
+/// Whether a series' instance is of `device`: its name, or its name and something after it (`eth0
+/// fq 8001:`).
 fn is_of(instance: &str, device: &str) -> bool {
     instance.split_whitespace().next() == Some(device)
 }
@@ -499,12 +572,18 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 const UDP_STREAM: &str = "udp_stream";
 
 /// The ledger of a datagram job, per direction, losses located.
-pub(super) fn of_job(trial: &TrialRecord, job: &Job<'_>, hosts: &Hosts<'_>, alone: bool) -> Vec<LossStudy> {
+pub(super) fn of_job(
+    trial: &TrialRecord,
+    job: &Job<'_>,
+    hosts: &Hosts<'_>,
+    alone: bool,
+) -> Vec<LossStudy> {
     let requests = [Counter::Transactions, Counter::TransactionsLost];
     if job.ends().iter().any(|end| requests.iter().any(|counter| total(end, *counter) > 0)) {
         return Vec::new();
     }
-    let (from, to) = (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
+    let (from, to) =
+        (Samples::of(trial, &job.spec.from.host), Samples::of(trial, &job.spec.to.host));
     let devices = Samples::of(trial, OF_DEVICES);
     let over_udp = job.spec.workload == UDP_STREAM;
     let share_kernel = hosts.kernel(&job.spec.from.host) == hosts.kernel(&job.spec.to.host);
@@ -512,12 +591,24 @@ pub(super) fn of_job(trial: &TrialRecord, job: &Job<'_>, hosts: &Hosts<'_>, alon
     let losses = flows.iter().filter_map(|flow| {
         let mut loss = ledger(flow.direction, flow.sender, flow.receiver)?;
         let (near, far) = ((&from, &job.spec.from), (&to, &job.spec.to));
-        let (sender, receiver) = if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
+        let (sender, receiver) =
+            if flow.direction == Direction::Rx { (far, near) } else { (near, far) };
         let (sent, received) = (flow.sender, flow.receiver);
         let out = &leaving::device_chains(hosts, sender.1, receiver.1);
         let into = &leaving::device_chains(hosts, receiver.1, sender.1).concat();
         let devices = &devices;
-        let places = Places { sender, out, receiver, into, devices, sent, received, alone, over_udp, share_kernel };
+        let places = Places {
+            sender,
+            out,
+            receiver,
+            into,
+            devices,
+            sent,
+            received,
+            alone,
+            over_udp,
+            share_kernel,
+        };
         locate(&mut loss, &places);
         Some(loss)
     });
@@ -532,7 +623,8 @@ mod tests {
 
     fn end(flows: &[Counted<'_>]) -> JobRecord {
         let flows = flows.iter().map(|(flow, counted, next_sequence)| {
-            let mut report = FlowReport { flow: *flow, next_sequence: *next_sequence, ..FlowReport::default() };
+            let mut report =
+                FlowReport { flow: *flow, next_sequence: *next_sequence, ..FlowReport::default() };
             for (counter, n) in *counted {
                 report.counters[*counter] = *n;
             }
@@ -548,7 +640,10 @@ mod tests {
         let sender = end(&[(0, &[(Sent, 100)], 100), (1, &[(Sent, 50)], 50)]);
         let receiver = end(&[(0, &[(Received, 80), (Late, 5), (Duplicates, 7)], 95), (1, &[], 0)]);
         let found = ledger(Direction::Tx, &sender, &receiver).expect("datagrams were sent");
-        assert_eq!((found.ledger.lost_gap, found.ledger.lost_tail, found.ledger.lost_all), (10, 5, 50));
+        assert_eq!(
+            (found.ledger.lost_gap, found.ledger.lost_tail, found.ledger.lost_all),
+            (10, 5, 50)
+        );
         assert_eq!((found.ledger.lost(), found.ledger.duplicates, found.ledger.late), (65, 7, 5));
         assert!(found.balances(), "{found:?}");
     }
@@ -567,10 +662,20 @@ mod tests {
 
     #[test]
     fn a_drop_at_the_backlog_that_three_counters_show_is_one() {
-        let drops = |tx, rx, backlog, share| counted_once(Some(tx), Some(rx), Some(backlog), share).map(Option::unwrap);
-        assert_eq!(drops(129_400.0, 129_400.0, 129_402.0, true), [0.0, 0.0, 129_400.0], "two are of other programs");
+        let drops = |tx, rx, backlog, share| {
+            counted_once(Some(tx), Some(rx), Some(backlog), share).map(Option::unwrap)
+        };
+        assert_eq!(
+            drops(129_400.0, 129_400.0, 129_402.0, true),
+            [0.0, 0.0, 129_400.0],
+            "two are of other programs"
+        );
         assert_eq!(drops(7.0, 5.0, 3.0, true), [4.0, 2.0, 3.0]);
-        assert_eq!(drops(7.0, 5.0, 3.0, false), [7.0, 2.0, 3.0], "the sending device is on another machine");
+        assert_eq!(
+            drops(7.0, 5.0, 3.0, false),
+            [7.0, 2.0, 3.0],
+            "the sending device is on another machine"
+        );
         assert_eq!(counted_once(None, None, Some(3.0), true), [None, None, Some(3.0)]);
     }
 
@@ -587,7 +692,10 @@ mod tests {
         let sender = end(&[(0, &[(Sent, 10)], 10)]);
         for counted in [&[(Received, 11)][..], &[(Received, 8), (Late, 3)]] {
             let receiver = end(&[(0, counted, 10)]);
-            assert!(!ledger(Direction::Tx, &sender, &receiver).expect("sent").balances(), "{counted:?}");
+            assert!(
+                !ledger(Direction::Tx, &sender, &receiver).expect("sent").balances(),
+                "{counted:?}"
+            );
         }
         assert_eq!(ledger(Direction::Tx, &end(&[]), &end(&[])), None);
     }

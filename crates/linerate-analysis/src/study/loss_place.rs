@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum LossPlace {
-    /// Between IP and the device of the sending host: a neighbour that does not answer, or a netfilter hook at egress.
+    /// Between IP and the device of the sending host: a neighbour that does not answer, or a
+    /// netfilter hook at egress.
     SenderOutput,
     /// A queueing discipline of the sending host, or a filter of tc at its egress.
     SenderQueue,
@@ -31,9 +32,11 @@ pub enum LossPlace {
     ReceiverIngress,
     /// The network controller of a sideband.
     Controller,
-    /// The reassembly of fragments in the receiving host: no memory for them, or they did not fit together.
+    /// The reassembly of fragments in the receiving host: no memory for them, or they did not fit
+    /// together.
     ReceiverReassembly,
-    /// A packet filter of the receiving host (nftables, iptables), or a filter attached to the socket (BPF).
+    /// A packet filter of the receiving host (nftables, iptables), or a filter attached to the
+    /// socket (BPF).
     ReceiverFilter,
     /// The checksum test of the receiving host: the datagram was corrupt.
     ReceiverChecksum,
@@ -69,8 +72,11 @@ const NAMES: [(LossPlace, &str); 11] = [
     (LossPlace::ReceiverSocket, "receiver socket"),
 ];
 /// Every cause a device says, in words.
-const CAUSES: [(DropCause, &str); 3] =
-    [(DropCause::BufferFull, "buffer full"), (DropCause::ByOrder, "every n-th"), (DropCause::AtRandom, "at random")];
+const CAUSES: [(DropCause, &str); 3] = [
+    (DropCause::BufferFull, "buffer full"),
+    (DropCause::ByOrder, "every n-th"),
+    (DropCause::AtRandom, "at random"),
+];
 
 impl fmt::Display for LossPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +85,9 @@ impl fmt::Display for LossPlace {
                 Some((_, cause)) => write!(f, "{name} ({cause})"),
                 None => f.write_str(name),
             },
-            place => f.write_str(NAMES.iter().find(|(known, _)| known == place).map_or("", |(_, name)| name)),
+            place => f.write_str(
+                NAMES.iter().find(|(known, _)| known == place).map_or("", |(_, name)| name),
+            ),
         }
     }
 }
@@ -112,7 +120,9 @@ mod tests {
     #[test]
     fn every_place_is_found_again_in_json() {
         let device = |cause| LossPlace::Device { name: "link a-b (old)".into(), cause };
-        let devices = [DropCause::BufferFull, DropCause::ByOrder, DropCause::AtRandom, DropCause::Unknown].map(device);
+        let devices =
+            [DropCause::BufferFull, DropCause::ByOrder, DropCause::AtRandom, DropCause::Unknown]
+                .map(device);
         for place in NAMES.iter().map(|(place, _)| place).chain(&devices) {
             let written = serde_json::to_string(place).expect("a string");
             assert_eq!(written, format!("{:?}", place.to_string()));

@@ -1,18 +1,22 @@
 //! When the datagrams that were lost had been sent.
 //!
-//! A receiver cannot say when a missing datagram was sent, but it knows its number. In each interval the receiver counts by how much
-//! the highest numbers rose (`sequence_advance`) and how many datagrams came; what is missing of a rise lies among the numbers of that
-//! rise. Senders number datagrams one by one, so that a number says in which of the sender's intervals it was sent. The clocks and the
-//! delay between the ends do not matter, and nothing that is only under way counts as lost.
+//! A receiver cannot say when a missing datagram was sent, but it knows its number. In each
+//! interval the receiver counts by how much the highest numbers rose (`sequence_advance`) and how
+//! many datagrams came; what is missing of a rise lies among the numbers of that rise. Senders
+//! number datagrams one by one, so that a number says in which of the sender's intervals it was
+//! sent. The clocks and the delay between the ends do not matter, and nothing that is only under
+//! way counts as lost.
 //!
-//! Since both ends count by the interval of the sender in which a datagram was to depart, what was lost of an interval is the difference,
-//! to the last datagram: a span has the losses of the intervals that begin in it. The rest of this file is for records without such
-//! counts, or whose counts are not whole.
+//! Since both ends count by the interval of the sender in which a datagram was to depart, what was
+//! lost of an interval is the difference, to the last datagram: a span has the losses of the
+//! intervals that begin in it. The rest of this file is for records without such counts, or whose
+//! counts are not whole.
 //!
-//! Numbers of all flows of a worker are added, as are those of its counterpart: exact for a worker with one flow, and for several whose
-//! turns at both ends agree. What was sent behind the highest number seen (the tail) was sent last; a flow of which nothing came lost in
-//! proportion to what was sent. The losses of all bins add up to those of the loss ledger. Not seen: where within an interval of the
-//! sender a datagram was lost.
+//! Numbers of all flows of a worker are added, as are those of its counterpart: exact for a worker
+//! with one flow, and for several whose turns at both ends agree. What was sent behind the highest
+//! number seen (the tail) was sent last; a flow of which nothing came lost in proportion to what
+//! was sent. The losses of all bins add up to those of the loss ledger. Not seen: where within an
+//! interval of the sender a datagram was lost.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +40,15 @@ pub(super) fn of(grid: &Grid, flow: Flow<'_>) -> Option<Lost> {
     lost(grid, sender, receiver)
 }
 
-/// How many datagrams of `flow` were sent in `span`, and how many of those never came; `None` as in [`of`].
+/// How many datagrams of `flow` were sent in `span`, and how many of those never came; `None` as in
+/// [`of`].
 pub(super) fn during(span: Span, flow: Flow<'_>) -> Option<(u64, u64)> {
     let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
     sent_and_lost(span, sender, receiver)
 }
 
-/// Sent, and come, by the start of the sender's interval in which they were to depart; `None` unless both ends counted all of them.
+/// Sent, and come, by the start of the sender's interval in which they were to depart; `None`
+/// unless both ends counted all of them.
 fn by_departure(sender: &JobRecord, receiver: &JobRecord) -> Option<BTreeMap<u64, (u64, u64)>> {
     let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     let (mut sent, mut come) = (0_u64, 0_u64);
@@ -72,7 +78,8 @@ fn sent_and_lost(span: Span, sender: &JobRecord, receiver: &JobRecord) -> Option
     let width = if n_before > 0 { span.from.0.div_ceil(n_before) } else { length };
     let grid = Grid { width, n_bins: span.to.0.div_ceil(width).max(1) as usize, end: span.to.0 };
     let found = lost(&grid, sender, receiver)?;
-    let within = |bins: Vec<f64>| bins.into_iter().skip(n_before as usize).sum::<f64>().round() as u64;
+    let within =
+        |bins: Vec<f64>| bins.into_iter().skip(n_before as usize).sum::<f64>().round() as u64;
     let sent = within(found.sent);
     Some((sent, within(found.lost).min(sent)))
 }
@@ -112,14 +119,19 @@ fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
 /// Intervals in order, by worker.
 fn by_worker(record: &JobRecord) -> BTreeMap<u32, Vec<&Interval>> {
     let mut workers: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
-    record.intervals.iter().for_each(|interval| workers.entry(interval.worker).or_default().push(interval));
+    record
+        .intervals
+        .iter()
+        .for_each(|interval| workers.entry(interval.worker).or_default().push(interval));
     workers.values_mut().for_each(|intervals| intervals.sort_by_key(|interval| interval.end));
     workers
 }
 
 /// Datagrams of flows of which nothing came, sent by `worker` or, without one, by all.
 fn vanished(sender: &JobRecord, receiver: &JobRecord, worker: Option<u32>) -> u64 {
-    let came = |number: u32| receiver.flows.iter().any(|flow| flow.flow == number && flow.next_sequence > 0);
+    let came = |number: u32| {
+        receiver.flows.iter().any(|flow| flow.flow == number && flow.next_sequence > 0)
+    };
     let own = sender.flows.iter().filter(|flow| worker.is_none_or(|worker| flow.worker == worker));
     own.filter(|flow| !came(flow.flow)).map(|flow| flow.counters[Counter::DatagramsSent]).sum()
 }
@@ -137,11 +149,18 @@ impl Sent {
         // What is counted at the end of the load is of the last bin.
         let within = |at: Nanos| Nanos(at.0.min(grid.end));
         let sent = |interval: &&Interval| {
-            (within(interval.start), within(interval.end), interval.counters[Counter::DatagramsSent] as f64)
+            (
+                within(interval.start),
+                within(interval.end),
+                interval.counters[Counter::DatagramsSent] as f64,
+            )
         };
         let intervals: Vec<_> = intervals.iter().map(sent).collect();
         let all: f64 = intervals.iter().map(|(_, _, n)| n).sum();
-        Self { kept: if all > 0.0 { (1.0 - vanished as f64 / all).max(0.0) } else { 0.0 }, intervals }
+        Self {
+            kept: if all > 0.0 { (1.0 - vanished as f64 / all).max(0.0) } else { 0.0 },
+            intervals,
+        }
     }
 
     /// Adds to `found` what was sent and what of it is missing from `received`.
@@ -154,13 +173,15 @@ impl Sent {
         let steps: Vec<(u64, i64)> = received
             .iter()
             .map(|interval| {
-                let came = interval.counters[Counter::DatagramsReceived] + interval.counters[Counter::Late];
+                let came = interval.counters[Counter::DatagramsReceived]
+                    + interval.counters[Counter::Late];
                 risen += interval.counters[Counter::SequenceAdvance];
                 missing += interval.counters[Counter::SequenceAdvance] as i64 - came as i64;
                 (risen, missing)
             })
             .collect();
-        // What was missing and came after all is not lost: only what is still missing at the end of every later interval.
+        // What was missing and came after all is not lost: only what is still missing at the end of
+        // every later interval.
         let mut missing = i64::MAX;
         let for_good: Vec<i64> = steps
             .iter()
@@ -182,7 +203,8 @@ impl Sent {
         }
     }
 
-    /// Adds `lost` datagrams, which are among the numbers from `from` until `until`, to the bins in which those were sent.
+    /// Adds `lost` datagrams, which are among the numbers from `from` until `until`, to the bins in
+    /// which those were sent.
     fn attribute(&self, grid: &Grid, from: u64, until: u64, lost: f64, bins: &mut [f64]) {
         if lost <= 0.0 || until <= from {
             return;
@@ -215,7 +237,8 @@ mod tests {
     fn record(counted: &[(u64, &[(Counter, u64)])]) -> JobRecord {
         let mut start = 0;
         let interval = |(end, counts): &(u64, &[(Counter, u64)])| {
-            let mut interval = Interval { start: Nanos(start), end: Nanos(*end), ..Interval::default() };
+            let mut interval =
+                Interval { start: Nanos(start), end: Nanos(*end), ..Interval::default() };
             start = *end;
             counts.iter().for_each(|(counter, n)| interval.counters[*counter] = *n);
             interval
@@ -224,7 +247,8 @@ mod tests {
     }
 
     fn sent(per_bin: &[u64]) -> JobRecord {
-        let counts: Vec<[(Counter, u64); 1]> = per_bin.iter().map(|n| [(Counter::DatagramsSent, *n)]).collect();
+        let counts: Vec<[(Counter, u64); 1]> =
+            per_bin.iter().map(|n| [(Counter::DatagramsSent, *n)]).collect();
         let ends = (1..).map(|bin| bin * WIDTH);
         record(&ends.zip(&counts).map(|(end, counts)| (end, &counts[..])).collect::<Vec<_>>())
     }
@@ -233,7 +257,9 @@ mod tests {
     fn came(intervals: &[(u64, u64, u64)]) -> JobRecord {
         let counts: Vec<_> = intervals
             .iter()
-            .map(|(end, risen, n)| (*end, [(Counter::SequenceAdvance, *risen), (Counter::DatagramsReceived, *n)]))
+            .map(|(end, risen, n)| {
+                (*end, [(Counter::SequenceAdvance, *risen), (Counter::DatagramsReceived, *n)])
+            })
             .collect();
         record(&counts.iter().map(|(end, counts)| (*end, &counts[..])).collect::<Vec<_>>())
     }
@@ -245,18 +271,25 @@ mod tests {
 
     #[test]
     fn a_span_has_the_losses_of_what_was_sent_in_it() {
-        // A quarter of a bin of delay; 30 of the first bin's are lost, 10 of the third's, and the last 5 of all.
+        // A quarter of a bin of delay; 30 of the first bin's are lost, 10 of the third's, and the
+        // last 5 of all.
         let sender = sent(&[100, 100, 100]);
         let receiver = came(&[(100, 75, 45), (200, 100, 100), (300, 100, 90), (360, 20, 20)]);
-        let during = |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
+        let during =
+            |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
         assert_eq!(during(0, 300), Some((300, 45)));
         assert_eq!(during(100, 300), Some((200, 15)));
-        // A quarter of the numbers among which 10 are missing was sent before; warm-up is twice as long as the span.
+        // A quarter of the numbers among which 10 are missing was sent before; warm-up is twice as
+        // long as the span.
         assert_eq!(during(200, 300), Some((100, 13)));
     }
 
     /// The same records with what both ends counted by the sender's intervals.
-    fn counted(mut record: JobRecord, departures: &[&[(u64, u64)]], arrivals: &[&[(u64, u64)]]) -> JobRecord {
+    fn counted(
+        mut record: JobRecord,
+        departures: &[&[(u64, u64)]],
+        arrivals: &[&[(u64, u64)]],
+    ) -> JobRecord {
         let of = |counts: Option<&&[(u64, u64)]>| linerate_model::Distribution {
             buckets: counts.map_or_else(Vec::new, |counts| counts.to_vec()),
             ..linerate_model::Distribution::default()
@@ -270,12 +303,16 @@ mod tests {
 
     #[test]
     fn a_span_is_exact_where_both_ends_counted_by_departure() {
-        // As above: of the third interval's 15 are lost, of the second's 5, whichever of the receiver's intervals shows it.
-        let sender = counted(sent(&[100, 100, 100]), &[&[(0, 100)], &[(100, 100)], &[(200, 100)]], &[]);
+        // As above: of the third interval's 15 are lost, of the second's 5, whichever of the
+        // receiver's intervals shows it.
+        let sender =
+            counted(sent(&[100, 100, 100]), &[&[(0, 100)], &[(100, 100)], &[(200, 100)]], &[]);
         let came = came(&[(100, 75, 75), (200, 100, 95), (300, 100, 90), (360, 20, 20)]);
-        let arrivals: [&[(u64, u64)]; 4] = [&[(0, 75)], &[(0, 25), (100, 70)], &[(100, 25), (200, 65)], &[(200, 20)]];
+        let arrivals: [&[(u64, u64)]; 4] =
+            [&[(0, 75)], &[(0, 25), (100, 70)], &[(100, 25), (200, 65)], &[(200, 20)]];
         let receiver = counted(came, &[], &arrivals);
-        let during = |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
+        let during =
+            |from, to| sent_and_lost(Span { from: Nanos(from), to: Nanos(to) }, &sender, &receiver);
         assert_eq!(
             [during(0, 300), during(100, 300), during(200, 300)],
             [Some((300, 20)), Some((200, 20)), Some((100, 15))]
@@ -298,8 +335,10 @@ mod tests {
 
     #[test]
     fn a_loss_is_of_the_interval_that_sent_it_however_long_it_was_under_way() {
-        // Delayed by a bin and a half; 40 of the numbers 100 to 199, which the second bin sent, are missing.
-        let receiver = came(&[(100, 0, 0), (200, 50, 50), (250, 50, 50), (350, 100, 60), (450, 100, 100)]);
+        // Delayed by a bin and a half; 40 of the numbers 100 to 199, which the second bin sent, are
+        // missing.
+        let receiver =
+            came(&[(100, 0, 0), (200, 50, 50), (250, 50, 50), (350, 100, 60), (450, 100, 100)]);
         assert_eq!(losses(&sent(&[100, 100, 100]), &receiver), [0.0, 40.0, 0.0]);
     }
 

@@ -1,4 +1,5 @@
-//! Port channels: how many member links carried the flows of a trial, and how evenly (methodology 3.7).
+//! Port channels: how many member links carried the flows of a trial, and how evenly (methodology
+//! 3.7).
 //!
 //! | metric | from |
 //! |---|---|
@@ -6,10 +7,13 @@
 //! | `links_available` | member links of those channels |
 //! | `link_balance` | mean over largest of the bytes the members passed |
 //!
-//! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or interface (`interface`), by the
-//! names the capacity gives. They count whatever crosses them, so these figures stand with the only measured job, or with `all`.
+//! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or
+//! interface (`interface`), by the names the capacity gives. They count whatever crosses them, so
+//! these figures stand with the only measured job, or with `all`.
 
-use linerate_model::{Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric, series};
+use linerate_model::{
+    Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric, series,
+};
 
 use super::figures::Figures;
 use super::samples::Samples;
@@ -20,10 +24,16 @@ use super::traffic::Job;
 const LEAST_SHARE: f64 = 0.1;
 
 /// The figures of the channels that the flows of `jobs` cross.
-pub(super) fn figures(campaign: &Campaign, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) -> Figures {
+pub(super) fn figures(
+    campaign: &Campaign,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    span: Span,
+) -> Figures {
     let mut figures = Figures::default();
     for direction in [Direction::Tx, Direction::Rx] {
-        let channels = campaign.header.capacities.iter().filter(|capacity| !capacity.members.is_empty());
+        let channels =
+            campaign.header.capacities.iter().filter(|capacity| !capacity.members.is_empty());
         let mut members = Vec::new();
         let mut used = Some(0);
         for channel in channels {
@@ -36,13 +46,21 @@ pub(super) fn figures(campaign: &Campaign, trial: &TrialRecord, jobs: &[Job<'_>]
         figures.put(metric::LINKS_USED, direction, f64::from(used));
         figures.put(metric::LINKS_AVAILABLE, direction, members.len() as f64);
         let largest = members.iter().copied().fold(0.0, f64::max);
-        figures.put(metric::LINK_BALANCE, direction, members.iter().sum::<f64>() / members.len() as f64 / largest);
+        figures.put(
+            metric::LINK_BALANCE,
+            direction,
+            members.iter().sum::<f64>() / members.len() as f64 / largest,
+        );
     }
     figures
 }
 
 /// Who sends across `channel` in `direction`, and how many flows; `None` if nobody.
-fn crossing<'a>(channel: &Capacity, jobs: &[Job<'a>], direction: Direction) -> Option<(&'a Endpoint, usize)> {
+fn crossing<'a>(
+    channel: &Capacity,
+    jobs: &[Job<'a>],
+    direction: Direction,
+) -> Option<(&'a Endpoint, usize)> {
     let mut found = None;
     for job in jobs {
         let Some(flow) = job.flow(direction) else { continue };
@@ -60,8 +78,10 @@ fn crossing<'a>(channel: &Capacity, jobs: &[Job<'a>], direction: Direction) -> O
 
 /// Bytes a second that each member passed; `None` if one was not read.
 fn passed(channel: &Capacity, samples: &Samples<'_>, span: Span) -> Option<Vec<f64>> {
-    let is_bytes = |read: &SeriesSpec| series::any(&[series::qdisc::BYTES, series::interface::TX_BYTES], read);
-    let of = |member: &String| samples.rate(span, |read| read.instance == *member && is_bytes(read));
+    let is_bytes =
+        |read: &SeriesSpec| series::any(&[series::qdisc::BYTES, series::interface::TX_BYTES], read);
+    let of =
+        |member: &String| samples.rate(span, |read| read.instance == *member && is_bytes(read));
     channel.members.iter().map(of).collect()
 }
 

@@ -1,11 +1,15 @@
-//! Mixes: every job alone and all together, and what they take from each other (storage reference 5.7).
+//! Mixes: every job alone and all together, and what they take from each other (storage reference
+//! 5.7).
 //!
-//! Of each job's main figure the ratio together over alone is taken, round by round; their sum is the *joint efficiency*: as many as
-//! there are jobs if they do not touch each other, 1 if they take turns at one thing that is full, less if together they do less than one
-//! alone. Tails are compared likewise. Where two jobs go to and from the memory of one host, each in one direction, the points of a sweep
-//! form a *direction matrix*: what a device writes to memory goes up (disk reads, received frames), what it reads from there goes down.
+//! Of each job's main figure the ratio together over alone is taken, round by round; their sum is
+//! the *joint efficiency*: as many as there are jobs if they do not touch each other, 1 if they
+//! take turns at one thing that is full, less if together they do less than one alone. Tails are
+//! compared likewise. Where two jobs go to and from the memory of one host, each in one direction,
+//! the points of a sweep form a *direction matrix*: what a device writes to memory goes up (disk
+//! reads, received frames), what it reads from there goes down.
 //!
-//! What it does not see: direct cache access, traffic from device to device, and the traffic of the memory bus.
+//! What it does not see: direct cache access, traffic from device to device, and the traffic of the
+//! memory bus.
 
 mod causes;
 mod matrix;
@@ -117,17 +121,23 @@ fn mix(
 ) -> Mix {
     let parameters = without_arm(point);
     let own = |comparison: &&Comparison| {
-        comparison.sweep == point.sweep && comparison.parameters == parameters && comparison.changed.name == arm.name
+        comparison.sweep == point.sweep
+            && comparison.parameters == parameters
+            && comparison.changed.name == arm.name
     };
-    let compared: Vec<&Compared> = comparisons.iter().filter(own).flat_map(|comparison| &comparison.figures).collect();
-    let jobs: Vec<MixedJob> =
-        (0..point.jobs.len()).filter_map(|number| mixed_job(campaign, point, number, &compared)).collect();
+    let compared: Vec<&Compared> =
+        comparisons.iter().filter(own).flat_map(|comparison| &comparison.figures).collect();
+    let jobs: Vec<MixedJob> = (0..point.jobs.len())
+        .filter_map(|number| mixed_job(campaign, point, number, &compared))
+        .collect();
     // The last one adds up the others.
     let n_measured = point.jobs.iter().filter(|job| !job.background).count().saturating_sub(1);
     let alone: Vec<(&PointStudy, &Arm)> = arms
         .iter()
         .filter(|(other, arm)| {
-            arm.role == Role::Alone && other.sweep == point.sweep && without_arm(other) == parameters
+            arm.role == Role::Alone
+                && other.sweep == point.sweep
+                && without_arm(other) == parameters
         })
         .copied()
         .collect();
@@ -136,30 +146,48 @@ fn mix(
     Mix { sweep: point.sweep.clone(), parameters, jobs, joint, attribution }
 }
 
-fn mixed_job(campaign: &Campaign, point: &PointStudy, number: usize, compared: &[&Compared]) -> Option<MixedJob> {
+fn mixed_job(
+    campaign: &Campaign,
+    point: &PointStudy,
+    number: usize,
+    compared: &[&Compared],
+) -> Option<MixedJob> {
     let of_job = || compared.iter().filter(|figure| figure.job == number);
     let of_metric = |metric: &Metric| {
         // The sum of both directions, where there is one, is what a job is asked for.
-        of_job().filter(|figure| figure.metric == metric.name).max_by_key(|figure| figure.direction == Direction::Sum)
+        of_job()
+            .filter(|figure| figure.metric == metric.name)
+            .max_by_key(|figure| figure.direction == Direction::Sum)
     };
     let main = (**Metric::moved().find_map(of_metric)?).clone();
     let job = &point.jobs[number];
     let id = point.trials.first()?.id;
     let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.jobs.get(number)?;
-    let is_storage = job.metric(metric::IOPS, Direction::Tx).or(job.metric(metric::IOPS, Direction::Rx)).is_some();
-    let carries = |direction| job.metric(&main.metric, direction).is_some_and(|figure| figure.estimate.is_some());
+    let is_storage = job
+        .metric(metric::IOPS, Direction::Tx)
+        .or(job.metric(metric::IOPS, Direction::Rx))
+        .is_some();
+    let carries = |direction| {
+        job.metric(&main.metric, direction).is_some_and(|figure| figure.estimate.is_some())
+    };
     Some(MixedJob {
         job: number,
         workload: job.workload.clone(),
         from: job.from.clone(),
         to: job.to.clone(),
         times: Use::Mixed.metrics().filter_map(of_metric).map(|figure| (*figure).clone()).collect(),
-        ways: ways(is_storage, [&spec.from, &spec.to], carries(Direction::Tx), carries(Direction::Rx)),
+        ways: ways(
+            is_storage,
+            [&spec.from, &spec.to],
+            carries(Direction::Tx),
+            carries(Direction::Rx),
+        ),
         main,
     })
 }
 
-/// Which way the data of a job goes at each host. Data sent by the active end leaves its memory and enters the passive end's.
+/// Which way the data of a job goes at each host. Data sent by the active end leaves its memory and
+/// enters the passive end's.
 fn ways(is_storage: bool, [from, to]: [&Endpoint; 2], tx: bool, rx: bool) -> Vec<(String, Way)> {
     let way = |down: bool, up: bool| match (down, up) {
         (true, true) => Some(Way::Both),
@@ -167,7 +195,8 @@ fn ways(is_storage: bool, [from, to]: [&Endpoint; 2], tx: bool, rx: bool) -> Vec
         (false, true) => Some(Way::Up),
         (false, false) => None,
     };
-    let mut ways: Vec<(String, Way)> = way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
+    let mut ways: Vec<(String, Way)> =
+        way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
     if !is_storage && to.host != from.host {
         ways.extend(way(rx, tx).map(|way| (to.host.clone(), way)));
     }
@@ -177,21 +206,25 @@ fn ways(is_storage: bool, [from, to]: [&Endpoint; 2], tx: bool, rx: bool) -> Vec
 /// Sums the jobs' ratios, round by round.
 fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -> Option<Joint> {
     let ratios = |mixed: &MixedJob| {
-        let (base, place) = alone
-            .iter()
-            .find_map(|(base, arm)| Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?)))?;
+        let (base, place) = alone.iter().find_map(|(base, arm)| {
+            Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?))
+        })?;
         let of = |point: &PointStudy, number: usize| {
-            let metric = point.jobs.get(number)?.metric(&mixed.main.metric, mixed.main.direction)?;
+            let metric =
+                point.jobs.get(number)?.metric(&mixed.main.metric, mixed.main.direction)?;
             Some(metric.values.clone())
         };
         let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
-        let ratio = |(before, after): (Option<f64>, Option<f64>)| Some(after? / before.filter(|value| *value > 0.0)?);
+        let ratio = |(before, after): (Option<f64>, Option<f64>)| {
+            Some(after? / before.filter(|value| *value > 0.0)?)
+        };
         Some(pairs.map(ratio).collect::<Vec<Option<f64>>>())
     };
     let ratios: Vec<Vec<Option<f64>>> = jobs.iter().map(ratios).collect::<Option<_>>()?;
     let n_rounds = ratios.iter().map(Vec::len).min()?;
-    let values: Vec<Option<f64>> =
-        (0..n_rounds).map(|round| ratios.iter().map(|of_job| of_job[round]).sum::<Option<f64>>()).collect();
+    let values: Vec<Option<f64>> = (0..n_rounds)
+        .map(|round| ratios.iter().map(|of_job| of_job[round]).sum::<Option<f64>>())
+        .collect();
     let known: Vec<f64> = values.iter().flatten().copied().collect();
     let shift = paired_shift(&vec![0.0; known.len()], &known)?;
     Some(Joint { value: shift.value, interval: shift.interval, n: known.len(), values })

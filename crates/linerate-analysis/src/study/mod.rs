@@ -1,10 +1,12 @@
 //! The study of a campaign: what its observations amount to.
 //!
-//! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed from what was counted
-//! (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`, `backlog`) and gathered into one estimate per point, job,
-//! metric and direction (`point`). Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
-//! absent, never zero. Arms of a comparison are points, set against each other pair by pair (`pairs`);
-//! so are jobs alone and together (`mixes`). The tables in `traffic` and `host` say for each metric what it is computed from.
+//! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed
+//! from what was counted (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`,
+//! `backlog`) and gathered into one estimate per point, job, metric and direction (`point`).
+//! Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
+//! absent, never zero. Arms of a comparison are points, set against each other pair by pair
+//! (`pairs`); so are jobs alone and together (`mixes`). The tables in `traffic` and `host` say for
+//! each metric what it is computed from.
 
 mod account;
 mod backlog;
@@ -59,20 +61,24 @@ mod warmup;
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId, TrialRecord, Unit, Validity,
-    metric,
+    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId,
+    TrialRecord, Unit, Validity, metric,
 };
 use serde::{Deserialize, Serialize};
 
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use gate::Withheld;
-pub use headline::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline};
+pub use headline::{
+    End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline,
+};
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
 pub(crate) use loss::is_carried_by_a_process;
 pub use loss_place::{DropCause, LossPlace};
-pub use mixes::{Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way};
+pub use mixes::{
+    Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way,
+};
 pub use observer_ports::{Agreement, PortStudy};
 pub use obtained::{Given, Obtained};
 pub use offerable_load::{Reached, reached};
@@ -121,7 +127,8 @@ pub struct PointStudy {
     pub sweep: String,
     /// Its coordinate.
     pub parameters: Point,
-    /// Its jobs, in the order of the plan. Where several measured jobs run side by side, a job named `all` that adds them up comes last.
+    /// Its jobs, in the order of the plan. Where several measured jobs run side by side, a job
+    /// named `all` that adds them up comes last.
     pub jobs: Vec<JobStudy>,
     /// Bounds that hold here, lowest first per metric and direction.
     pub ceilings: Vec<Ceiling>,
@@ -134,13 +141,16 @@ pub struct PointStudy {
     pub why: Vec<Reason>,
     /// Its trials.
     pub trials: Vec<TrialStudy>,
-    /// If it was repeated until its figures are known well enough: what each look saw, and why it ended.
+    /// If it was repeated until its figures are known well enough: what each look saw, and why it
+    /// ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<Looks>,
-    /// What independent observers counted, per port and direction, beside what the load amounts to there.
+    /// What independent observers counted, per port and direction, beside what the load amounts to
+    /// there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<PortStudy>,
-    /// The last frames of bursts that came at its ports at once, one by one, where receivers kept them.
+    /// The last frames of bursts that came at its ports at once, one by one, where receivers kept
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<BurstStudy>,
 }
@@ -167,11 +177,12 @@ pub struct JobStudy {
     pub response: Distribution,
     /// Service-time distribution.
     pub service: Distribution,
-    /// Percentiles of those that follow, with their intervals, by name (`response`, `service`, `reads`, `writes`, `gap`); one with too few
-    /// operations is absent.
+    /// Percentiles of those that follow, with their intervals, by name (`response`, `service`,
+    /// `reads`, `writes`, `gap`); one with too few operations is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<String, Vec<Percentile>>,
-    /// If it is a closed load of requests: what those would have waited that came at its pace, an estimate.
+    /// If it is a closed load of requests: what those would have waited that came at its pace, an
+    /// estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrected: Option<CorrectedStudy>,
     /// Service times of reads of disks and files.
@@ -186,17 +197,20 @@ pub struct JobStudy {
     /// Times of discards of disks and files.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub trims: Distribution,
-    /// What each worker counted in each trial that carries figures; empty of a job that reads and writes no disk or file.
+    /// What each worker counted in each trial that carries figures; empty of a job that reads and
+    /// writes no disk or file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferCounts>,
     /// Departure-gap distribution.
     pub gap: Distribution,
     /// Socket options and modes obtained, by name.
     pub obtained: BTreeMap<String, Obtained>,
-    /// What became of its datagrams, per direction, added over the trials that carry figures; empty if it sent none.
+    /// What became of its datagrams, per direction, added over the trials that carry figures; empty
+    /// if it sent none.
     #[serde(default)]
     pub loss: Vec<LossStudy>,
-    /// What was measured and is no figure, and why, as it was met first; empty where the gate passed everything.
+    /// What was measured and is no figure, and why, as it was met first; empty where the gate
+    /// passed everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<Withheld>,
 }
@@ -212,17 +226,19 @@ pub struct MetricStudy {
     pub layer: Option<Layer>,
     /// Direction.
     pub direction: Direction,
-    /// Median over the runs with its interval; `None` if no run carries a figure (impossible, invalid, unavailable), or if most of them
-    /// never settled (see `settled`).
+    /// Median over the runs with its interval; `None` if no run carries a figure (impossible,
+    /// invalid, unavailable), or if most of them never settled (see `settled`).
     pub estimate: Option<Estimate>,
-    /// Of an infinite estimate (a percentile that falls among operations without an answer): the value that the true one exceeds, as
-    /// long as it is known.
+    /// Of an infinite estimate (a percentile that falls among operations without an answer): the
+    /// value that the true one exceeds, as long as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The second line: of a rate the mean over the runs that carry figures, with Student's interval.
+    /// The second line: of a rate the mean over the runs that carry figures, with Student's
+    /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanInterval>,
-    /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no figure.
+    /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no
+    /// figure.
     pub values: Vec<Option<f64>>,
     /// The lowest ceiling on it, if there is one: index into [`PointStudy::ceilings`].
     pub ceiling: Option<usize>,
@@ -242,21 +258,24 @@ pub struct TrialStudy {
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<Reason>,
-    /// What others took from the load, as a share of the measurement: the hypervisor of the CPU that it took most from, or other programs of
-    /// the worker that waited most for one, whichever is more; `None` where neither was read.
+    /// What others took from the load, as a share of the measurement: the hypervisor of the CPU
+    /// that it took most from, or other programs of the worker that waited most for one, whichever
+    /// is more; `None` where neither was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
-    /// The share of the measurement for which the busiest worker ran or waited for a CPU, of the active and of the passive ends; `None` where
-    /// an end has no worker of ours.
+    /// The share of the measurement for which the busiest worker ran or waited for a CPU, of the
+    /// active and of the passive ends; `None` where an end has no worker of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupied: Option<[f64; 2]>,
     /// Seconds since the start barrier: the end of each interval of the series.
     pub seconds: Vec<f64>,
-    /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`, `transaction_rate`, ...), measured jobs added up.
+    /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`,
+    /// `transaction_rate`, ...), measured jobs added up.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
     /// Where the measurement begins, seconds since the start barrier, after the warm-up was cut.
     pub measured_from: f64,
-    /// When workers of the tester, or the machine, stood still although they had something to do. Operations under way then are in no time of operations.
+    /// When workers of the tester, or the machine, stood still although they had something to do.
+    /// Operations under way then are in no time of operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
 }
@@ -281,18 +300,21 @@ impl JobStudy {
 }
 
 impl PointStudy {
-    /// What others took from the load: the median of the trials in which that was read ([`TrialStudy::taken`]), as estimates are medians.
+    /// What others took from the load: the median of the trials in which that was read
+    /// ([`TrialStudy::taken`]), as estimates are medians.
     #[must_use]
     pub fn taken(&self) -> Option<f64> {
         let read: Vec<f64> = self.trials.iter().filter_map(|trial| trial.taken).collect();
         median(&read)
     }
 
-    /// How much of the measurement the busiest worker of each end ran or waited for a CPU, likewise ([`TrialStudy::occupied`]).
+    /// How much of the measurement the busiest worker of each end ran or waited for a CPU, likewise
+    /// ([`TrialStudy::occupied`]).
     #[must_use]
     pub fn occupied(&self) -> Option<[f64; 2]> {
         let of_end = |end: usize| {
-            let read: Vec<f64> = self.trials.iter().filter_map(|trial| Some(trial.occupied?[end])).collect();
+            let read: Vec<f64> =
+                self.trials.iter().filter_map(|trial| Some(trial.occupied?[end])).collect();
             median(&read)
         };
         Some([of_end(0)?, of_end(1)?])
@@ -315,14 +337,17 @@ pub fn study(campaign: &Campaign) -> Study {
     Study { points, comparisons, mixes, matrices, searches, findings, overhead }
 }
 
-/// The trials of each sweep and point, in the order of the plan; those of searches are judged apart.
+/// The trials of each sweep and point, in the order of the plan; those of searches are judged
+/// apart.
 fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
-    let mut planned: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).collect();
+    let mut planned: Vec<&TrialRecord> =
+        campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).collect();
     planned.sort_by_key(|trial| trial.spec.id);
     let mut points: Vec<Vec<&TrialRecord>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for trial in planned {
-        let coordinate = serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
+        let coordinate =
+            serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
         let place = *places.entry((&trial.spec.sweep, coordinate)).or_insert(points.len());
         match points.get_mut(place) {
             Some(repeats) => repeats.push(trial),
@@ -335,7 +360,11 @@ fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
 fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
     let mut costs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (host, block) in campaign.trials.iter().flat_map(|trial| &trial.samples) {
-        let read = block.times.last().zip(block.times.first()).map_or(0, |(last, first)| last.since(*first).0);
+        let read = block
+            .times
+            .last()
+            .zip(block.times.first())
+            .map_or(0, |(last, first)| last.since(*first).0);
         // What has no host is no reading of a sampler.
         if read > 0 && !host.is_empty() {
             costs.entry(host.clone()).or_default().push(block.cost_ns as f64 / read as f64);
@@ -348,8 +377,16 @@ fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
         .filter_map(|metric| metric.estimate.map(|estimate| estimate.value))
         .collect();
     Overhead {
-        samplers: costs.into_iter().filter_map(|(host, costs)| Some((host, mean(&costs)?))).collect(),
+        samplers: costs
+            .into_iter()
+            .filter_map(|(host, costs)| Some((host, mean(&costs)?)))
+            .collect(),
         null_step_ns: median(&steps),
-        worst_start_skew_ns: campaign.trials.iter().filter_map(|t| t.skew).map(|(skew, doubt)| skew + doubt).max(),
+        worst_start_skew_ns: campaign
+            .trials
+            .iter()
+            .filter_map(|t| t.skew)
+            .map(|(skew, doubt)| skew + doubt)
+            .max(),
     }
 }

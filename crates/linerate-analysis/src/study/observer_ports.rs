@@ -1,20 +1,26 @@
-//! An independent observer's octets beside the tool's bytes (methodology S4.4, V4.4): what a port of a switch counted, and what the load
-//! amounts to there by the layer algebra.
+//! An independent observer's octets beside the tool's bytes (methodology S4.4, V4.4): what a port
+//! of a switch counted, and what the load amounts to there by the layer algebra.
 //!
-//! A direction's load is what the tool counted at L4, turned into frames: for TCP `bytes_sent` (retransmissions are among them) and
-//! `segments_out` (acknowledgements are among them) of the end that sends into the port, `bytes_received` and `segments_in` of the end
-//! behind it for what comes out; for UDP payload and datagrams. Each frame adds its headers: Ethernet 14, IP 20 or 40, TCP 20 and 12 of
-//! timestamps, UDP 8, and 4 of frame check sequence where the observer counts it. Where a port counts super-packets of GSO or GRO, as one
-//! of a kernel does, each of those has one set of headers, and there are as many as it says.
+//! A direction's load is what the tool counted at L4, turned into frames: for TCP `bytes_sent`
+//! (retransmissions are among them) and `segments_out` (acknowledgements are among them) of the end
+//! that sends into the port, `bytes_received` and `segments_in` of the end behind it for what comes
+//! out; for UDP payload and datagrams. Each frame adds its headers: Ethernet 14, IP 20 or 40, TCP
+//! 20 and 12 of timestamps, UDP 8, and 4 of frame check sequence where the observer counts it.
+//! Where a port counts super-packets of GSO or GRO, as one of a kernel does, each of those has one
+//! set of headers, and there are as many as it says.
 //!
-//! The whole trial is compared, its idle ends included, so that no clock decides. An agent that answers with values it read a while
-//! ago is asked for as long after the load; where that was not possible, it is compared from one change of its counters to another
-//! instead, and the doubt of when they were read is added to the bound. A bound wider than [`WIDEST`] of the load decides nothing.
+//! The whole trial is compared, its idle ends included, so that no clock decides. An agent that
+//! answers with values it read a while ago is asked for as long after the load; where that was not
+//! possible, it is compared from one change of its counters to another instead, and the doubt of
+//! when they were read is added to the bound. A bound wider than [`WIDEST`] of the load decides
+//! nothing.
 //!
-//! Not seen: padding of small frames, selective acknowledgements, and the handshakes' few frames; the bound is wide enough for them.
+//! Not seen: padding of small frames, selective acknowledgements, and the handshakes' few frames;
+//! the bound is wide enough for them.
 
 use linerate_model::{
-    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock, TrialRecord, Validity,
+    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock,
+    TrialRecord, Validity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +38,11 @@ const FCS: f64 = 4.0;
 const SMALLEST: f64 = 60.0;
 /// Share of the port's load by which both may differ (V4.4).
 const BOUND: f64 = 0.005;
-/// Share of the load one way by which both may differ at the most for an agreement to mean something.
+/// Share of the load one way by which both may differ at the most for an agreement to mean
+/// something.
 const WIDEST: f64 = 0.03;
-/// Octets in a trial that are nobody's load: address resolution, neighbours' announcements, our own control connection.
+/// Octets in a trial that are nobody's load: address resolution, neighbours' announcements, our own
+/// control connection.
 const ALWAYS_THERE: f64 = 65_536.0;
 /// A port with fewer frames than this share of the load's counts super-packets.
 const SUPER_PACKETS: f64 = 0.9;
@@ -56,7 +64,8 @@ pub enum Agreement {
     Missing,
 }
 
-/// One direction of one port that an observer counts, all trials of a point that could be compared added.
+/// One direction of one port that an observer counts, all trials of a point that could be compared
+/// added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortStudy {
     /// The observer.
@@ -116,8 +125,11 @@ impl PortStudy {
     pub(super) fn add(&mut self, other: &Self) {
         if other.n > 0 {
             let is_first = self.n == 0;
-            let both = |a: Option<f64>, b: Option<f64>| if is_first { b } else { a.zip(b).map(|(a, b)| a + b) };
-            (self.frames, self.dropped) = (both(self.frames, other.frames), both(self.dropped, other.dropped));
+            let both = |a: Option<f64>, b: Option<f64>| {
+                if is_first { b } else { a.zip(b).map(|(a, b)| a + b) }
+            };
+            (self.frames, self.dropped) =
+                (both(self.frames, other.frames), both(self.dropped, other.dropped));
         }
         self.n += other.n;
         self.payload += other.payload;
@@ -144,18 +156,27 @@ struct Load {
 }
 
 /// Each direction of each port that `campaign` had observed, in one trial.
-pub(super) fn ports(campaign: &Campaign, hosts: &Hosts<'_>, trial: &TrialRecord, jobs: &[Job<'_>]) -> Vec<PortStudy> {
+pub(super) fn ports(
+    campaign: &Campaign,
+    hosts: &Hosts<'_>,
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+) -> Vec<PortStudy> {
     let mut studies = Vec::new();
     for port in &campaign.header.observed {
-        let crosses = jobs.iter().any(|job| is_behind(port, &job.spec.from) != is_behind(port, &job.spec.to));
+        let crosses =
+            jobs.iter().any(|job| is_behind(port, &job.spec.from) != is_behind(port, &job.spec.to));
         if !crosses {
             continue;
         }
-        let loads = [Direction::Tx, Direction::Rx].map(|direction| load(port, hosts, jobs, direction));
-        let largest = loads.iter().flatten().map(|load| load.payload + load.headers).fold(0.0, f64::max);
+        let loads =
+            [Direction::Tx, Direction::Rx].map(|direction| load(port, hosts, jobs, direction));
+        let largest =
+            loads.iter().flatten().map(|load| load.payload + load.headers).fold(0.0, f64::max);
         for (direction, load) in [Direction::Tx, Direction::Rx].into_iter().zip(loads) {
             let mut study = PortStudy::of(port, direction);
-            let compared = load.and_then(|load| compare(&mut study, port, trial, jobs, (load, largest)));
+            let compared =
+                load.and_then(|load| compare(&mut study, port, trial, jobs, (load, largest)));
             if let Err(why) = compared {
                 study.why.push(why);
             }
@@ -168,16 +189,23 @@ pub(super) fn ports(campaign: &Campaign, hosts: &Hosts<'_>, trial: &TrialRecord,
 /// Lowers the standing of a trial by what its observers saw otherwise.
 pub(super) fn doubt(standing: &mut Standing, studies: &[PortStudy]) {
     for study in studies {
-        let (observer, port, faces) = (study.observer.clone(), study.port.clone(), study.faces.clone());
+        let (observer, port, faces) =
+            (study.observer.clone(), study.port.clone(), study.faces.clone());
         let direction = study.direction;
         match study.agreement {
             Agreement::Background => {
                 let share = study.background().unwrap_or(0.0);
-                standing.lower(Validity::Suspect, Reason::OthersSent { observer, port, faces, direction, share });
+                standing.lower(
+                    Validity::Suspect,
+                    Reason::OthersSent { observer, port, faces, direction, share },
+                );
             }
             Agreement::Missing => {
                 let share = (study.expected - study.octets) / study.expected;
-                standing.lower(Validity::Suspect, Reason::NotCounted { observer, port, faces, direction, share });
+                standing.lower(
+                    Validity::Suspect,
+                    Reason::NotCounted { observer, port, faces, direction, share },
+                );
             }
             Agreement::Agrees | Agreement::Unknown => {}
         }
@@ -189,7 +217,12 @@ fn is_behind(port: &ObservedPort, end: &Endpoint) -> bool {
 }
 
 /// What the tool counted in `direction` of `port`.
-fn load(port: &ObservedPort, hosts: &Hosts<'_>, jobs: &[Job<'_>], direction: Direction) -> Result<Load, String> {
+fn load(
+    port: &ObservedPort,
+    hosts: &Hosts<'_>,
+    jobs: &[Job<'_>],
+    direction: Direction,
+) -> Result<Load, String> {
     let mut sum = Load::default();
     for job in jobs {
         let (own, other) = match (is_behind(port, &job.spec.from), is_behind(port, &job.spec.to)) {
@@ -198,16 +231,20 @@ fn load(port: &ObservedPort, hosts: &Hosts<'_>, jobs: &[Job<'_>], direction: Dir
             _ => continue,
         };
         let stamped = [&job.spec.from, &job.spec.to].into_iter().all(|end| {
-            hosts.fact(&end.host, "net.tcp_timestamps").is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
+            hosts
+                .fact(&end.host, "net.tcp_timestamps")
+                .is_some_and(|fact| fact.as_u64().is_some_and(|on| on > 0))
         });
         let ip = super::ceilings::ip_version(job);
         let link = ETHERNET + if port.counts_fcs { FCS } else { 0.0 };
-        let tcp = link + headers::tcp(ip, if stamped { Timestamps::On } else { Timestamps::Off }).0 as f64;
+        let tcp = link
+            + headers::tcp(ip, if stamped { Timestamps::On } else { Timestamps::Off }).0 as f64;
         let one = match direction {
             Direction::Rx => received(own, other, tcp),
             _ => sent(own, tcp),
         };
-        let datagrams = || datagrams(if direction == Direction::Rx { other } else { own }, link, ip);
+        let datagrams =
+            || datagrams(if direction == Direction::Rx { other } else { own }, link, ip);
         let one = one
             .or_else(datagrams)
             .ok_or_else(|| format!("how many frames {} sent is not counted", job.spec.workload))?;
@@ -219,7 +256,8 @@ fn load(port: &ObservedPort, hosts: &Hosts<'_>, jobs: &[Job<'_>], direction: Dir
     Ok(sum)
 }
 
-/// The last state of each TCP connection of `end`; `None` if there is none, or the kernel counts no segments.
+/// The last state of each TCP connection of `end`; `None` if there is none, or the kernel counts no
+/// segments.
 fn connections(end: &JobRecord) -> Option<Vec<&linerate_model::TcpState>> {
     let states: Vec<_> = end.flows.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
     (!states.is_empty() && states.iter().any(|state| state.segments_out > 0)).then_some(states)
@@ -236,17 +274,20 @@ fn received(own: &JobRecord, other: &JobRecord, per_frame: f64) -> Option<Load> 
     let states = connections(own)?;
     let payload: f64 = states.iter().map(|state| state.bytes_received as f64).sum();
     let frames: f64 = states.iter().map(|state| f64::from(state.segments_in)).sum();
-    // What was sent again may have come twice, or the first time not as far as the port; and what was on its way when the load ended
-    // passed the port, and nobody took it.
+    // What was sent again may have come twice, or the first time not as far as the port; and what
+    // was on its way when the load ended passed the port, and nobody took it.
     let others = connections(other)?;
     let again: f64 = others.iter().map(|state| state.bytes_retransmitted as f64).sum();
-    let on_its_way = others.iter().map(|state| state.bytes_sent as f64).sum::<f64>() - again - payload;
+    let on_its_way =
+        others.iter().map(|state| state.bytes_sent as f64).sum::<f64>() - again - payload;
     Some(Load { payload, frames, headers: frames * per_frame, doubt: again + on_its_way.max(0.0) })
 }
 
-/// Datagrams that `sender` sent; `None` if it counted none, or some that no frame of Ethernet holds.
+/// Datagrams that `sender` sent; `None` if it counted none, or some that no frame of Ethernet
+/// holds.
 fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
-    /// Payload of the usual Ethernet: larger packets are fragments, or jumbo frames, and we do not know which.
+    /// Payload of the usual Ethernet: larger packets are fragments, or jumbo frames, and we do not
+    /// know which.
     const MTU: f64 = 1500.0;
     let frames = total(sender, Counter::DatagramsSent) as f64;
     let payload = total(sender, Counter::PayloadSent) as f64;
@@ -266,7 +307,8 @@ fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
 
 /// One counter's readings that were answered.
 fn readings(block: &SampleBlock, port: &str, name: &str) -> Vec<(Nanos, f64)> {
-    let found = block.series.iter().position(|series| series.name == name && series.instance == port);
+    let found =
+        block.series.iter().position(|series| series.name == name && series.instance == port);
     let column = found.and_then(|index| block.columns.get(index));
     let values = column.into_iter().flatten().zip(&block.times);
     values.filter_map(|(value, at)| value.map(|value| (*at, value))).collect()
@@ -284,18 +326,31 @@ fn compare(
     (load, largest): (Load, f64),
 ) -> Result<(), String> {
     let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
-    let block = blocks.map(|(_, block)| block).next().ok_or("the observer said nothing of the trial")?;
+    let block =
+        blocks.map(|(_, block)| block).next().ok_or("the observer said nothing of the trial")?;
     let (octets, packets, drops) = if study.direction == Direction::Tx {
-        (ObservedPort::IN_OCTETS, ObservedPort::IN_PACKETS, [ObservedPort::IN_DISCARDS, ObservedPort::IN_ERRORS])
+        (
+            ObservedPort::IN_OCTETS,
+            ObservedPort::IN_PACKETS,
+            [ObservedPort::IN_DISCARDS, ObservedPort::IN_ERRORS],
+        )
     } else {
-        (ObservedPort::OUT_OCTETS, ObservedPort::OUT_PACKETS, [ObservedPort::OUT_DISCARDS, ObservedPort::OUT_ERRORS])
+        (
+            ObservedPort::OUT_OCTETS,
+            ObservedPort::OUT_PACKETS,
+            [ObservedPort::OUT_DISCARDS, ObservedPort::OUT_ERRORS],
+        )
     };
-    if readings(block, &port.port, ObservedPort::RESETS).last().is_some_and(|(_, resets)| *resets > 0.0) {
+    if readings(block, &port.port, ObservedPort::RESETS)
+        .last()
+        .is_some_and(|(_, resets)| *resets > 0.0)
+    {
         return Err("its counters began anew during the trial".into());
     }
     let read = readings(block, &port.port, octets);
     if read.len() < 2 {
-        let why = block.unavailable.first().map_or("it was not read twice", |(_, why)| why.as_str());
+        let why =
+            block.unavailable.first().map_or("it was not read twice", |(_, why)| why.as_str());
         return Err(why.to_owned());
     }
     let seen = seen(&read, jobs)?;
@@ -320,7 +375,8 @@ fn compare(
     study.n = 1;
     study.payload = load.payload * seen.share;
     study.expected = study.payload + counted * per_frame;
-    study.bound = BOUND * largest * seen.share + ALWAYS_THERE + load.doubt + seen.doubt * study.expected;
+    study.bound =
+        BOUND * largest * seen.share + ALWAYS_THERE + load.doubt + seen.doubt * study.expected;
     study.why.extend(seen.why);
     let more = study.octets - study.expected;
     study.agreement = if more > study.bound {
@@ -355,7 +411,8 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     let (first, last) = (read[0].0, read[read.len() - 1].0);
     let moving =
         jobs.iter().flat_map(|job| job.ends()).flat_map(|end| &end.intervals).filter(|interval| {
-            interval.counters[Counter::PayloadSent] + interval.counters[Counter::PayloadReceived] > 0
+            interval.counters[Counter::PayloadSent] + interval.counters[Counter::PayloadReceived]
+                > 0
         });
     let loaded_until = moving.map(|interval| interval.end).max().unwrap_or_default();
     let mut gaps: Vec<u64> = read.windows(2).map(|pair| pair[1].0.since(pair[0].0).0).collect();
@@ -376,13 +433,15 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     if whole && (!is_kept || is_read_anew) {
         let why = is_kept.then(|| {
             format!(
-                "its counters change every {:.1} s: it was asked until it had read them after the load",
+                "its counters change every {:.1} s: it was asked until it had read them after the \
+                    load",
                 kept / NANOS
             )
         });
         return Ok(Seen { span: (first, last), share: 1.0, doubt: 0.0, why });
     }
-    let changes: Vec<Nanos> = read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
+    let changes: Vec<Nanos> =
+        read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
     let within: Vec<Nanos> = changes.into_iter().filter(|at| *at <= loaded_until).collect();
     let (Some(from), Some(to)) = (within.first(), within.last()) else {
         return Err("its counters did not change while there was load".into());
@@ -390,14 +449,24 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     let seconds = to.since(*from).as_secs_f64();
     let period = period / NANOS;
     if seconds < 2.0 * period.max(kept / NANOS) {
-        let why = format!("its counters change every {:.1} s only: the trial is too short to compare", kept / NANOS);
+        let why = format!(
+            "its counters change every {:.1} s only: the trial is too short to compare",
+            kept / NANOS
+        );
         return Err(why);
     }
     let span = Span { from: *from, to: *to };
     let ends: Vec<&JobRecord> = jobs.iter().flat_map(|job| job.ends()).collect();
     let both = [Counter::PayloadSent, Counter::PayloadReceived];
     let all: f64 = ends.iter().flat_map(|end| both.map(|counter| total(end, counter) as f64)).sum();
-    let inside: f64 = ends.iter().flat_map(|end| both.map(|counter| counted(end, counter, span))).sum();
-    let why = format!("compared over {seconds:.1} s: its counters change every {:.1} s", kept / NANOS);
-    Ok(Seen { span: (*from, *to), share: inside / all.max(1.0), doubt: 2.0 * period / seconds, why: Some(why) })
+    let inside: f64 =
+        ends.iter().flat_map(|end| both.map(|counter| counted(end, counter, span))).sum();
+    let why =
+        format!("compared over {seconds:.1} s: its counters change every {:.1} s", kept / NANOS);
+    Ok(Seen {
+        span: (*from, *to),
+        share: inside / all.max(1.0),
+        doubt: 2.0 * period / seconds,
+        why: Some(why),
+    })
 }

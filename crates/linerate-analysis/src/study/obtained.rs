@@ -1,4 +1,5 @@
-//! What a job was really given: socket options as granted, and modes, by name and end; text is made of it where it is printed.
+//! What a job was really given: socket options as granted, and modes, by name and end; text is made
+//! of it where it is printed.
 
 use std::collections::BTreeMap;
 
@@ -75,10 +76,15 @@ impl Obtained {
         self.from.iter().chain(&self.to)
     }
 
-    /// What was given at the end that sends in `direction`; at the other one if nothing was told of it.
+    /// What was given at the end that sends in `direction`; at the other one if nothing was told of
+    /// it.
     #[must_use]
     pub fn of_sender(&self, direction: Direction) -> &[Given] {
-        let (own, other) = if direction == Direction::Rx { (&self.to, &self.from) } else { (&self.from, &self.to) };
+        let (own, other) = if direction == Direction::Rx {
+            (&self.to, &self.from)
+        } else {
+            (&self.from, &self.to)
+        };
         if own.is_empty() { other } else { own }
     }
 
@@ -147,11 +153,19 @@ mod tests {
     fn an_option_has_numbers_as_granted_and_at_the_end() {
         let option = |granted: u64, at_end: Option<u64>| {
             let at_end = at_end.map(Value::from);
-            Given::Option(SocketValue { requested: Some(json!(8192)), granted: Some(json!(granted)), at_end })
+            Given::Option(SocketValue {
+                requested: Some(json!(8192)),
+                granted: Some(json!(granted)),
+                at_end,
+            })
         };
-        let both = Obtained { from: vec![option(16_384, Some(46_080))], to: vec![option(87_380, None)] };
+        let both =
+            Obtained { from: vec![option(16_384, Some(46_080))], to: vec![option(87_380, None)] };
         let at_end = |direction| both.of_sender(direction)[0].number_at_end();
-        assert_eq!([at_end(Direction::Tx), at_end(Direction::Rx)], [Some(46_080.0), Some(87_380.0)]);
+        assert_eq!(
+            [at_end(Direction::Tx), at_end(Direction::Rx)],
+            [Some(46_080.0), Some(87_380.0)]
+        );
         assert_eq!((both.number(), both.word(), both.has_options()), (Some(16_384.0), None, true));
         let one = Obtained { from: Vec::new(), ..both };
         assert_eq!(one.of_sender(Direction::Tx), one.to, "all that is known");
@@ -159,8 +173,14 @@ mod tests {
 
     #[test]
     fn a_mode_is_its_own_word() {
-        let spin = Obtained { from: vec![Given::Mode("spin".into())], to: vec![Given::Mode("block".into())] };
+        let spin = Obtained {
+            from: vec![Given::Mode("spin".into())],
+            to: vec![Given::Mode("block".into())],
+        };
         assert!(spin.has_word("spin") && spin.has_word("block") && !spin.has_word("spi"));
-        assert_eq!(Obtained::mode(FrameClocks::Unrelated.recorded()).clocks(), Some(FrameClocks::Unrelated));
+        assert_eq!(
+            Obtained::mode(FrameClocks::Unrelated.recorded()).clocks(),
+            Some(FrameClocks::Unrelated)
+        );
     }
 }

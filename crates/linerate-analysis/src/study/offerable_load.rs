@@ -1,5 +1,5 @@
-//! What the jobs of one trial reached, as a load that could be offered: operations and bits per second. What it does not see: whether the
-//! trial was typical; that is for whoever takes several.
+//! What the jobs of one trial reached, as a load that could be offered: operations and bits per
+//! second. What it does not see: whether the trial was typical; that is for whoever takes several.
 
 use linerate_model::{Campaign, Direction, Metric, TrialRecord, Unit, metric};
 
@@ -17,7 +17,8 @@ pub struct Reached {
     pub bits_each_way: Option<f64>,
 }
 
-/// What every job of `trial`, the only one of `campaign` that counts, reached, in the order of its jobs.
+/// What every job of `trial`, the only one of `campaign` that counts, reached, in the order of its
+/// jobs.
 #[must_use]
 pub fn reached(campaign: &Campaign, trial: &TrialRecord) -> Vec<Reached> {
     let study = point::study(campaign, &Hosts::of(campaign), &[trial]);
@@ -26,7 +27,8 @@ pub fn reached(campaign: &Campaign, trial: &TrialRecord) -> Vec<Reached> {
 
 fn of_job(job: &JobStudy) -> Reached {
     let some = |metric: &Metric| Some(ways(job, metric.name)).filter(|ways| !ways.is_empty());
-    let counts_operations = |metric: &&Metric| matches!(metric.unit, Unit::PerSecond | Unit::PacketPerSecond);
+    let counts_operations =
+        |metric: &&Metric| matches!(metric.unit, Unit::PerSecond | Unit::PacketPerSecond);
     let least = |ways: Vec<f64>| ways.into_iter().reduce(f64::min);
     let operations = Metric::chiefs().into_iter().filter(counts_operations).find_map(some);
     Reached {
@@ -36,9 +38,12 @@ fn of_job(job: &JobStudy) -> Reached {
     }
 }
 
-/// The figures of `metric` by direction, without those that carried nothing; their sum where directions are not told apart.
+/// The figures of `metric` by direction, without those that carried nothing; their sum where
+/// directions are not told apart.
 fn ways(job: &JobStudy, metric: &str) -> Vec<f64> {
-    let figure = |direction| job.metric(metric, direction)?.values.first().copied()?.filter(|value| *value > 0.0);
+    let figure = |direction| {
+        job.metric(metric, direction)?.values.first().copied()?.filter(|value| *value > 0.0)
+    };
     let each: Vec<f64> = [Direction::Tx, Direction::Rx].into_iter().filter_map(figure).collect();
     if each.is_empty() { figure(Direction::Sum).into_iter().collect() } else { each }
 }

@@ -1,13 +1,16 @@
 //! The ledger of operations: `due = answered + lost + open`, to the last one.
 //!
-//! Its set is the operations whose intended start lies in an interval of the measured span. An answer counts whenever it comes, in
-//! the drain too; a request that was due before the span is not the span's, whenever it is answered. *Lost* are those given up (a
-//! timeout, a failure, a connection that ended), *open* those still waited for at the end of the drain, and those of an open load that
-//! were due and never started. `due` is counted when operations start, the others when they end, so that the sum is a check.
+//! Its set is the operations whose intended start lies in an interval of the measured span. An
+//! answer counts whenever it comes, in the drain too; a request that was due before the span is not
+//! the span's, whenever it is answered. *Lost* are those given up (a timeout, a failure, a
+//! connection that ended), *open* those still waited for at the end of the drain, and those of an
+//! open load that were due and never started. `due` is counted when operations start, the others
+//! when they end, so that the sum is a check.
 //!
-//! The times are those of the same set. Of lost and open ones it is known how long they were waited for: a percentile among them
-//! is greater than that. Which operations of an interval are the earlier ones is exact as a count; which of its times are theirs
-//! is taken in order: the operation that was due first took longest.
+//! The times are those of the same set. Of lost and open ones it is known how long they were waited
+//! for: a percentile among them is greater than that. Which operations of an interval are the
+//! earlier ones is exact as a count; which of its times are theirs is taken in order: the operation
+//! that was due first took longest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,7 +48,8 @@ impl Fates {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OfKind {
     pub(super) fates: Fates,
-    /// Service times, where the workload measured them of every operation; what never ended is lost in it.
+    /// Service times, where the workload measured them of every operation; what never ended is lost
+    /// in it.
     pub(super) service: Option<Distribution>,
     /// Of those that never ended, how long they were waited for.
     pub(super) unanswered: Distribution,
@@ -64,7 +68,8 @@ pub(super) struct Operations {
     pub(super) open: u64,
     /// The same by kind, in the order of [`OperationKind::ALL`].
     kinds: [OfKind; OperationKind::ALL.len()],
-    /// Response times, where the workload measured them of every operation; what never ended is lost in it.
+    /// Response times, where the workload measured them of every operation; what never ended is
+    /// lost in it.
     pub(super) response: Option<Distribution>,
 }
 
@@ -76,11 +81,17 @@ impl Operations {
 }
 
 /// Kinds whose response times are in one distribution.
-const WITH_RESPONSE: [OperationKind; 3] = [OperationKind::Request, OperationKind::Write, OperationKind::Trim];
+const WITH_RESPONSE: [OperationKind; 3] =
+    [OperationKind::Request, OperationKind::Write, OperationKind::Trim];
 
-/// The operations of `end` that were due in `span`; `None` if its workload keeps no such account, or an older version recorded it.
-/// Times of answers are taken of the intervals that `is_timed` picks.
-pub(super) fn of(end: &JobRecord, span: Span, is_timed: impl Fn(&Interval) -> bool) -> Option<Operations> {
+/// The operations of `end` that were due in `span`; `None` if its workload keeps no such account,
+/// or an older version recorded it. Times of answers are taken of the intervals that `is_timed`
+/// picks.
+pub(super) fn of(
+    end: &JobRecord,
+    span: Span,
+    is_timed: impl Fn(&Interval) -> bool,
+) -> Option<Operations> {
     let total = |counter| super::span::total(end, counter);
     let kept = |kind: &OperationKind| total(kind.counters()[0]) > 0;
     let kinds: Vec<OperationKind> = OperationKind::ALL.into_iter().filter(kept).collect();
@@ -99,31 +110,48 @@ pub(super) fn of(end: &JobRecord, span: Span, is_timed: impl Fn(&Interval) -> bo
         for intervals in workers.values() {
             let lane = Lane::new(intervals, &[*kind], span);
             of_kind.fates.add(lane.fates());
-            service.merge(&lane.times(is_timed, |of| of.interval.times_of(of.kind), |of| &of.carried.service));
+            service.merge(&lane.times(
+                is_timed,
+                |of| of.interval.times_of(of.kind),
+                |of| &of.carried.service,
+            ));
             let unanswered = lane.unanswered(|of| &of.carried.waited_service, false);
             service.merge(&unanswered);
             of_kind.unanswered.merge(&unanswered);
         }
         let Fates { due, answered, lost, open, unstarted } = of_kind.fates;
-        (sum.due, sum.answered, sum.lost) = (sum.due + due, sum.answered + answered, sum.lost + lost);
+        (sum.due, sum.answered, sum.lost) =
+            (sum.due + due, sum.answered + answered, sum.lost + lost);
         sum.open += open + unstarted;
-        of_kind.service = of_all(end, &[*kind], |of| of.times_of(*kind)).then_some(service).filter(|of| !of.is_empty());
+        of_kind.service = of_all(end, &[*kind], |of| of.times_of(*kind))
+            .then_some(service)
+            .filter(|of| !of.is_empty());
         sum.kinds[*kind as usize] = of_kind;
     }
-    let kinds: Vec<OperationKind> = kinds.into_iter().filter(|kind| WITH_RESPONSE.contains(kind)).collect();
+    let kinds: Vec<OperationKind> =
+        kinds.into_iter().filter(|kind| WITH_RESPONSE.contains(kind)).collect();
     let mut response = Distribution::default();
     for intervals in workers.values() {
         let lane = Lane::new(intervals, &kinds, span);
-        response.merge(&lane.times(is_timed, |of| &of.interval.response, |of| &of.carried.response));
+        response.merge(&lane.times(
+            is_timed,
+            |of| &of.interval.response,
+            |of| &of.carried.response,
+        ));
         response.merge(&lane.unanswered(|of| &of.carried.waited_response, true));
     }
-    sum.response = of_all(end, &kinds, |of| &of.response).then_some(response).filter(|of| !of.is_empty());
+    sum.response =
+        of_all(end, &kinds, |of| &of.response).then_some(response).filter(|of| !of.is_empty());
     Some(sum)
 }
 
-/// Whether `times` are those of all operations of `kinds` that were answered. A time that only some have, such as that of a transfer
-/// with a reply, says nothing of all of them.
-fn of_all(end: &JobRecord, kinds: &[OperationKind], times: impl Fn(&Interval) -> &Distribution) -> bool {
+/// Whether `times` are those of all operations of `kinds` that were answered. A time that only some
+/// have, such as that of a transfer with a reply, says nothing of all of them.
+fn of_all(
+    end: &JobRecord,
+    kinds: &[OperationKind],
+    times: impl Fn(&Interval) -> &Distribution,
+) -> bool {
     let timed = added(end.intervals.iter().map(|interval| answered(times(interval))));
     let all = added(kinds.iter().map(|kind| super::span::total(end, kind.counters()[1])));
     timed == all
@@ -157,7 +185,12 @@ impl<'a> Part<'a> {
         }
         let kind = kinds.first().copied().unwrap_or(OperationKind::Request);
         let mut carried = Cow::Borrowed(interval.carried_of(kind));
-        for more in kinds.iter().skip(1).map(|kind| interval.carried_of(*kind)).filter(|more| !more.is_empty()) {
+        for more in kinds
+            .iter()
+            .skip(1)
+            .map(|kind| interval.carried_of(*kind))
+            .filter(|more| !more.is_empty())
+        {
             carried.to_mut().merge(more);
         }
         Self { interval, kind, counts, carried }
@@ -173,7 +206,8 @@ impl<'a> Part<'a> {
 /// Which distribution of a part.
 type Of = for<'p> fn(&'p Part<'_>) -> &'p Distribution;
 
-/// Places of fates that are no answer, in the order of [`Part::counts`], and of those never started, whose service never began.
+/// Places of fates that are no answer, in the order of [`Part::counts`], and of those never
+/// started, whose service never began.
 const WITHOUT_ANSWER: [usize; 3] = [2, 3, 4];
 const UNSTARTED: usize = 4;
 
@@ -187,12 +221,15 @@ struct Lane<'a> {
 
 impl<'a> Lane<'a> {
     fn new(intervals: &[&'a Interval], kinds: &[OperationKind], span: Span) -> Self {
-        let reached = |time| intervals.iter().position(|interval| interval.start >= time).unwrap_or(intervals.len());
+        let reached = |time| {
+            intervals.iter().position(|interval| interval.start >= time).unwrap_or(intervals.len())
+        };
         let parts = intervals.iter().map(|interval| Part::new(interval, kinds)).collect();
         Self { parts, from: reached(span.from), to: reached(span.to) }
     }
 
-    /// How many operations of those that `carried` counts at `place` were due in the span, and how many in an interval that `place` is not.
+    /// How many operations of those that `carried` counts at `place` were due in the span, and how
+    /// many in an interval that `place` is not.
     fn earlier(&self, place: usize, carried: &Distribution) -> (u64, u64) {
         let all = carried.buckets.iter().map(|(_, count)| count).sum();
         let due_in_span = |back: u64| {
@@ -200,7 +237,12 @@ impl<'a> Lane<'a> {
             let due_at = usize::try_from(back).ok().and_then(|back| place.checked_sub(back));
             due_at.is_some_and(|due_at| (self.from..self.to).contains(&due_at))
         };
-        let ours = carried.buckets.iter().filter(|(back, _)| due_in_span(*back)).map(|(_, count)| count).sum();
+        let ours = carried
+            .buckets
+            .iter()
+            .filter(|(back, _)| due_in_span(*back))
+            .map(|(_, count)| count)
+            .sum();
         (ours, all)
     }
 
@@ -220,7 +262,8 @@ impl<'a> Lane<'a> {
         Fates { due, answered, lost, open, unstarted }
     }
 
-    /// Times of the answered operations that were due in the span: those of `times`, of which `carried` were due earlier than they ended.
+    /// Times of the answered operations that were due in the span: those of `times`, of which
+    /// `carried` were due earlier than they ended.
     fn times(&self, is_timed: &dyn Fn(&Interval) -> bool, times: Of, carried: Of) -> Distribution {
         let mut sum = Distribution::default();
         for (place, part) in self.parts.iter().enumerate() {
@@ -228,7 +271,10 @@ impl<'a> Lane<'a> {
             if !is_timed(part.interval) {
                 // Its counts hold, its times do not.
             } else if (self.from..self.to).contains(&place) {
-                let mut own = Distribution { buckets: times(part).buckets.clone(), ..Distribution::default() };
+                let mut own = Distribution {
+                    buckets: times(part).buckets.clone(),
+                    ..Distribution::default()
+                };
                 let strangers = longest(carried(part), all - ours);
                 without(&mut own, &strangers);
                 sum.merge(&own);
@@ -244,26 +290,35 @@ impl<'a> Lane<'a> {
 
     /// Operations of those that `carried` counts at `place` which were due before the span.
     fn due_before(&self, place: usize, carried: &Distribution) -> u64 {
-        let is_before = |back: u64| usize::try_from(back).map_or(true, |back| back + self.from > place);
+        let is_before =
+            |back: u64| usize::try_from(back).map_or(true, |back| back + self.from > place);
         carried.buckets.iter().filter(|(back, _)| is_before(*back)).map(|(_, count)| count).sum()
     }
 
-    /// The operations without an answer that were due in the span, as bounds: how long they were `waited` for.
+    /// The operations without an answer that were due in the span, as bounds: how long they were
+    /// `waited` for.
     fn unanswered(&self, waited: Of, with_unstarted: bool) -> Distribution {
         let mut sum = Distribution::default();
         for (place, part) in self.parts.iter().enumerate() {
             let is_in_span = (self.from..self.to).contains(&place);
             let (mut ours, mut before) = (0, 0);
-            for fate in WITHOUT_ANSWER.into_iter().filter(|fate| with_unstarted || *fate != UNSTARTED) {
+            for fate in
+                WITHOUT_ANSWER.into_iter().filter(|fate| with_unstarted || *fate != UNSTARTED)
+            {
                 let carried = part.carried()[fate];
                 let (earlier, all) = self.earlier(place, carried);
-                ours += earlier + if is_in_span { part.counts[fate].saturating_sub(all) } else { 0 };
+                ours +=
+                    earlier + if is_in_span { part.counts[fate].saturating_sub(all) } else { 0 };
                 before += self.due_before(place, carried);
             }
             let waited = waited(part);
             let rest = shortest(waited, waited.count().saturating_sub(before));
             let bounds = longest(&rest, ours);
-            sum.merge(&Distribution { lost: bounds.count(), at_least: bounds.buckets, ..Distribution::default() });
+            sum.merge(&Distribution {
+                lost: bounds.count(),
+                at_least: bounds.buckets,
+                ..Distribution::default()
+            });
         }
         sum
     }
@@ -298,7 +353,8 @@ fn shortest(times: &Distribution, n: u64) -> Distribution {
     Distribution { buckets, ..Distribution::default() }
 }
 
-/// Takes `strangers`, whose times are known to a hundredth and never too short, out of `times`: each the longest that is no longer.
+/// Takes `strangers`, whose times are known to a hundredth and never too short, out of `times`:
+/// each the longest that is no longer.
 fn without(times: &mut Distribution, strangers: &Distribution) {
     for &(ns, count) in strangers.buckets.iter().rev() {
         let mut left = count;
@@ -348,7 +404,8 @@ mod tests {
 
     /// Ends of the intervals: each a little late, as a step delays it.
     fn cuts(seed: u64) -> Vec<u64> {
-        let mut cuts: Vec<u64> = (1..=10).map(|k| k * 100 * MS + (k * 7_919 + seed * 104_729) % 40_000).collect();
+        let mut cuts: Vec<u64> =
+            (1..=10).map(|k| k * 100 * MS + (k * 7_919 + seed * 104_729) % 40_000).collect();
         cuts.push(END);
         cuts
     }
@@ -358,9 +415,11 @@ mod tests {
         cuts.partition_point(|cut| *cut <= at).min(cuts.len() - 1)
     }
 
-    /// When the intervals were to end, for what is due at its own time; what is due when it starts belongs where it starts.
+    /// When the intervals were to end, for what is due at its own time; what is due when it starts
+    /// belongs where it starts.
     fn boundaries(operations: &[Operation], cuts: &[u64]) -> Vec<u64> {
-        let is_closed = !operations.windows(2).all(|pair| pair[1].intended - pair[0].intended == MS);
+        let is_closed =
+            !operations.windows(2).all(|pair| pair[1].intended - pair[0].intended == MS);
         cuts.iter().map(|cut| if is_closed { *cut } else { cut / MS * MS }).collect()
     }
 
@@ -376,28 +435,39 @@ mod tests {
         let mut intervals: Vec<Interval> = cuts
             .iter()
             .scan(0, |start, cut| Some((std::mem::replace(start, *cut), *cut)))
-            .map(|(start, end)| Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() })
+            .map(|(start, end)| Interval {
+                start: Nanos(start),
+                end: Nanos(end),
+                ..Interval::default()
+            })
             .collect();
         let last = intervals.len() - 1;
         let boundaries = boundaries(operations, cuts);
         for operation in operations {
             let due_in = place(&boundaries, operation.intended);
-            let event =
-                |intervals: &mut Vec<Interval>, at: usize, counter, of: fn(&mut Carried) -> &mut Distribution| {
-                    intervals[at].counters[counter] += 1;
-                    if at > due_in {
-                        add(of(&mut intervals[at].carried), (at - due_in) as u64, 1);
-                    }
-                };
+            let event = |intervals: &mut Vec<Interval>,
+                         at: usize,
+                         counter,
+                         of: fn(&mut Carried) -> &mut Distribution| {
+                intervals[at].counters[counter] += 1;
+                if at > due_in {
+                    add(of(&mut intervals[at].carried), (at - due_in) as u64, 1);
+                }
+            };
             // What is due at its own time starts when the interval before it has been cut.
-            let started_in =
-                if let Fate::NeverStarted = operation.fate { last } else { place(cuts, operation.at).max(due_in) };
+            let started_in = if let Fate::NeverStarted = operation.fate {
+                last
+            } else {
+                place(cuts, operation.at).max(due_in)
+            };
             event(&mut intervals, started_in, Counter::OperationsDue, |of| &mut of.due);
             let (at, intended) = (operation.at, operation.intended);
             match operation.fate {
                 Fate::Answered(end) => {
                     let ended_in = place(cuts, end);
-                    event(&mut intervals, ended_in, Counter::OperationsAnswered, |of| &mut of.answered);
+                    event(&mut intervals, ended_in, Counter::OperationsAnswered, |of| {
+                        &mut of.answered
+                    });
                     let interval = &mut intervals[ended_in];
                     add(&mut interval.service, end - at, 1);
                     add(&mut interval.response, end - intended, 1);
@@ -421,7 +491,9 @@ mod tests {
                     add(&mut intervals[last].carried.waited_response, END - intended, 1);
                 }
                 Fate::NeverStarted => {
-                    event(&mut intervals, last, Counter::OperationsUnstarted, |of| &mut of.unstarted);
+                    event(&mut intervals, last, Counter::OperationsUnstarted, |of| {
+                        &mut of.unstarted
+                    });
                     add(&mut intervals[last].carried.waited_response, END - intended, 1);
                 }
             }
@@ -434,7 +506,8 @@ mod tests {
         let mut free: Vec<u64> = (0..depth).map(|k| k * 1_000).collect();
         let mut operations = Vec::new();
         for n in 1.. {
-            let (slot, at) = free.iter().copied().enumerate().min_by_key(|(_, at)| *at).expect("a depth");
+            let (slot, at) =
+                free.iter().copied().enumerate().min_by_key(|(_, at)| *at).expect("a depth");
             if at >= LOAD {
                 break;
             }
@@ -452,7 +525,8 @@ mod tests {
         operations
     }
 
-    /// An open load of a request every `gap`, at most `depth` at once, whose peer answers nothing from `stops` on.
+    /// An open load of a request every `gap`, at most `depth` at once, whose peer answers nothing
+    /// from `stops` on.
     fn open(gap: u64, depth: usize, stops: u64) -> Vec<Operation> {
         let mut under_way: Vec<u64> = Vec::new();
         let mut operations = Vec::new();
@@ -472,7 +546,8 @@ mod tests {
         operations
     }
 
-    /// The account by looking at each operation, and their response times in order; those without an answer are the last.
+    /// The account by looking at each operation, and their response times in order; those without
+    /// an answer are the last.
     fn truth(operations: &[Operation], cuts: &[u64]) -> ([u64; 4], Vec<Option<u64>>) {
         let boundaries = boundaries(operations, cuts);
         let due = boundaries[1]..boundaries[9];
@@ -496,7 +571,11 @@ mod tests {
         let cuts = cuts(seed);
         let found = of(&record(operations, &cuts), SPAN, |_| true).expect("operations");
         let (counts, times) = truth(operations, &cuts);
-        assert_eq!([found.due, found.answered, found.lost, found.open], counts, "due, answered, lost, open");
+        assert_eq!(
+            [found.due, found.answered, found.lost, found.open],
+            counts,
+            "due, answered, lost, open"
+        );
         assert_eq!(found.due, found.answered + found.lost + found.open);
         if found.due == 0 {
             // The first request was dropped, and everything waited for it.
@@ -508,9 +587,16 @@ mod tests {
             let rank = (quantile * times.len() as f64).ceil() as usize;
             let (found, true_one) = (response.percentile(quantile), times[rank - 1]);
             let Some(found) = found else { continue };
-            assert_eq!(found.is_some(), true_one.is_some(), "p{quantile}: {found:?} for {true_one:?}");
+            assert_eq!(
+                found.is_some(),
+                true_one.is_some(),
+                "p{quantile}: {found:?} for {true_one:?}"
+            );
             if let (Some(found), Some(true_one)) = (found, true_one) {
-                assert!((found as f64 / true_one as f64 - 1.0).abs() < 0.05, "p{quantile}: {found} for {true_one}");
+                assert!(
+                    (found as f64 / true_one as f64 - 1.0).abs() < 0.05,
+                    "p{quantile}: {found} for {true_one}"
+                );
             }
         }
         found
@@ -529,29 +615,40 @@ mod tests {
                 }
             }
         }
-        assert!(runs >= 100 && lost > 500 && left_open > 100, "{runs} runs, {lost} lost, {left_open} open");
+        assert!(
+            runs >= 100 && lost > 500 && left_open > 100,
+            "{runs} runs, {lost} lost, {left_open} open"
+        );
     }
 
     #[test]
     fn a_percentile_behind_a_peer_that_stopped_exceeds_what_was_waited_for() {
-        // Due in the span: 800; the peer stops 300 ms before the end. With room for all of them, and with room for 50.
+        // Due in the span: 800; the peer stops 300 ms before the end. With room for all of them,
+        // and with room for 50.
         for depth in [10_000, 50] {
             let found = check(&open(MS, depth, 700 * MS), 3);
             assert_eq!((found.due, found.lost, found.open), (800, 0, 303));
             let response = found.response.expect("times");
             assert_eq!(response.percentile(0.5), Some(Some(3 * MS)));
             assert_eq!(response.percentile(0.9), Some(None));
-            // 496 took 3 ms; of those without an answer the n-th from the end has waited for 100 ms + n.
-            let bound = response.percentile_at_least(0.9).expect("how long they were waited for is known") as f64;
+            // 496 took 3 ms; of those without an answer the n-th from the end has waited for 100 ms
+            // + n.
+            let bound = response
+                .percentile_at_least(0.9)
+                .expect("how long they were waited for is known") as f64;
             let arithmetic = (100.0 + 720.0 - 496.0) * MS as f64;
-            assert!((bound / arithmetic - 1.0).abs() < 0.05 && bound <= 1.01 * arithmetic, "{bound} for {arithmetic}");
+            assert!(
+                (bound / arithmetic - 1.0).abs() < 0.05 && bound <= 1.01 * arithmetic,
+                "{bound} for {arithmetic}"
+            );
         }
     }
 
     #[test]
     fn kinds_have_accounts_of_their_own_and_response_times_are_of_all() {
         use OperationKind::{Flush, Request, Write};
-        // Reads from one worker, writes from another, whose last ones never end; a flush that fails.
+        // Reads from one worker, writes from another, whose last ones never end; a flush that
+        // fails.
         let cuts = cuts(0);
         let reads = open(MS, 10_000, u64::MAX);
         let writes = open(MS, 10_000, 700 * MS);
@@ -573,7 +670,10 @@ mod tests {
         let found = of(&record, SPAN, |_| true).expect("operations");
         assert_eq!((found.due, found.answered, found.lost, found.open), (1_601, 800 + 497, 1, 303));
         let fates = |kind| found.of(kind).fates;
-        assert_eq!((fates(Request).answered, fates(Write).answered, fates(Write).open), (800, 497, 303));
+        assert_eq!(
+            (fates(Request).answered, fates(Write).answered, fates(Write).open),
+            (800, 497, 303)
+        );
         let p90 = |kind| found.of(kind).service.as_ref().expect("all were timed").percentile(0.9);
         assert_eq!((p90(Request), p90(Write)), (Some(Some(3 * MS)), Some(None)));
         assert_eq!(found.of(Flush).unanswered.at_least, [(5 * MS, 1)]);
@@ -583,8 +683,10 @@ mod tests {
 
     #[test]
     fn an_end_without_the_account_has_none() {
-        let mut record =
-            JobRecord { intervals: vec![Interval { end: Nanos(MS), ..Interval::default() }], flows: Vec::new() };
+        let mut record = JobRecord {
+            intervals: vec![Interval { end: Nanos(MS), ..Interval::default() }],
+            flows: Vec::new(),
+        };
         record.intervals[0].counters[Counter::Transactions] = 5;
         assert_eq!(of(&record, SPAN, |_| true), None);
     }

@@ -1,14 +1,17 @@
 //! CPU time of the load itself: what its workers took, and their part of the interrupts.
 //!
-//! On each kernel: CPU time of the workers, but no more than all programs took, plus irq and softirq time in proportion to the packets of the devices
-//! that the jobs use over those of all devices. On a kernel that does not account interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`), the time
-//! of a worker contains the softirqs that ran on top of it. Where nobody else works that cannot count twice, because all there is to count is
-//! the load's own. Beside other programs ([`QUIET`]) the cost is withheld: nobody knows for whom interrupts were, and the load itself costs another
-//! time. Its threads wake up less often and find other caches. Measured with datagrams at 500 Mbit/s on two CPUs: 16.3 s/GB where others had
-//! 29 % of the CPUs' work, 12.0 at 48 %, 8.2 at 64 %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
+//! On each kernel: CPU time of the workers, but no more than all programs took, plus irq and
+//! softirq time in proportion to the packets of the devices that the jobs use over those of all
+//! devices. On a kernel that does not account interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`), the
+//! time of a worker contains the softirqs that ran on top of it. Where nobody else works that
+//! cannot count twice, because all there is to count is the load's own. Beside other programs
+//! ([`QUIET`]) the cost is withheld: nobody knows for whom interrupts were, and the load itself
+//! costs another time. Its threads wake up less often and find other caches. Measured with
+//! datagrams at 500 Mbit/s on two CPUs: 16.3 s/GB where others had 29 % of the CPUs' work, 12.0 at
+//! 48 %, 8.2 at 64 %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
 //!
-//! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that the host did counts, as nobody knows what
-//! part of it is the other end's).
+//! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that
+//! the host did counts, as nobody knows what part of it is the other end's).
 
 use linerate_model::series::{cpu, interface};
 use linerate_model::{Series, SeriesSpec, series};
@@ -30,8 +33,14 @@ struct Times {
     busy: f64,
 }
 
-/// Cores that the load of `jobs` itself took during `span`, or why that is not known; `None` if the CPUs were not read.
-pub(super) fn own(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Option<Result<f64, String>> {
+/// Cores that the load of `jobs` itself took during `span`, or why that is not known; `None` if the
+/// CPUs were not read.
+pub(super) fn own(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Option<Result<f64, String>> {
     let hosts_read: Vec<&str> = kernels(jobs, hosts).into_values().collect();
     let mut sum = Times::default();
     for host in hosts_read.iter().filter(|_| span.seconds() > 0.0) {
@@ -52,7 +61,8 @@ impl Times {
             return Ok(all);
         }
         Err(format!(
-            "other programs had {:.0} % of the CPUs' work (limit {:.0} %): beside them the same load costs another time, and the kernel does not \
+            "other programs had {:.0} % of the CPUs' work (limit {:.0} %): beside them the same \
+                load costs another time, and the kernel does not \
              say for whom interrupts were. Stop the other programs and repeat",
             others * 100.0,
             QUIET * 100.0
@@ -61,9 +71,16 @@ impl Times {
 }
 
 /// The times on the kernel of `host`.
-fn times(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> Option<Times> {
+fn times(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    host: &str,
+    span: Span,
+) -> Option<Times> {
     let samples = Samples::of(trial, host);
-    let cores = |uses: &[Series]| samples.rate(span, |read| series::any(uses, read)).map(|ns| ns / NANOS);
+    let cores =
+        |uses: &[Series]| samples.rate(span, |read| series::any(uses, read)).map(|ns| ns / NANOS);
     let programs = cores(&[cpu::USER, cpu::NICE, cpu::SYSTEM])?;
     let interrupts = cores(&[cpu::IRQ, cpu::SOFTIRQ]).unwrap_or(0.0);
     Some(Times {
@@ -74,21 +91,31 @@ fn times(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, s
     })
 }
 
-/// Packets of the devices that `jobs` use over those of all devices on the kernel of `host`; 1 where that is not known.
-fn packet_share(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
+/// Packets of the devices that `jobs` use over those of all devices on the kernel of `host`; 1
+/// where that is not known.
+fn packet_share(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    host: &str,
+    span: Span,
+) -> f64 {
     let kernel = hosts.kernel(host);
     let ends = jobs.iter().flat_map(|job| [&job.spec.from, &job.spec.to]);
     let mut names: Vec<&str> = Vec::new();
     let mut used = Vec::new();
     for end in ends.filter(|end| hosts.kernel(&end.host) == kernel) {
         let is_loopback = end.address.is_some_and(|address| address.is_loopback());
-        let Some(device) = end.device.as_deref().or(is_loopback.then_some(LOOPBACK)) else { return 1.0 };
+        let Some(device) = end.device.as_deref().or(is_loopback.then_some(LOOPBACK)) else {
+            return 1.0;
+        };
         used.push((end.host.as_str(), device));
         names.push(&end.host);
     }
     names.sort_unstable();
     names.dedup();
-    let is_packets = |s: &SeriesSpec| series::any(&[interface::RX_PACKETS, interface::TX_PACKETS], s);
+    let is_packets =
+        |s: &SeriesSpec| series::any(&[interface::RX_PACKETS, interface::TX_PACKETS], s);
     let rates = |wanted: &dyn Fn(&str, &str) -> bool| -> f64 {
         let of = |host: &&str| {
             let picked = |s: &SeriesSpec| is_packets(s) && wanted(host, &s.instance);
@@ -108,7 +135,8 @@ mod tests {
     fn alone_everything_counts_and_beside_others_the_cost_is_not_told() {
         let quiet = Times { workers: 0.8, interrupts: 0.4, others: 0.05, busy: 1.25 };
         assert!((quiet.own().expect("alone") - 1.2).abs() < 1e-9);
-        // Two busy loops on two CPUs; the workers' own time is known exactly, and is not what it is without the loops.
+        // Two busy loops on two CPUs; the workers' own time is known exactly, and is not what it is
+        // without the loops.
         let crowded = Times { workers: 0.5, interrupts: 0.01, others: 1.4, busy: 2.0 };
         let why = crowded.own().expect_err("another load than alone");
         assert!(why.starts_with("other programs had 70 %") && why.contains("limit 10 %"), "{why}");

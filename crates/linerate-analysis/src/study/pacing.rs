@@ -1,9 +1,11 @@
-//! How well departures kept to an even rate: distances of the gaps between them from the mean gap intended, worker by worker.
+//! How well departures kept to an even rate: distances of the gaps between them from the mean gap
+//! intended, worker by worker.
 //!
-//! A worker's intended gap is its time over the operations that were due in it. It is what each gap was meant to be where arrivals
-//! are even; where they are random or come in bursts the distance says how uneven they were, as asked for. Gaps are counted only
-//! if a worker recorded one for nearly every datagram: where many leave in one call and it recorded calls, nothing is said.
-//! Gaps are those between hand-overs to the kernel; what a queue or device makes of them is not seen.
+//! A worker's intended gap is its time over the operations that were due in it. It is what each gap
+//! was meant to be where arrivals are even; where they are random or come in bursts the distance
+//! says how uneven they were, as asked for. Gaps are counted only if a worker recorded one for
+//! nearly every datagram: where many leave in one call and it recorded calls, nothing is said. Gaps
+//! are those between hand-overs to the kernel; what a queue or device makes of them is not seen.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,11 @@ pub(super) fn gap_errors(ends: &[&JobRecord], span: Span) -> Distribution {
 
 fn of_worker(end: &JobRecord, worker: u32, span: Span, errors: &mut BTreeMap<u64, u64>) {
     let (mut gaps, mut intended, mut sent, mut ns) = (Distribution::default(), 0, 0, 0);
-    for interval in end.intervals.iter().filter(|interval| interval.worker == worker && span.holds_middle(interval)) {
+    for interval in end
+        .intervals
+        .iter()
+        .filter(|interval| interval.worker == worker && span.holds_middle(interval))
+    {
         gaps.merge(&interval.gap);
         intended += interval.counters[Counter::Intended];
         sent += interval.counters[Counter::DatagramsSent];
@@ -52,7 +58,8 @@ mod tests {
     use super::*;
 
     fn end(gaps: &[(u64, u64)], intended: u64) -> JobRecord {
-        let mut interval = Interval { start: Nanos(0), end: Nanos(1_000_000), ..Interval::default() };
+        let mut interval =
+            Interval { start: Nanos(0), end: Nanos(1_000_000), ..Interval::default() };
         interval.counters[Counter::Intended] = intended;
         interval.counters[Counter::DatagramsSent] = intended;
         interval.gap = Distribution { buckets: gaps.to_vec(), lost: 0, ..Distribution::default() };
@@ -64,7 +71,8 @@ mod tests {
     #[test]
     fn errors_are_distances_from_the_mean_gap_intended_either_way() {
         // 100 in a millisecond: 10 us each.
-        let found = gap_errors(&[&end(&[(0, 3), (10_000, 90), (13_000, 6), (20_000, 1)], 100)], SPAN);
+        let found =
+            gap_errors(&[&end(&[(0, 3), (10_000, 90), (13_000, 6), (20_000, 1)], 100)], SPAN);
         assert_eq!(found.buckets, [(0, 90), (3_000, 6), (10_000, 4)]);
     }
 

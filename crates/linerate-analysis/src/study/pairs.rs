@@ -1,8 +1,10 @@
-//! Comparisons of a campaign: at every point with two arms, every figure of one against the other's, pair by pair.
+//! Comparisons of a campaign: at every point with two arms, every figure of one against the
+//! other's, pair by pair.
 //!
-//! A pair is what two arms measured in the same repeat. Only metrics of which more or less is better are compared, those that got worse
-//! as well as the one the comparison was made for. Many figures are compared at once: each interval stands for itself at 95 %, and
-//! Holm's adjustment of the probabilities says which shift remains one among so many (methodology 6.6).
+//! A pair is what two arms measured in the same repeat. Only metrics of which more or less is
+//! better are compared, those that got worse as well as the one the comparison was made for. Many
+//! figures are compared at once: each interval stands for itself at 95 %, and Holm's adjustment of
+//! the probabilities says which shift remains one among so many (methodology 6.6).
 
 use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
 use serde::{Deserialize, Serialize};
@@ -64,7 +66,8 @@ pub struct Compared {
     pub effect: Effect,
     /// The first arm against itself, if that was measured.
     pub placebo: Option<Effect>,
-    /// Probability of the shift by chance, adjusted for the number of figures of this comparison (Holm).
+    /// Probability of the shift by chance, adjusted for the number of figures of this comparison
+    /// (Holm).
     pub p_adjusted: Option<f64>,
     /// Pairs planned: fewer in `effect` means that trials carry no figure.
     pub pairs: usize,
@@ -80,9 +83,9 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     let compared = || points.iter().zip(&arms).filter_map(|(point, arm)| Some((point, (*arm)?)));
     let arms = compared().filter(of_role(Role::Changed)).filter_map(|(changed, changed_arm)| {
         let beside = |role: Role| {
-            compared()
-                .filter(of_role(role))
-                .find(|(point, _)| point.sweep == changed.sweep && without_arm(point) == without_arm(changed))
+            compared().filter(of_role(role)).find(|(point, _)| {
+                point.sweep == changed.sweep && without_arm(point) == without_arm(changed)
+            })
         };
         let (base, base_arm) = beside(Role::Base)?;
         let (placebo, placebo_arm) = beside(Role::Placebo).unzip();
@@ -98,13 +101,15 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     // In a mix each job alone stands against the same job among all.
     let together = compared().filter(of_role(Role::Together)).flat_map(|(changed, changed_arm)| {
         let beside = move |role: Role| {
-            compared()
-                .filter(of_role(role))
-                .filter(move |(point, _)| point.sweep == changed.sweep && without_arm(point) == without_arm(changed))
+            compared().filter(of_role(role)).filter(move |(point, _)| {
+                point.sweep == changed.sweep && without_arm(point) == without_arm(changed)
+            })
         };
         beside(Role::Alone).map(move |(base, base_arm)| {
-            let (placebo, placebo_arm) = beside(Role::Placebo).find(|(_, arm)| arm.jobs == base_arm.jobs).unzip();
-            let of_job = |number: usize| base_arm.jobs.iter().position(|job| *job as usize == number);
+            let (placebo, placebo_arm) =
+                beside(Role::Placebo).find(|(_, arm)| arm.jobs == base_arm.jobs).unzip();
+            let of_job =
+                |number: usize| base_arm.jobs.iter().position(|job| *job as usize == number);
             Comparison {
                 sweep: changed.sweep.clone(),
                 parameters: without_arm(changed),
@@ -136,7 +141,8 @@ pub(super) fn arm_removed(parameters: &Point) -> Point {
     parameters
 }
 
-/// What counts as no difference from `arm`, and how much of the usual error this look at its claim may spend.
+/// What counts as no difference from `arm`, and how much of the usual error this look at its claim
+/// may spend.
 fn margin_of(arm: &Arm) -> Margin {
     let error = arm.tests.as_ref().and_then(|claim| claim.error);
     let part_of_error = error.map_or(1.0, |error| error.0 / ALPHA);
@@ -165,11 +171,17 @@ fn figures(
     figures
 }
 
-fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, margin: Margin) -> Option<Compared> {
+fn compare(
+    before: &JobStudy,
+    after: &MetricStudy,
+    again: Option<&JobStudy>,
+    margin: Margin,
+) -> Option<Compared> {
     let better = if metric(&after.name)?.higher_is_better? { Better::More } else { Better::Less };
     let before = before.metric(&after.name, after.direction)?;
     let name = format!("{} {}", after.name, after.direction);
-    let against = |other: &MetricStudy| effect_beyond(&name, &before.values, &other.values, better, margin);
+    let against =
+        |other: &MetricStudy| effect_beyond(&name, &before.values, &other.values, better, margin);
     let placebo = again.and_then(|job| job.metric(&after.name, after.direction)).and_then(against);
     let effect = against(after)?;
     let effect = match &placebo {
@@ -192,8 +204,11 @@ fn compare(before: &JobStudy, after: &MetricStudy, again: Option<&JobStudy>, mar
 
 /// Holm's step-down adjustment (Scandinavian Journal of Statistics 6, 1979).
 pub(crate) fn adjust(figures: &mut [&mut Compared]) {
-    let mut by_p: Vec<usize> = (0..figures.len()).filter(|&number| figures[number].effect.p.is_some()).collect();
-    by_p.sort_by(|&a, &b| figures[a].effect.p.partial_cmp(&figures[b].effect.p).unwrap_or(std::cmp::Ordering::Equal));
+    let mut by_p: Vec<usize> =
+        (0..figures.len()).filter(|&number| figures[number].effect.p.is_some()).collect();
+    by_p.sort_by(|&a, &b| {
+        figures[a].effect.p.partial_cmp(&figures[b].effect.p).unwrap_or(std::cmp::Ordering::Equal)
+    });
     let (n, mut least) = (by_p.len(), 0.0_f64);
     for (rank, number) in by_p.into_iter().enumerate() {
         let adjusted = figures[number].effect.p.map(|p| (p * (n - rank) as f64).min(1.0));
@@ -208,11 +223,13 @@ mod tests {
     use crate::compare::effect;
     use crate::statistics::oracle;
 
-    /// `fixtures/oracles/holm.json`: Holm's own procedure, the smallest error at which each is still claimed.
+    /// `fixtures/oracles/holm.json`: Holm's own procedure, the smallest error at which each is
+    /// still claimed.
     #[test]
     fn adjusted_probabilities_are_those_of_holms_own_procedure() {
         let made =
-            effect("goodput", &[Some(1.0), Some(2.0)], &[Some(2.0), Some(3.0)], Better::More).expect("two pairs");
+            effect("goodput", &[Some(1.0), Some(2.0)], &[Some(2.0), Some(3.0)], Better::More)
+                .expect("two pairs");
         for case in oracle::cases(include_str!("../../fixtures/oracles/holm.json")) {
             let figure = |p: f64| Compared {
                 job: 0,
@@ -226,11 +243,16 @@ mod tests {
                 pairs: 2,
                 found: Vec::new(),
             };
-            let mut figures: Vec<Compared> = oracle::numbers(&case["p"]).into_iter().map(figure).collect();
+            let mut figures: Vec<Compared> =
+                oracle::numbers(&case["p"]).into_iter().map(figure).collect();
             adjust(&mut figures.iter_mut().collect::<Vec<_>>());
             for (figure, expected) in figures.iter().zip(oracle::numbers(&case["adjusted"])) {
                 let found = figure.p_adjusted.expect("it has a probability");
-                assert!((found - expected).abs() < 1e-12, "{}: {found} instead of {expected}", case["name"]);
+                assert!(
+                    (found - expected).abs() < 1e-12,
+                    "{}: {found} instead of {expected}",
+                    case["name"]
+                );
             }
         }
     }

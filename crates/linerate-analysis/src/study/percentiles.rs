@@ -1,4 +1,5 @@
-//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected for what a closed load hides.
+//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected
+//! for what a closed load hides.
 
 use std::collections::BTreeMap;
 
@@ -39,15 +40,17 @@ fn those_told(runs: &[&Distribution]) -> Vec<Percentile> {
     QUANTILES.iter().filter_map(|&share| percentile(runs, share, SEED)).collect()
 }
 
-/// What whoever comes at the pace of a closed load's median would have waited: an estimate, and never to be told without that word.
+/// What whoever comes at the pace of a closed load's median would have waited: an estimate, and
+/// never to be told without that word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorrectedStudy {
     /// The pace: the median of all runs, ns.
     pub pace_ns: u64,
     /// Requests filled in over all runs.
     pub n_filled: u64,
-    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the pace is taken as known. Of a single run
-    /// without an interval: what is filled in follows from few stalls, so that its requests are no sample.
+    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the
+    /// pace is taken as known. Of a single run without an interval: what is filled in follows from
+    /// few stalls, so that its requests are no sample.
     pub percentiles: Vec<Percentile>,
 }
 
@@ -55,7 +58,8 @@ pub struct CorrectedStudy {
 pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<CorrectedStudy> {
     let asks = job.metric(metric::TRANSACTION_RATE, Direction::Sum).is_some();
     let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
-    let filled = runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
+    let filled =
+        runs.iter().map(|run| filled_in(&run.service, pace_ns)).collect::<Option<Vec<_>>>()?;
     let times: Vec<&Distribution> = filled.iter().map(|run| &run.times).collect();
     let mut percentiles = those_told(&times);
     for of in percentiles.iter_mut().filter(|of| of.basis == Basis::Operations) {
@@ -80,12 +84,14 @@ pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
 const SUFFIXES: [(&str, f64); 4] = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_p999", 0.999)];
 
 impl JobStudy {
-    /// The percentile of all runs together that stands beside the metric `name` (`service_time_p99`), which is taken run by run; `None` if
-    /// that is no percentile of a time of requests or transfers.
+    /// The percentile of all runs together that stands beside the metric `name`
+    /// (`service_time_p99`), which is taken run by run; `None` if that is no percentile of a time
+    /// of requests or transfers.
     #[must_use]
     pub fn percentile(&self, name: &str, direction: Direction) -> Option<&Percentile> {
-        let (stem, quantile) =
-            SUFFIXES.iter().find_map(|(suffix, share)| Some((name.strip_suffix(suffix)?, *share)))?;
+        let (stem, quantile) = SUFFIXES
+            .iter()
+            .find_map(|(suffix, share)| Some((name.strip_suffix(suffix)?, *share)))?;
         let times = match (stem, direction) {
             (metric::RESPONSE_TIME, Direction::Sum) => "response",
             ("service_time", Direction::Sum) => "service",
@@ -106,12 +112,16 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A closed load of 1 ms a request, of which one in ten runs stood still for 50 ms once in a while.
+    /// A closed load of 1 ms a request, of which one in ten runs stood still for 50 ms once in a
+    /// while.
     fn runs(n: usize) -> Vec<Distributions> {
         let run = |number: usize| {
             let stalls = if number == 0 { 40 } else { 20 };
-            let service =
-                Distribution { buckets: vec![(MS, 10_000), (50 * MS, stalls)], lost: 0, ..Distribution::default() };
+            let service = Distribution {
+                buckets: vec![(MS, 10_000), (50 * MS, stalls)],
+                lost: 0,
+                ..Distribution::default()
+            };
             Distributions { service, ..Distributions::default() }
         };
         (0..n).map(run).collect()
@@ -145,7 +155,8 @@ mod tests {
             // Each stall of 50 ms keeps 49 more waiting: 49 ms, 48 ms, ... 1 ms.
             let stalls = 40 + 20 * (n as u64 - 1);
             assert_eq!((found.pace_ns, found.n_filled), (MS, 49 * stalls));
-            let p99 = found.percentiles.iter().find(|of| of.quantile == 0.99).expect("operations enough");
+            let p99 =
+                found.percentiles.iter().find(|of| of.quantile == 0.99).expect("operations enough");
             assert_eq!((p99.basis, p99.runs as usize), (basis, n));
             let (low, value, high) = (p99.low_ns, p99.value_ns, p99.high_ns);
             assert!(low <= value && value <= high && low < high, "{p99:?}");
@@ -158,7 +169,10 @@ mod tests {
     fn what_is_filled_in_of_a_single_run_has_no_interval() {
         let runs = runs(1);
         let found = corrected(&job(&runs), &runs).expect("a closed load");
-        assert!(!found.percentiles.is_empty() && found.percentiles.iter().all(|of| of.confidence.is_none()));
+        assert!(
+            !found.percentiles.is_empty()
+                && found.percentiles.iter().all(|of| of.confidence.is_none())
+        );
     }
 
     #[test]

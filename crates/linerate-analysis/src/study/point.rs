@@ -1,17 +1,22 @@
 //! One point: its trials judged, their figures gathered into estimates.
 //!
-//! The unit of replication is the trial: an estimate is the median of the trials' figures. Trials that carry no figure are
-//! left out and counted in `why`. The point is as valid as what its estimates stand on: *suspect* if a trial is, if more
-//! than [`MOST_LEFT_OUT`] of the trials run are invalid, if a trial was impossible (what is left is then biased low), or if
-//! the headline drifts over the order run; *impossible* or *invalid* if no trial carries a figure.
+//! The unit of replication is the trial: an estimate is the median of the trials' figures. Trials
+//! that carry no figure are left out and counted in `why`. The point is as valid as what its
+//! estimates stand on: *suspect* if a trial is, if more than [`MOST_LEFT_OUT`] of the trials run
+//! are invalid, if a trial was impossible (what is left is then biased low), or if the headline
+//! drifts over the order run; *impossible* or *invalid* if no trial carries a figure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, Direction, Estimate, METRICS, Metric, TrialRecord, Until, Use, Validity, metric};
+use linerate_model::{
+    Campaign, Direction, Estimate, METRICS, Metric, TrialRecord, Until, Use, Validity, metric,
+};
 
 use super::ceilings::{self, Bound, Scope};
 use super::figures::{Figures, Key};
-use super::gate::{Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload};
+use super::gate::{
+    Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload,
+};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
 use super::obtained::{Obtained, obtained};
@@ -25,8 +30,8 @@ use super::traffic::{self, Distributions, Job};
 use super::transfers;
 use super::warmup;
 use super::{
-    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks, members,
-    observer_ports, own_cost, percentiles, series, transfer_counts,
+    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence,
+    host, looks, members, observer_ports, own_cost, percentiles, series, transfer_counts,
 };
 use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
@@ -62,14 +67,16 @@ struct Judged<'a> {
     losses: Vec<Vec<LossStudy>>,
     /// By independent observers.
     observed: Vec<PortStudy>,
-    /// How the rates went, per job of the plan, and of all measured jobs together, where there are several.
+    /// How the rates went, per job of the plan, and of all measured jobs together, where there are
+    /// several.
     classes: Vec<Classes>,
     all_classes: Classes,
 }
 
 /// The study of the point that `trials` repeat.
 pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialRecord]) -> PointStudy {
-    let mut judged: Vec<Judged<'_>> = trials.iter().map(|trial| judge(campaign, hosts, trial)).collect();
+    let mut judged: Vec<Judged<'_>> =
+        trials.iter().map(|trial| judge(campaign, hosts, trial)).collect();
     let usable: Vec<(Vec<Job<'_>>, Span)> = judged
         .iter()
         .filter(|one| one.standing.carries_figures())
@@ -81,7 +88,8 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         settle(one);
     }
     let spec = &trials[0].spec;
-    let mut jobs: Vec<JobStudy> = (0..spec.jobs.len()).map(|number| job_study(&judged, number, &bounds)).collect();
+    let mut jobs: Vec<JobStudy> =
+        (0..spec.jobs.len()).map(|number| job_study(&judged, number, &bounds)).collect();
     if several(&judged[0].jobs) {
         jobs.push(all_study(&judged, &bounds));
     }
@@ -111,7 +119,9 @@ fn carrying<'a, 'b>(judged: &'b [Judged<'a>]) -> impl Iterator<Item = &'b Judged
 /// What observers counted, the trials that carry figures added.
 fn observed_by(judged: &[Judged<'_>]) -> Vec<PortStudy> {
     let mut sums: Vec<PortStudy> = Vec::new();
-    for one in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.observed) {
+    for one in
+        judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.observed)
+    {
         let key = |study: &PortStudy| (study.observer.clone(), study.port.clone(), study.direction);
         match sums.iter_mut().find(|known| key(known) == key(one)) {
             Some(known) => known.add(one),
@@ -164,7 +174,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
                     .reduce(|a, b| Span { from: a.from.min(b.from), to: a.to.max(b.to) })
             });
             let span = whole.map_or(measured, |whole| whole.within(measured));
-            judged_figures[number] = traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
+            judged_figures[number] =
+                traffic::figures(job, span, ceilings::path(campaign, hosts, job), &losses[number]);
             transfers::figures(&mut judged_figures[number], trial, job, span);
             evidence::of_job(&mut judged_figures[number], trial, job, span);
         }
@@ -200,18 +211,31 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     }
 }
 
-/// Lowers the standing of a trial whose rates never settled; after the gate, which cuts the levels that this tells.
+/// Lowers the standing of a trial whose rates never settled; after the gate, which cuts the levels
+/// that this tells.
 fn settle(one: &mut Judged<'_>) {
-    let classes = if several(&one.jobs) { &one.all_classes } else { one.classes.first().unwrap_or(&one.all_classes) };
+    let classes = if several(&one.jobs) {
+        &one.all_classes
+    } else {
+        one.classes.first().unwrap_or(&one.all_classes)
+    };
     for doubt in settling::doubts(classes) {
         one.standing.lower(Validity::Suspect, doubt);
     }
 }
 
 /// How the rates of each job went, and of all measured ones together.
-fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Standing) -> (Vec<Classes>, Classes) {
-    let readings = Readings::over(measured, trial.spec.phases.interval).filter(|_| standing.carries_figures());
-    let Some(readings) = readings else { return (vec![Classes::new(); jobs.len()], Classes::new()) };
+fn classes(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    measured: Span,
+    standing: &Standing,
+) -> (Vec<Classes>, Classes) {
+    let readings =
+        Readings::over(measured, trial.spec.phases.interval).filter(|_| standing.carries_figures());
+    let Some(readings) = readings else {
+        return (vec![Classes::new(); jobs.len()], Classes::new());
+    };
     let mut all = Rates::default();
     let mut each = Vec::new();
     for job in jobs {
@@ -230,13 +254,17 @@ fn classes(trial: &TrialRecord, jobs: &[Job<'_>], measured: Span, standing: &Sta
 /// Times of the parts of all measured jobs' files.
 fn stages(jobs: &[Job<'_>], span: super::span::Span) -> linerate_model::Stages {
     let mut all = Distributions::default();
-    jobs.iter().filter(|job| job.spec.background.is_none()).for_each(|job| all.merge(&job.distributions(span)));
+    jobs.iter()
+        .filter(|job| job.spec.background.is_none())
+        .for_each(|job| all.merge(&job.distributions(span)));
     all.stages
 }
 
 /// The measured jobs' figures added up.
 fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Figures {
-    let measured = || jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f);
+    let measured = || {
+        jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f)
+    };
     let mut all = Figures::default();
     for metric in METRICS.iter().filter(|metric| metric.is_additive).map(|metric| metric.name) {
         let sum = |direction| {
@@ -274,13 +302,15 @@ fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
     let (span, doubt) = (one.measured, Doubt::of(campaign, one.trial));
     let mut found = Vec::new();
     for (number, figures) in counted.iter().enumerate() {
-        let gate = Gate { bounds, scope: Scope::Job(number), jobs: &[&one.jobs[number]], span, doubt };
+        let gate =
+            Gate { bounds, scope: Scope::Job(number), jobs: &[&one.jobs[number]], span, doubt };
         let (admitted, impossible) = gate.admit(figures);
         one.figures[number] = admitted;
         gate.cut(&mut one.classes[number]);
         found.extend(impossible);
     }
-    let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+    let measured: Vec<&Job<'_>> =
+        one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
     let gate = Gate { bounds, scope: Scope::All, jobs: &measured, span, doubt };
     let (admitted, impossible) = gate.admit(&all);
     one.all = admitted;
@@ -306,20 +336,33 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
     let each = distributions_of(judged, |job_number| job_number == number);
     let distributions = merged(&each);
     let mut loss: Vec<LossStudy> = Vec::new();
-    for ledger in judged.iter().filter(|one| one.standing.carries_figures()).flat_map(|one| &one.losses[number]) {
+    for ledger in judged
+        .iter()
+        .filter(|one| one.standing.carries_figures())
+        .flat_map(|one| &one.losses[number])
+    {
         match loss.iter_mut().find(|known| known.direction == ledger.direction) {
             Some(known) => known.add(ledger),
             None => loss.push(ledger.clone()),
         }
     }
     let mut told = obtained(judged.iter().filter_map(|one| one.jobs.get(number)));
-    let mut in_order: Vec<&Judged<'_>> = judged.iter().filter(|one| one.standing.carries_figures()).collect();
+    let mut in_order: Vec<&Judged<'_>> =
+        judged.iter().filter(|one| one.standing.carries_figures()).collect();
     in_order.sort_by_key(|one| one.trial.spec.repeat);
     let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
-    told.extend(transfers::steady_state(runs()).map(|steady| (STEADY_STATE.to_owned(), Obtained::mode(steady))));
-    told.extend(transfers::steady_rounds(runs()).map(|steady| (STEADY_ROUNDS.to_owned(), Obtained::mode(steady))));
+    told.extend(
+        transfers::steady_state(runs())
+            .map(|steady| (STEADY_STATE.to_owned(), Obtained::mode(steady))),
+    );
+    told.extend(
+        transfers::steady_rounds(runs())
+            .map(|steady| (STEADY_ROUNDS.to_owned(), Obtained::mode(steady))),
+    );
     let transfers = carrying(judged)
-        .filter_map(|one| Some(transfer_counts::counts(one.trial, one.jobs.get(number)?, one.measured)))
+        .filter_map(|one| {
+            Some(transfer_counts::counts(one.trial, one.jobs.get(number)?, one.measured))
+        })
         .flatten()
         .collect();
     let mut study = JobStudy {
@@ -328,7 +371,12 @@ fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy
         to: spec.to.name.clone(),
         background: spec.background.is_some(),
         params: spec.params.clone(),
-        metrics: metrics(judged, |one| (&one.figures[number], &one.classes[number]), bounds, Scope::Job(number)),
+        metrics: metrics(
+            judged,
+            |one| (&one.figures[number], &one.classes[number]),
+            bounds,
+            Scope::Job(number),
+        ),
         percentiles: told_percentiles(judged, &each, |job_number| job_number == number),
         response: distributions.response,
         service: distributions.service,
@@ -391,7 +439,11 @@ fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
 /// `found`, and the cost if a trial that carries figures has none.
 fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
     let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
-    found.extend(why.map(|why| Withheld { name: CPU_COST.to_owned(), direction: Direction::Sum, why }));
+    found.extend(why.map(|why| Withheld {
+        name: CPU_COST.to_owned(),
+        direction: Direction::Sum,
+        why,
+    }));
     found
 }
 
@@ -408,7 +460,8 @@ fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
 fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
     let of = |one: &Judged<'_>| {
         let mut sum = Distributions::default();
-        let picked = one.jobs.iter().zip(&one.figures).enumerate().filter(|(number, _)| wanted(*number));
+        let picked =
+            one.jobs.iter().zip(&one.figures).enumerate().filter(|(number, _)| wanted(*number));
         for (_, (job, figures)) in picked {
             let mut times = job.distributions(one.measured);
             figures.one_way().admit(&mut times);
@@ -419,7 +472,8 @@ fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Ve
     carrying(judged).map(of).collect()
 }
 
-/// Percentiles of `each` run of the jobs `wanted` picks by number, as wide as their clocks are unknown.
+/// Percentiles of `each` run of the jobs `wanted` picks by number, as wide as their clocks are
+/// unknown.
 fn told_percentiles(
     judged: &[Judged<'_>],
     each: &[Distributions],
@@ -429,10 +483,13 @@ fn told_percentiles(
         let figures = one.figures.iter().enumerate().filter(|(number, _)| wanted(*number));
         figures.map(|(_, figures)| figures.one_way()).collect()
     };
-    let doubt = carrying(judged).flat_map(picked).filter_map(|one_way| one_way.doubt_ns()).reduce(f64::max);
+    let doubt =
+        carrying(judged).flat_map(picked).filter_map(|one_way| one_way.doubt_ns()).reduce(f64::max);
     let mut told = percentiles::percentiles(each);
     // Gaps between departures are read from one clock.
-    for (_, found) in told.iter_mut().filter(|(name, _)| ["response", "service"].contains(&name.as_str())) {
+    for (_, found) in
+        told.iter_mut().filter(|(name, _)| ["response", "service"].contains(&name.as_str()))
+    {
         found.iter_mut().for_each(|one| *one = doubt.map_or(*one, |doubt| widened(*one, doubt)));
     }
     told
@@ -452,18 +509,24 @@ fn metrics<'a>(
     bounds: &[Bound],
     scope: Scope,
 ) -> Vec<MetricStudy> {
-    let picked: Vec<_> = judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect();
-    let figures: Vec<Option<&Admitted>> = picked.iter().map(|one| one.map(|(figures, _)| figures)).collect();
-    let classes: Vec<Option<&Classes>> = picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
+    let picked: Vec<_> =
+        judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect();
+    let figures: Vec<Option<&Admitted>> =
+        picked.iter().map(|one| one.map(|(figures, _)| figures)).collect();
+    let classes: Vec<Option<&Classes>> =
+        picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
     let study = |key: Key| {
         let metric = key.0;
-        let values: Vec<Option<f64>> = figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
+        let values: Vec<Option<f64>> =
+            figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let settled = settling::settled(&classes, metric.name, key.1);
-        let estimate = estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
+        let estimate =
+            estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
         // What never settles has no single number.
-        let estimate = estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
+        let estimate =
+            estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {
             bound.ceiling.is_hard()
                 && bound.holds_for(scope)
@@ -471,7 +534,8 @@ fn metrics<'a>(
                 && bound.ceiling.direction == key.1
         });
         let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
-        let least: Vec<f64> = figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
+        let least: Vec<f64> =
+            figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
         let is_infinite = estimate.is_some_and(|estimate| estimate.value == f64::INFINITY);
         let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
         MetricStudy {
@@ -481,10 +545,17 @@ fn metrics<'a>(
             layer: metric.layer,
             direction: key.1,
             share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
-            mean: estimate.filter(|_| metric.is_for(Use::Mean)).and_then(|_| mean_interval(&known)).map(|mean| {
-                let limits = Limits::of(metric, limit);
-                MeanInterval { value: mean.value, low: limits.cut(mean.low), high: limits.cut(mean.high) }
-            }),
+            mean: estimate
+                .filter(|_| metric.is_for(Use::Mean))
+                .and_then(|_| mean_interval(&known))
+                .map(|mean| {
+                    let limits = Limits::of(metric, limit);
+                    MeanInterval {
+                        value: mean.value,
+                        low: limits.cut(mean.low),
+                        high: limits.cut(mean.high),
+                    }
+                }),
             estimate,
             values,
             ceiling,
@@ -494,26 +565,39 @@ fn metrics<'a>(
     keys.into_iter().map(study).collect()
 }
 
-/// The median of `known` over the runs `judged`, with an interval that holds however often it was looked at.
+/// The median of `known` over the runs `judged`, with an interval that holds however often it was
+/// looked at.
 fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
     let until = judged.first().and_then(|one| one.trial.spec.until.as_deref());
-    let looked = |until: &Until| estimate_at(known, &until.looks, looks::number(until, judged.len()));
+    let looked =
+        |until: &Until| estimate_at(known, &until.looks, looks::number(until, judged.len()));
     until.map_or_else(|| estimate(known), looked)
 }
 
-/// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both sides.
+/// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both
+/// sides.
 fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
-    let doubts = figures.iter().flatten().filter_map(|figures| figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum));
+    let doubts = figures
+        .iter()
+        .flatten()
+        .filter_map(|figures| figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum));
     let doubt = doubts.filter(|_| times::is_time(metric.name)).fold(0.0, f64::max);
     let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
     Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }
 
 fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> TrialStudy {
-    let measured: Vec<&Job<'_>> = one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
+    let measured: Vec<&Job<'_>> =
+        one.jobs.iter().filter(|job| job.spec.background.is_none()).collect();
     let only = one.jobs.iter().position(|job| job.spec.background.is_none()).unwrap_or_default();
     let scope = if measured.len() > 1 { Scope::All } else { Scope::Job(only) };
-    let gate = Gate { bounds, scope, jobs: &measured, span: one.measured, doubt: Doubt::of(campaign, one.trial) };
+    let gate = Gate {
+        bounds,
+        scope,
+        jobs: &measured,
+        span: one.measured,
+        doubt: Doubt::of(campaign, one.trial),
+    };
     let (seconds, series) = gate.series(series::of(one.trial, &one.jobs));
     TrialStudy {
         id: one.trial.spec.id,
@@ -532,7 +616,10 @@ fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> Trial
 fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     let mut standing = Standing::default();
     let n = judged.len();
-    let run = judged.iter().filter(|one| one.trial.started.is_some() || one.trial.outcome.is_some()).count();
+    let run = judged
+        .iter()
+        .filter(|one| one.trial.started.is_some() || one.trial.outcome.is_some())
+        .count();
     let having = |validity| judged.iter().filter(|one| one.standing.validity == validity).count();
     let (impossible, invalid) = (having(Validity::Impossible), having(Validity::Invalid));
     let without = impossible + invalid;
@@ -549,12 +636,16 @@ fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     if having(Validity::Suspect) > 0 {
         standing.validity = standing.validity.max(Validity::Suspect);
     }
-    for (reason, times, alike) in reason::reasons(judged.iter().map(|one| one.standing.why.as_slice())) {
+    for (reason, times, alike) in
+        reason::reasons(judged.iter().map(|one| one.standing.why.as_slice()))
+    {
         let reason = Box::new(reason.clone());
         standing.why.push(Reason::OfTrials { n: times, of: n, alike, reason });
     }
     let trials: Vec<&TrialRecord> = judged.iter().map(|one| one.trial).collect();
-    for drift in jobs.iter().filter(|job| !job.background).flat_map(|job| drift::doubts(&trials, job)) {
+    for drift in
+        jobs.iter().filter(|job| !job.background).flat_map(|job| drift::doubts(&trials, job))
+    {
         standing.lower(Validity::Suspect, drift);
     }
     standing

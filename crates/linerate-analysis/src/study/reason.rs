@@ -1,6 +1,8 @@
-//! Why a trial or point is not valid: what was found, with its numbers. Reasons are compared as they are; the sentence is for readers.
+//! Why a trial or point is not valid: what was found, with its numbers. Reasons are compared as
+//! they are; the sentence is for readers.
 //!
-//! Thresholds are not repeated in a reason: they stand beside the test that gives it, and in the sentence.
+//! Thresholds are not repeated in a reason: they stand beside the test that gives it, and in the
+//! sentence.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -92,7 +94,8 @@ pub enum Reason {
     NoFrames,
     /// Frames of a burst were not sent.
     BurstCut { unsent: u64, of: u64 },
-    /// The tester sent this share of the frames very late; `unexplained` more were lost than that explains, if any.
+    /// The tester sent this share of the frames very late; `unexplained` more were lost than that
+    /// explains, if any.
     SentVeryLate { share: f64, unexplained: Option<u64> },
     /// Frames left late, which may be why some were lost.
     LeftLate { frames: u64 },
@@ -151,10 +154,16 @@ impl Reason {
             | Self::LongTransfer { job, .. }
             | Self::DiskLess { job, .. }
             | Self::DiskMore { job, .. } => [job, ""],
-            Self::Stood(stall) => [&stall.host, if stall.what == Stopped::Machine { "machine" } else { "tester" }],
-            Self::Swapped { host, .. } | Self::BacklogDrops { host, .. } | Self::Squeezed { host, .. } => [host, ""],
+            Self::Stood(stall) => {
+                [&stall.host, if stall.what == Stopped::Machine { "machine" } else { "tester" }]
+            }
+            Self::Swapped { host, .. }
+            | Self::BacklogDrops { host, .. }
+            | Self::Squeezed { host, .. } => [host, ""],
             Self::Frequency { host, cpu, .. } => [host, cpu],
-            Self::OthersSent { observer, port, .. } | Self::NotCounted { observer, port, .. } => [observer, port],
+            Self::OthersSent { observer, port, .. } | Self::NotCounted { observer, port, .. } => {
+                [observer, port]
+            }
             Self::NotSteady { metric, settling, .. } => [metric, settling.class.word()],
             Self::AboveCeiling { metric, ceiling, .. } => [metric, ceiling],
             Self::Drifts { metric, .. } => [metric, ""],
@@ -175,35 +184,49 @@ impl fmt::Display for Reason {
             Self::Interrupted => f.write_str("the trial was interrupted"),
             Self::CampaignEnded => f.write_str("the campaign ended during the trial"),
             Self::NotRun => f.write_str("not run"),
-            Self::Incident(Incident { host, message, .. }) if host.is_empty() => f.write_str(message),
+            Self::Incident(Incident { host, message, .. }) if host.is_empty() => {
+                f.write_str(message)
+            }
             Self::Incident(Incident { host, message, .. }) => write!(f, "{host}: {message}"),
             Self::NothingRecorded { job } => write!(f, "{job}: nothing was recorded"),
             Self::Covered { job, share } => {
-                write!(f, "{job}: the receiving end recorded {:.0} % of the measurement", percent(*share))
+                write!(
+                    f,
+                    "{job}: the receiving end recorded {:.0} % of the measurement",
+                    percent(*share)
+                )
             }
             Self::NothingDone { job } => write!(f, "{job}: nothing was sent, received or stepped"),
             Self::Waited { job, host, worker, share } => write!(
                 f,
-                "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a CPU that other programs used, above {} %: \
+                "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a \
+                    CPU that other programs used, above {} %: \
                  stop them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
                 percent(*share),
                 percent(MOST_WAITED)
             ),
             Self::OperationsUnbalanced { job, due, answered, lost, open } => write!(
                 f,
-                "{job}: {due} operations were due, but {answered} were answered, {lost} lost and {open} open: report this as a defect"
+                "{job}: {due} operations were due, but {answered} were answered, {lost} lost and \
+                    {open} open: report this as a defect"
             ),
-            Self::LossesUnbalanced { imbalance } => write!(f, "the loss ledger does not balance: {imbalance}"),
+            Self::LossesUnbalanced { imbalance } => {
+                write!(f, "the loss ledger does not balance: {imbalance}")
+            }
             Self::NoLocalPort { job, refused, share } => write!(
                 f,
-                "{job}: {refused:.0} connections found no free local port ({:.1} % of the attempts): closed connections hold theirs in \
-                 TIME_WAIT for 60 s, so the rate is that at which ports come back. Close with a reset or at the server (`close = \"reset\"` \
-                 or `\"server\"`), measure for a shorter time, or widen net.ipv4.ip_local_port_range",
+                "{job}: {refused:.0} connections found no free local port ({:.1} % of the \
+                    attempts): closed connections hold theirs in \
+                 TIME_WAIT for 60 s, so the rate is that at which ports come back. Close with a \
+                 reset or at the server (`close = \"reset\"` \
+                 or `\"server\"`), measure for a shorter time, or widen \
+                 net.ipv4.ip_local_port_range",
                 percent(*share)
             ),
             Self::Offered { job, share } => write!(
                 f,
-                "{job}: {:.1} % of the intended load was offered: sender or path could not take more",
+                "{job}: {:.1} % of the intended load was offered: sender or path could not take \
+                    more",
                 percent(*share)
             ),
             Self::StartedLate { job, share } => write!(
@@ -213,16 +236,19 @@ impl fmt::Display for Reason {
             ),
             Self::DepthError { job, depth, error } => write!(
                 f,
-                "{job}: {depth:.2} transfers were under way, {:.1} % from the service times added up (Little's law): one of them is wrong",
+                "{job}: {depth:.2} transfers were under way, {:.1} % from the service times added \
+                    up (Little's law): one of them is wrong",
                 percent(*error)
             ),
             Self::LongTransfer { job, seconds } => write!(
                 f,
-                "{job}: a transfer under way at the end of the measurement took {seconds:.2} s, longer than any that is counted"
+                "{job}: a transfer under way at the end of the measurement took {seconds:.2} s, \
+                    longer than any that is counted"
             ),
             Self::DiskLess { job, direction, share } => write!(
                 f,
-                "{job}: the disk {} {:.1} % of the load's bytes: a cache, or blocks never written, served the rest",
+                "{job}: the disk {} {:.1} % of the load's bytes: a cache, or blocks never written, \
+                    served the rest",
                 moved(*direction),
                 percent(*share)
             ),
@@ -241,11 +267,13 @@ impl fmt::Display for Reason {
             ),
             Self::Swapped { host, pages } => write!(
                 f,
-                "{pages} pages of {host} went to swap or came from it during the measurement: free memory, or switch swap off (`swapoff -a`)"
+                "{pages} pages of {host} went to swap or came from it during the measurement: free \
+                    memory, or switch swap off (`swapoff -a`)"
             ),
             Self::Frequency { host, cpu, low_hz, high_hz } => write!(
                 f,
-                "{cpu} of {host} worked at {:.2} to {:.2} GHz, {:.0} % apart and above {} %: give it a fixed frequency (`cpupower \
+                "{cpu} of {host} worked at {:.2} to {:.2} GHz, {:.0} % apart and above {} %: give \
+                    it a fixed frequency (`cpupower \
                  frequency-set -g performance`), or time to settle (`warmup`)",
                 low_hz / GIGA,
                 high_hz / GIGA,
@@ -257,13 +285,15 @@ impl fmt::Display for Reason {
             }
             Self::OthersSent { observer, port, faces, direction, share } => write!(
                 f,
-                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were not the load's: others sent too",
+                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were not the \
+                    load's: others sent too",
                 percent(share.abs()),
                 way(*direction)
             ),
             Self::NotCounted { observer, port, faces, direction, share } => write!(
                 f,
-                "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at {port}: its counters are late or of \
+                "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at \
+                    {port}: its counters are late or of \
                  another port, or frames were lost before it",
                 percent(share.abs()),
                 way(*direction)
@@ -284,35 +314,61 @@ impl fmt::Display for Reason {
             } => {
                 write!(
                     f,
-                    "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} {unit} ({ceiling}) by {excess:.2} %, \
-                     with {tolerance:.3} % allowed: impossible; look for, in this order: accounting at the sender, counts in steps (here \
-                     {quantum_bytes:.0} B), a wrong layer, offload or compression, two directions counted as one, a wrong link speed, a \
-                     backlog received late beyond the {late_bytes:.0} B observed, which are allowed for",
+                    "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} \
+                        {unit} ({ceiling}) by {excess:.2} %, \
+                     with {tolerance:.3} % allowed: impossible; look for, in this order: \
+                     accounting at the sender, counts in steps (here \
+                     {quantum_bytes:.0} B), a wrong layer, offload or compression, two directions \
+                     counted as one, a wrong link speed, a \
+                     backlog received late beyond the {late_bytes:.0} B observed, which are \
+                     allowed for",
                     excess = percent(value / limit - 1.0),
                     tolerance = percent(*allowed),
                 )
             }
             Self::NoFrames => f.write_str("no frame was sent"),
-            Self::BurstCut { unsent, of } => write!(f, "{unsent} of {of} frames of the burst were not sent"),
+            Self::BurstCut { unsent, of } => {
+                write!(f, "{unsent} of {of} frames of the burst were not sent")
+            }
             Self::SentVeryLate { share, unexplained } => {
                 let (late, most) = (percent(*share), percent(MOST_VERY_LATE));
-                write!(f, "the tester sent {late:.1} % of the frames more than 1 ms late, above {most} %")?;
-                unexplained.map_or(Ok(()), |more| write!(f, "; but {more} more were lost than that may explain"))
+                write!(
+                    f,
+                    "the tester sent {late:.1} % of the frames more than 1 ms late, above {most} %"
+                )?;
+                unexplained.map_or(Ok(()), |more| {
+                    write!(f, "; but {more} more were lost than that may explain")
+                })
             }
             Self::LeftLate { frames } => {
-                write!(f, "{frames} frames left more than 1 ms late, which may be why some were lost")
+                write!(
+                    f,
+                    "{frames} frames left more than 1 ms late, which may be why some were lost"
+                )
             }
-            Self::TesterLost { frames, place } => write!(f, "the tester lost {frames} frames ({place})"),
+            Self::TesterLost { frames, place } => {
+                write!(f, "the tester lost {frames} frames ({place})")
+            }
             Self::Squeezed { host, rounds } => {
                 write!(f, "{rounds} softirq rounds of {host} ended with work left (time_squeeze)")
             }
             Self::NoFigure => f.write_str("no trial carries a figure"),
             Self::LeftOutAbove { n, of } => {
-                write!(f, "{n} of {of} trials exceed a ceiling and are left out: what is left is biased low")
+                write!(
+                    f,
+                    "{n} of {of} trials exceed a ceiling and are left out: what is left is biased \
+                        low"
+                )
             }
-            Self::LeftOutInvalid { n, of } => write!(f, "{n} of {of} trials run are invalid and left out"),
+            Self::LeftOutInvalid { n, of } => {
+                write!(f, "{n} of {of} trials run are invalid and left out")
+            }
             Self::Drifts { metric, direction, rho } => {
-                write!(f, "{metric} {direction} drifts over the trials in the order run (Spearman {rho:+.2})")
+                write!(
+                    f,
+                    "{metric} {direction} drifts over the trials in the order run (Spearman \
+                        {rho:+.2})"
+                )
             }
             Self::OfTrials { n, of, alike, reason } => {
                 let such_as = if *alike { "" } else { ", such as" };
@@ -330,8 +386,9 @@ fn way(direction: Direction) -> &'static str {
     if direction == Direction::Tx { "from" } else { "to" }
 }
 
-/// Kinds of reasons against `trials`: each as it was met first, against how many of the trials, and whether it always read the same.
-/// Reasons that differ in their numbers only are of one kind, and count once against a trial.
+/// Kinds of reasons against `trials`: each as it was met first, against how many of the trials, and
+/// whether it always read the same. Reasons that differ in their numbers only are of one kind, and
+/// count once against a trial.
 #[must_use]
 pub fn reasons<'a>(trials: impl Iterator<Item = &'a [Reason]>) -> Vec<(&'a Reason, usize, bool)> {
     let mut met: Vec<(Kind, &Reason, usize, bool)> = Vec::new();
@@ -368,9 +425,16 @@ mod tests {
     #[test]
     fn reasons_that_differ_in_their_numbers_only_are_one_kind() {
         let dropped = || Reason::BacklogDrops { host: "a".into(), packets: 5 };
-        let trials = [vec![waited("a", 0.022), dropped()], vec![waited("a", 0.14)], vec![waited("b", 0.03), dropped()]];
+        let trials = [
+            vec![waited("a", 0.022), dropped()],
+            vec![waited("a", 0.14)],
+            vec![waited("b", 0.03), dropped()],
+        ];
         let met = reasons(trials.iter().map(Vec::as_slice));
-        assert_eq!(met, [(&waited("a", 0.022), 2, false), (&dropped(), 2, true), (&waited("b", 0.03), 1, true)]);
+        assert_eq!(
+            met,
+            [(&waited("a", 0.022), 2, false), (&dropped(), 2, true), (&waited("b", 0.03), 1, true)]
+        );
         // A host with a number in its name is another host.
         let hosts = [vec![waited("a1", 0.02)], vec![waited("a2", 0.02)]];
         assert_eq!(reasons(hosts.iter().map(Vec::as_slice)).len(), 2);
@@ -381,7 +445,12 @@ mod tests {
     #[test]
     fn incidents_are_of_one_kind_where_their_texts_differ_in_numbers() {
         let of = |message: &str| {
-            Reason::Incident(Incident { host: "a".into(), kind: IncidentKind::Clock, message: message.into() }).kind()
+            Reason::Incident(Incident {
+                host: "a".into(),
+                kind: IncidentKind::Clock,
+                message: message.into(),
+            })
+            .kind()
         };
         assert_eq!(of("it went back by 1.5 ms"), of("it went back by 22 ms"));
         assert_ne!(of("it went back by 1.5 ms"), of("it stands still"));
@@ -389,11 +458,14 @@ mod tests {
 
     #[test]
     fn a_reason_is_the_same_after_json() {
-        let reason = Reason::OfTrials { n: 2, of: 6, alike: false, reason: Box::new(waited("a", 0.022)) };
+        let reason =
+            Reason::OfTrials { n: 2, of: 6, alike: false, reason: Box::new(waited("a", 0.022)) };
         let text = serde_json::to_string(&reason).expect("plain data");
         assert_eq!(serde_json::from_str::<Reason>(&text).expect("as written"), reason);
         assert!(
-            reason.to_string().starts_with("2 of 6 trials, such as: tcp_rr: worker 0 on a waited up to 2.2 %"),
+            reason
+                .to_string()
+                .starts_with("2 of 6 trials, such as: tcp_rr: worker 0 on a waited up to 2.2 %"),
             "{reason}"
         );
     }

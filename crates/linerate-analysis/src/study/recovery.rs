@@ -1,9 +1,12 @@
-//! How long a device went on losing frames after an overload (RFC 2544 26.5), at its two ends; seconds.
+//! How long a device went on losing frames after an overload (RFC 2544 26.5), at its two ends;
+//! seconds.
 //!
-//! Seen from the sender losses end with the last lost frame it sent: a queue that was full has room again as soon as less comes than
-//! goes. Seen from the receiver they end when the frame behind the last gap comes, which had to wait for what was queued: the length of
-//! the queue over the device's rate. Receivers that keep the last gap of each flow tell both to a frame; where frames overtook each other
-//! a gap may have been filled, and where none are kept intervals must do. What it does not see: delays that go on after the losses.
+//! Seen from the sender losses end with the last lost frame it sent: a queue that was full has room
+//! again as soon as less comes than goes. Seen from the receiver they end when the frame behind the
+//! last gap comes, which had to wait for what was queued: the length of the queue over the device's
+//! rate. Receivers that keep the last gap of each flow tell both to a frame; where frames overtook
+//! each other a gap may have been filled, and where none are kept intervals must do. What it does
+//! not see: delays that go on after the losses.
 
 use linerate_model::{Counter, FlowReport, LastGap, Nanos};
 
@@ -22,7 +25,8 @@ pub(super) struct Recovered {
     pub(super) cleared_s: Option<f64>,
 }
 
-/// When losses ended, from `overload_end` on; `None` if there were none, or they had not ended when the trial did.
+/// When losses ended, from `overload_end` on; `None` if there were none, or they had not ended when
+/// the trial did.
 pub(super) fn after(jobs: &[Job<'_>], overload_end: Nanos) -> Option<Recovered> {
     let gaps = gaps(jobs);
     if gaps.is_empty() {
@@ -30,7 +34,8 @@ pub(super) fn after(jobs: &[Job<'_>], overload_end: Nanos) -> Option<Recovered> 
     }
     // What the overload's own flows lost last has nothing behind it; the low load's must have.
     let low = jobs.iter().filter(|job| job.spec.background.is_none());
-    if low.flat_map(Job::flows).any(|flow| lacks_its_end(&flow.sender.flows, &flow.receiver.flows)) {
+    if low.flat_map(Job::flows).any(|flow| lacks_its_end(&flow.sender.flows, &flow.receiver.flows))
+    {
         return None;
     }
     let seconds = |at: Nanos| at.since(overload_end).as_secs_f64();
@@ -40,12 +45,17 @@ pub(super) fn after(jobs: &[Job<'_>], overload_end: Nanos) -> Option<Recovered> 
         Some(sent) => latest(sent),
         None => by_intervals(jobs, overload_end)?,
     };
-    Some(Recovered { ended_s, cleared_s: Some(latest(gaps.iter().map(|gap| seconds(gap.seen)).collect())) })
+    Some(Recovered {
+        ended_s,
+        cleared_s: Some(latest(gaps.iter().map(|gap| seconds(gap.seen)).collect())),
+    })
 }
 
-/// The last gap of every flow; none where they do not tell: frames overtook each other, or receivers keep none.
+/// The last gap of every flow; none where they do not tell: frames overtook each other, or
+/// receivers keep none.
 fn gaps(jobs: &[Job<'_>]) -> Vec<LastGap> {
-    let receipts: Vec<&FlowReport> = jobs.iter().flat_map(Job::flows).flat_map(|flow| &flow.receiver.flows).collect();
+    let receipts: Vec<&FlowReport> =
+        jobs.iter().flat_map(Job::flows).flat_map(|flow| &flow.receiver.flows).collect();
     if receipts.iter().any(|flow| flow.counters[Counter::Reordered] > 0) {
         return Vec::new();
     }
@@ -54,23 +64,29 @@ fn gaps(jobs: &[Job<'_>]) -> Vec<LastGap> {
 
 /// Whether the last frames of a flow never came.
 fn lacks_its_end(sent: &[FlowReport], received: &[FlowReport]) -> bool {
-    let came = |flow: u32| received.iter().find(|other| other.flow == flow).map_or(0, |other| other.next_sequence);
+    let came = |flow: u32| {
+        received.iter().find(|other| other.flow == flow).map_or(0, |other| other.next_sequence)
+    };
     sent.iter().any(|flow| flow.counters[Counter::DatagramsSent] > came(flow.flow))
 }
 
-/// Seconds from `overload_end` to the end of the interval in which the last frame was lost: RFC 2544 26.5. Nothing lost afterwards: zero;
-/// `None` if nothing was lost at all.
+/// Seconds from `overload_end` to the end of the interval in which the last frame was lost: RFC
+/// 2544 26.5. Nothing lost afterwards: zero; `None` if nothing was lost at all.
 ///
-/// What was sent and not yet received grows with every loss, and for a while with every frame that is on its way or waits for its
-/// receiver. It is never below what is lost by then, so that the least of all that follows bounds the losses so far.
+/// What was sent and not yet received grows with every loss, and for a while with every frame that
+/// is on its way or waits for its receiver. It is never below what is lost by then, so that the
+/// least of all that follows bounds the losses so far.
 fn by_intervals(jobs: &[Job<'_>], overload_end: Nanos) -> Option<f64> {
     let intervals = jobs.iter().flat_map(|job| &job.active.intervals);
-    let mut ends: Vec<Nanos> = intervals.map(|interval| interval.end).filter(|end| *end > overload_end).collect();
+    let mut ends: Vec<Nanos> =
+        intervals.map(|interval| interval.end).filter(|end| *end > overload_end).collect();
     ends.sort_unstable();
     ends.dedup();
     let missing = |to: Nanos| -> f64 {
         let span = Span { from: Nanos(0), to };
-        let counted = |counter| -> f64 { jobs.iter().flat_map(Job::ends).map(|end| counted(end, counter, span)).sum() };
+        let counted = |counter| -> f64 {
+            jobs.iter().flat_map(Job::ends).map(|end| counted(end, counter, span)).sum()
+        };
         counted(Counter::DatagramsSent) - counted(Counter::DatagramsReceived)
     };
     let lost = missing(*ends.last()?);

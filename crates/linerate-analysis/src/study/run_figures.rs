@@ -6,11 +6,15 @@ use super::looks::{LookedAt, chief};
 use super::point;
 use super::samples::Hosts;
 
-/// What is looked at of `trial`, the only one of `campaign` that counts; empty if it carries no figure.
+/// What is looked at of `trial`, the only one of `campaign` that counts; empty if it carries no
+/// figure.
 #[must_use]
 pub fn looked_at(campaign: &Campaign, trial: &TrialRecord) -> LookedAt {
     let Some(until) = &trial.spec.until else { return LookedAt::new() };
     let study = point::study(campaign, &Hosts::of(campaign), &[trial]);
     let Some((_, metrics)) = chief(&study, until) else { return LookedAt::new() };
-    metrics.into_iter().filter_map(|metric| Some((metric.direction, metric.values.first().copied()??))).collect()
+    metrics
+        .into_iter()
+        .filter_map(|metric| Some((metric.direction, metric.values.first().copied()??)))
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! Readings of the samplers, by host: rates over a span.
 //!
-//! A counter's value between two readings is taken to grow evenly. A rate is given only if the readings cover at least
-//! half of the span; a series that could not be read gives none, never zero.
+//! A counter's value between two readings is taken to grow evenly. A rate is given only if the
+//! readings cover at least half of the span; a series that could not be read gives none, never
+//! zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,9 @@ pub(super) struct Samples<'a>(Vec<&'a SampleBlock>);
 impl<'a> Samples<'a> {
     /// Those of `host`.
     pub(super) fn of(trial: &'a TrialRecord, host: &str) -> Self {
-        Self(trial.samples.iter().filter(|(name, _)| name == host).map(|(_, block)| block).collect())
+        Self(
+            trial.samples.iter().filter(|(name, _)| name == host).map(|(_, block)| block).collect(),
+        )
     }
 
     /// Those of one block.
@@ -31,7 +34,8 @@ impl<'a> Samples<'a> {
         Self(vec![block])
     }
 
-    /// Growth per second of the counters `wanted` picks, all added; `None` if none was read well enough.
+    /// Growth per second of the counters `wanted` picks, all added; `None` if none was read well
+    /// enough.
     pub(super) fn rate(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         let mut sum = None;
         for block in &self.0 {
@@ -52,7 +56,11 @@ impl<'a> Samples<'a> {
 
     /// The things that `sampler` reads, each once.
     pub(super) fn instances(&self, sampler: &str) -> BTreeSet<&'a str> {
-        let series = self.0.iter().flat_map(|block| &block.series).filter(|series| series.sampler == sampler);
+        let series = self
+            .0
+            .iter()
+            .flat_map(|block| &block.series)
+            .filter(|series| series.sampler == sampler);
         series.map(|series| series.instance.as_str()).collect()
     }
 
@@ -62,10 +70,15 @@ impl<'a> Samples<'a> {
     }
 
     /// The largest growth during `span` of any one counter that `wanted` picks.
-    pub(super) fn largest_change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
+    pub(super) fn largest_change(
+        &self,
+        span: Span,
+        wanted: impl Fn(&SeriesSpec) -> bool,
+    ) -> Option<f64> {
         let changes = self.0.iter().flat_map(|block| {
             let columns = block.series.iter().zip(&block.columns);
-            let picked = columns.filter(|(series, _)| series.kind == SeriesKind::Counter && wanted(series));
+            let picked =
+                columns.filter(|(series, _)| series.kind == SeriesKind::Counter && wanted(series));
             picked.filter_map(|(_, column)| growth(block, column, span)).collect::<Vec<_>>()
         });
         changes.max_by(f64::total_cmp).map(|rate| rate * span.seconds())
@@ -74,7 +87,8 @@ impl<'a> Samples<'a> {
     /// How many devices sampler `interface` reads besides the loopback.
     pub(super) fn n_devices(&self) -> usize {
         let series = self.0.iter().flat_map(|block| &block.series);
-        let devices = series.filter(|s| s.sampler == series::interface::SAMPLER && s.instance != LOOPBACK);
+        let devices =
+            series.filter(|s| s.sampler == series::interface::SAMPLER && s.instance != LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 
@@ -83,13 +97,23 @@ impl<'a> Samples<'a> {
         self.rate(span, |read| column.is(read) && read.instance == instance)
     }
 
-    /// The mean of the gauge `column` over the readings within `span`: of the things `wanted` picks the one with the largest.
-    pub(super) fn mean_of(&self, span: Span, column: Series, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+    /// The mean of the gauge `column` over the readings within `span`: of the things `wanted` picks
+    /// the one with the largest.
+    pub(super) fn mean_of(
+        &self,
+        span: Span,
+        column: Series,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<f64> {
         let means = self.0.iter().flat_map(|block| {
             let columns = block.series.iter().zip(&block.columns);
             let picked = columns.filter(|(s, _)| column.is(s) && wanted(&s.instance));
             picked.filter_map(|(_, column)| {
-                let within = block.times.iter().zip(column).filter(|(at, _)| span.from <= **at && **at <= span.to);
+                let within = block
+                    .times
+                    .iter()
+                    .zip(column)
+                    .filter(|(at, _)| span.from <= **at && **at <= span.to);
                 crate::statistics::mean(&within.filter_map(|(_, value)| *value).collect::<Vec<_>>())
             })
         });
@@ -104,8 +128,12 @@ impl<'a> Samples<'a> {
 }
 
 fn growth(block: &SampleBlock, column: &[Option<f64>], span: Span) -> Option<f64> {
-    let read: Vec<(f64, f64)> =
-        block.times.iter().zip(column).filter_map(|(at, value)| value.map(|value| (at.0 as f64, value))).collect();
+    let read: Vec<(f64, f64)> = block
+        .times
+        .iter()
+        .zip(column)
+        .filter_map(|(at, value)| value.map(|value| (at.0 as f64, value)))
+        .collect();
     let (first, last) = (read.first()?.0, read.last()?.0);
     let (from, to) = ((span.from.0 as f64).max(first), (span.to.0 as f64).min(last));
     if to <= from || (to - from) < LEAST_COVERED * span.seconds() * NANOS {
@@ -120,7 +148,11 @@ fn value_at(read: &[(f64, f64)], at: f64) -> f64 {
     let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);
     let (later, above) = read[after];
     let (earlier, below) = read[after.saturating_sub(1)];
-    if later > earlier { below + (above - below) * (at - earlier) / (later - earlier) } else { above }
+    if later > earlier {
+        below + (above - below) * (at - earlier) / (later - earlier)
+    } else {
+        above
+    }
 }
 
 /// What is known of the hosts of a campaign.
@@ -144,7 +176,8 @@ impl<'a> Hosts<'a> {
         (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
     }
 
-    /// What tells the kernel of `host` from others: its boot id, or the host's own name where that is not known.
+    /// What tells the kernel of `host` from others: its boot id, or the host's own name where that
+    /// is not known.
     pub(super) fn kernel(&self, host: &str) -> String {
         let boot = self.fact(host, "kernel.boot_id").and_then(Value::as_str);
         boot.map_or_else(|| format!("host {host}"), str::to_owned)
@@ -171,7 +204,9 @@ mod tests {
 
     #[test]
     fn rates_are_interpolated_and_gaps_are_bridged_but_not_invented() {
-        let user = |block: &SampleBlock, span| Samples(vec![block]).rate(span, |read| series::cpu::USER.is(read));
+        let user = |block: &SampleBlock, span| {
+            Samples(vec![block]).rate(span, |read| series::cpu::USER.is(read))
+        };
         let whole = block(&[0, 2, 4], &[Some(0.0), None, Some(400.0)]);
         assert_eq!(user(&whole, seconds(1, 3)), Some(100.0));
         assert_eq!(user(&whole, seconds(0, 20)), None);

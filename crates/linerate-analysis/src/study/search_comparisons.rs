@@ -1,8 +1,10 @@
-//! Comparisons of searches: what the searches of one arm found against those of the other, pair by pair.
+//! Comparisons of searches: what the searches of one arm found against those of the other, pair by
+//! pair.
 //!
-//! A pair is one search of each arm in the same repeat; their trials take turns. What is compared is the lower bound of each goal. The
-//! search's step is its resolution: a difference below the distance of the bounds is none (methodology 6.9, S5.5). A bound that the tester
-//! set, and not the device, is no figure.
+//! A pair is one search of each arm in the same repeat; their trials take turns. What is compared
+//! is the lower bound of each goal. The search's step is its resolution: a difference below the
+//! distance of the bounds is none (methodology 6.9, S5.5). A bound that the tester set, and not the
+//! device, is no figure.
 
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 
@@ -14,13 +16,15 @@ use crate::statistics::median;
 /// The comparisons of `campaign` among its `searches`.
 pub(super) fn comparisons(campaign: &Campaign, searches: &[SearchStudy]) -> Vec<Comparison> {
     let arms: Vec<Option<&Arm>> = searches.iter().map(|search| arm_of(campaign, search)).collect();
-    let compared = || searches.iter().zip(&arms).filter_map(|(search, arm)| Some((search, (*arm)?)));
+    let compared =
+        || searches.iter().zip(&arms).filter_map(|(search, arm)| Some((search, (*arm)?)));
     let of_role = |role: Role| compared().filter(move |(_, arm)| arm.role == role);
     let comparison = |(changed, changed_arm): (&SearchStudy, &Arm)| {
         let coordinate = arm_removed(&changed.parameters);
         let beside = |role| {
-            of_role(role)
-                .find(|(search, _)| search.sweep == changed.sweep && arm_removed(&search.parameters) == coordinate)
+            of_role(role).find(|(search, _)| {
+                search.sweep == changed.sweep && arm_removed(&search.parameters) == coordinate
+            })
         };
         let (base, base_arm) = beside(Role::Base)?;
         let arms = [Some((base, base_arm)), Some((changed, changed_arm)), beside(Role::Placebo)];
@@ -44,16 +48,24 @@ fn arm_of<'a>(campaign: &'a Campaign, search: &SearchStudy) -> Option<&'a Arm> {
 /// One figure for each goal, of base, changed arm and placebo.
 fn figures(arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Vec<Compared> {
     let Some((base, _)) = arms[0] else { return Vec::new() };
-    let mut figures: Vec<Compared> = base.goals.iter().filter_map(|goal| compare(&goal.goal.name, arms)).collect();
+    let mut figures: Vec<Compared> =
+        base.goals.iter().filter_map(|goal| compare(&goal.goal.name, arms)).collect();
     adjust(&mut figures.iter_mut().collect::<Vec<_>>());
     figures
 }
 
 fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compared> {
-    let found: Vec<(String, Vec<Option<f64>>)> =
-        arms.into_iter().flatten().map(|(search, arm)| (arm.name.clone(), lower_bounds(search, goal))).collect();
+    let found: Vec<(String, Vec<Option<f64>>)> = arms
+        .into_iter()
+        .flatten()
+        .map(|(search, arm)| (arm.name.clone(), lower_bounds(search, goal)))
+        .collect();
     let [Some((base, base_arm)), _, _] = arms else { return None };
-    let step = arms.into_iter().flatten().filter_map(|(search, _)| search_step(search, goal)).fold(0.0, f64::max);
+    let step = arms
+        .into_iter()
+        .flatten()
+        .filter_map(|(search, _)| search_step(search, goal))
+        .fold(0.0, f64::max);
     let margin = Margin { relative: base_arm.margin.0, step, ..Margin::default() };
     let metric = format!("rate_of_{goal}");
     let against = |other: usize| {
@@ -93,7 +105,9 @@ pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>>
 /// How far the bounds of `goal` are apart, in the unit of the load: the median over the runs.
 pub(crate) fn search_step(search: &SearchStudy, goal: &str) -> Option<f64> {
     let apart = |found: &Found| Some(found.strict.upper? - found.strict.lower?);
-    median(&search.runs.iter().filter_map(|run| apart(named(&run.found, goal)?)).collect::<Vec<f64>>())
+    median(
+        &search.runs.iter().filter_map(|run| apart(named(&run.found, goal)?)).collect::<Vec<f64>>(),
+    )
 }
 
 /// The unit of a rate that is a load.

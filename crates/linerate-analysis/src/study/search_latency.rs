@@ -1,6 +1,7 @@
-//! Latency at shares of the throughput a search found (RFC 2544 26.2, RFC 8219 7.2 and 7.3): each trial for itself, medians over the
-//! trials at one load. Seconds, from a frame's departure to its receipt, where both ends read one clock; frames that were lost are
-//! infinitely slow. What it does not see: latency between hosts, whose clocks differ.
+//! Latency at shares of the throughput a search found (RFC 2544 26.2, RFC 8219 7.2 and 7.3): each
+//! trial for itself, medians over the trials at one load. Seconds, from a frame's departure to its
+//! receipt, where both ends read one clock; frames that were lost are infinitely slow. What it does
+//! not see: latency between hosts, whose clocks differ.
 
 use linerate_model::{Distribution, Nanos, Variation};
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,8 @@ use crate::statistics::{latency, median};
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 
-/// Latency of one trial, or medians over several at one load; seconds. Figures that are infinite, or whose rank has fewer than ten frames
-/// beyond it, are missing.
+/// Latency of one trial, or medians over several at one load; seconds. Figures that are infinite,
+/// or whose rank has fewer than ten frames beyond it, are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchLatency {
     /// Frames, the lost ones included.
@@ -41,8 +42,8 @@ pub struct LatencyAtLoad {
     pub latency: SearchLatency,
 }
 
-/// Latency of a trial of `length`, all directions together; `None` if no frame was timed one way, or the median is no longer than the clocks of
-/// the ends are known.
+/// Latency of a trial of `length`, all directions together; `None` if no frame was timed one way,
+/// or the median is no longer than the clocks of the ends are known.
 pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency> {
     let span = Span { from: Nanos(0), to: length };
     let (mut delays, mut differences) = (Distribution::default(), Variation::default());
@@ -51,7 +52,11 @@ pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency>
         differences.merge(&timed.variation);
     }
     let found = latency(&delays)?;
-    let doubt = jobs.iter().filter_map(Job::clock_uncertainty).reduce(f64::max).map(|seconds| seconds * NANOS);
+    let doubt = jobs
+        .iter()
+        .filter_map(Job::clock_uncertainty)
+        .reduce(f64::max)
+        .map(|seconds| seconds * NANOS);
     if doubt.is_some_and(|doubt| found.typical <= doubt) {
         // As in the gate: an error of the clocks moves all of them alike.
         return None;
@@ -64,7 +69,9 @@ pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency>
         worst_case: found.worst_case.and_then(seconds),
         least: found.least / NANOS,
         variation: found.variation().and_then(seconds),
-        inter_packet: differences.extremes_and_median().map(|(a, b, c)| (signed(a), signed(b), signed(c))),
+        inter_packet: differences
+            .extremes_and_median()
+            .map(|(a, b, c)| (signed(a), signed(b), signed(c))),
     })
 }
 
@@ -76,7 +83,8 @@ pub(super) fn at_loads(measured: impl Iterator<Item = (f64, SearchLatency)>) -> 
         let middle = |value: &dyn Fn(&SearchLatency) -> Option<f64>| {
             median(&own.iter().filter_map(|(_, latency)| value(latency)).collect::<Vec<f64>>())
         };
-        let between = |pick: fn((f64, f64, f64)) -> f64| middle(&|latency| latency.inter_packet.map(pick));
+        let between =
+            |pick: fn((f64, f64, f64)) -> f64| middle(&|latency| latency.inter_packet.map(pick));
         let least = middle(&|latency| Some(latency.least))?;
         let inter_packet = (|| Some((between(|d| d.0)?, between(|d| d.1)?, between(|d| d.2)?)))();
         let latency = SearchLatency {

@@ -1,16 +1,18 @@
 //! One trial of a search, as its goal sees it (methodology 4.0).
 //!
-//! What was expected is the larger of what was intended and what was sent: a frame the generator did not send is lost, beyond
-//! the edges of the load, so that an overloaded generator pushes a search down and never up. Loss is expected less distinct
-//! frames received: duplicates never make up for it. Losses located in the tester (its queues, its sockets), a ledger that
-//! does not balance or a trial that was not carried out make it *invalid*; what disturbed the tester makes it *tainted*, and
-//! its result is kept.
+//! What was expected is the larger of what was intended and what was sent: a frame the generator
+//! did not send is lost, beyond the edges of the load, so that an overloaded generator pushes a
+//! search down and never up. Loss is expected less distinct frames received: duplicates never make
+//! up for it. Losses located in the tester (its queues, its sockets), a ledger that does not
+//! balance or a trial that was not carried out make it *invalid*; what disturbed the tester makes
+//! it *tainted*, and its result is kept.
 //!
-//! In a lab the shaper of a link is the device under test wherever it stands: what is dropped there is the device's.
+//! In a lab the shaper of a link is the device under test wherever it stands: what is dropped there
+//! is the device's.
 
 use linerate_model::{
-    Campaign, Counter, Direction, Distribution, Nanos, Purpose, Search, Searched, TestbedKind, TrialId, TrialRecord,
-    Validity,
+    Campaign, Counter, Direction, Distribution, Nanos, Purpose, Search, Searched, TestbedKind,
+    TrialId, TrialRecord, Validity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +26,9 @@ use super::traffic::Job;
 use super::{judge, point, recovery, warmup};
 use crate::search::{MOST_REPEATS, Observation};
 
-/// What may be unsent at the edges of a load without being lost, of its length in seconds: a sender that wakes late at its end leaves
-/// out what was due since. A sleeping thread wakes within a tenth of a millisecond, with few exceptions.
+/// What may be unsent at the edges of a load without being lost, of its length in seconds: a sender
+/// that wakes late at its end leaves out what was due since. A sleeping thread wakes within a tenth
+/// of a millisecond, with few exceptions.
 const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
@@ -34,7 +37,8 @@ pub(super) const MOST_VERY_LATE: f64 = 0.01;
 /// Less than this share of the intended frames sent is the generator's limit (methodology 4.0).
 const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
-const OF_TESTER: [LossPlace; 3] = [LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog, LossPlace::ReceiverSocket];
+const OF_TESTER: [LossPlace; 3] =
+    [LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog, LossPlace::ReceiverSocket];
 /// Places that are the tester's, unless the lab's shaper stands there.
 const OF_SENDER: [LossPlace; 2] = [LossPlace::SenderQueue, LossPlace::SenderDevice];
 
@@ -63,23 +67,26 @@ pub struct SearchTrial {
     pub reordered: u64,
     /// Lost or unsent, of what was expected.
     pub loss_ratio: f64,
-    /// Whether less than 99 % of the intended frames were sent: a loss says nothing about the device then.
+    /// Whether less than 99 % of the intended frames were sent: a loss says nothing about the
+    /// device then.
     #[serde(default)]
     pub generator_limited: bool,
-    /// Whether as many frames left more than 1 ms late as were lost: the delay may have lost them, and the trial is repeated. A loss that
-    /// three repeats do not clear is believed.
+    /// Whether as many frames left more than 1 ms late as were lost: the delay may have lost them,
+    /// and the trial is repeated. A loss that three repeats do not clear is believed.
     #[serde(default)]
     pub doubtful: bool,
-    /// Frames per second of one direction from the first departure to the last, where departures were told apart.
+    /// Frames per second of one direction from the first departure to the last, where departures
+    /// were told apart.
     #[serde(default)]
     pub departed: Option<f64>,
     /// What is known of the losses' places.
     pub located: Vec<(LossPlace, u64)>,
-    /// Seconds from the end of an overload to the end of the losses, as they were sent: to a frame where its receiver kept gaps, else to
-    /// an interval. `None` if nothing was lost, or losses went on to the end.
+    /// Seconds from the end of an overload to the end of the losses, as they were sent: to a frame
+    /// where its receiver kept gaps, else to an interval. `None` if nothing was lost, or losses
+    /// went on to the end.
     pub recovery_s: Option<f64>,
-    /// Seconds from the end of an overload until the receiver had the last gap behind it: what was queued as the last frame was lost
-    /// came first.
+    /// Seconds from the end of an overload until the receiver had the last gap behind it: what was
+    /// queued as the last frame was lost came first.
     #[serde(default)]
     pub cleared_s: Option<f64>,
     /// Latency of its frames, where that was what for and the ends have one clock.
@@ -129,13 +136,15 @@ pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial>
                 let unexplained = Some(counts.lost() - counts.very_late);
                 standing.lower(Validity::Suspect, Reason::SentVeryLate { share, unexplained });
             } else {
-                standing.lower(Validity::Invalid, Reason::SentVeryLate { share, unexplained: None });
+                standing
+                    .lower(Validity::Invalid, Reason::SentVeryLate { share, unexplained: None });
             }
         }
         if doubtful(step.purpose, &counts) {
             standing.lower(Validity::Suspect, Reason::LeftLate { frames: counts.very_late });
         }
-        let dropped = dropped_by_tester(campaign, &jobs, &losses).filter(|_| step.purpose != Purpose::SelfTest);
+        let dropped = dropped_by_tester(campaign, &jobs, &losses)
+            .filter(|_| step.purpose != Purpose::SelfTest);
         for (place, frames) in dropped {
             standing.lower(Validity::Invalid, Reason::TesterLost { frames, place: place.clone() });
         }
@@ -223,8 +232,9 @@ impl Counts {
     }
 }
 
-/// In what the load was another than the trial's, through the tester's fault. What it cannot do is found by the self-test; a warm-up is
-/// not judged, and an overload is one however its frames are spread.
+/// In what the load was another than the trial's, through the tester's fault. What it cannot do is
+/// found by the self-test; a warm-up is not judged, and an overload is one however its frames are
+/// spread.
 fn misled(purpose: Purpose, counts: &Counts) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let unsent = counts.intended.saturating_sub(counts.sent);
@@ -238,25 +248,29 @@ fn misled(purpose: Purpose, counts: &Counts) -> Vec<Reason> {
 fn very_late(purpose: Purpose, counts: &Counts) -> Option<f64> {
     let late = counts.very_late as f64;
     let too_many = late > EDGE_FRAMES + MOST_VERY_LATE * counts.sent as f64;
-    (matches!(purpose, Purpose::Load | Purpose::Burst) && too_many).then(|| late / counts.sent as f64)
+    (matches!(purpose, Purpose::Load | Purpose::Burst) && too_many)
+        .then(|| late / counts.sent as f64)
 }
 
-/// Whether the device lost more than every goal of the search allows however late some frames were: a frame that comes late takes the
-/// room of one other at most, so that no more losses than late frames can be the tester's. Such a load is an upper bound, and need not be
-/// offered again. A search without goals asks how much was lost, which late frames change.
+/// Whether the device lost more than every goal of the search allows however late some frames were:
+/// a frame that comes late takes the room of one other at most, so that no more losses than late
+/// frames can be the tester's. Such a load is an upper bound, and need not be offered again. A
+/// search without goals asks how much was lost, which late frames change.
 fn is_high_loss_anyway(search: &Search, counts: &Counts) -> bool {
     let most = search.goals().into_iter().map(|goal| goal.loss_ratio).reduce(f64::max);
     let surely_lost = counts.lost().saturating_sub(counts.very_late) as f64;
     most.is_some_and(|most| surely_lost > most * counts.sent as f64)
 }
 
-/// Whether the losses may be the tester's, which sent late what it should have sent before, all at once.
+/// Whether the losses may be the tester's, which sent late what it should have sent before, all at
+/// once.
 fn doubtful(purpose: Purpose, counts: &Counts) -> bool {
     let lost = counts.lost();
     matches!(purpose, Purpose::Load | Purpose::Burst) && lost > 0 && counts.very_late >= lost
 }
 
-/// Takes out of the trials of a search, in their order, those that were doubtful and so repeated: as the search did that made them.
+/// Takes out of the trials of a search, in their order, those that were doubtful and so repeated:
+/// as the search did that made them.
 pub(super) fn settle(trials: &mut [SearchTrial]) {
     let mut spoilt = 0;
     for trial in trials.iter_mut().filter(|trial| trial.purpose != Purpose::WarmUp) {
@@ -271,12 +285,18 @@ pub(super) fn settle(trials: &mut [SearchTrial]) {
     }
 }
 
-/// Frames per second from the first departure to the last, of the only sender; `None` of several, or if departures were not told apart.
+/// Frames per second from the first departure to the last, of the only sender; `None` of several,
+/// or if departures were not told apart.
 fn departed(jobs: &[Job<'_>]) -> Option<f64> {
-    let senders = || jobs.iter().flat_map(Job::ends).filter(|end| total(end, Counter::DatagramsSent) > 0);
+    let senders =
+        || jobs.iter().flat_map(Job::ends).filter(|end| total(end, Counter::DatagramsSent) > 0);
     let sender = senders().next().filter(|_| senders().count() == 1)?;
     let mut gaps = Distribution::default();
-    sender.intervals.iter().filter(|interval| interval.worker == 0).for_each(|interval| gaps.merge(&interval.gap));
+    sender
+        .intervals
+        .iter()
+        .filter(|interval| interval.worker == 0)
+        .for_each(|interval| gaps.merge(&interval.gap));
     let alone = sender.intervals.iter().all(|interval| interval.worker == 0);
     let ns = gaps.mean().filter(|_| alone)? * gaps.count() as f64;
     let frames = total(sender, Counter::DatagramsSent).saturating_sub(1);
@@ -289,14 +309,19 @@ fn dropped_by_tester<'a>(
     jobs: &'a [Job<'_>],
     losses: &'a [Vec<LossStudy>],
 ) -> impl Iterator<Item = (&'a LossPlace, u64)> {
-    jobs.iter().zip(losses).flat_map(|(job, losses)| losses.iter().map(move |loss| (job, loss))).flat_map(
-        move |(job, loss)| {
+    jobs.iter()
+        .zip(losses)
+        .flat_map(|(job, losses)| losses.iter().map(move |loss| (job, loss)))
+        .flat_map(move |(job, loss)| {
             let shaped = is_shaped(campaign, job, loss.direction);
-            let of_tester =
-                move |place: &LossPlace| OF_TESTER.contains(place) || (!shaped && OF_SENDER.contains(place));
-            loss.located.iter().map(|(place, n)| (place, *n)).filter(move |(place, _)| of_tester(place))
-        },
-    )
+            let of_tester = move |place: &LossPlace| {
+                OF_TESTER.contains(place) || (!shaped && OF_SENDER.contains(place))
+            };
+            loss.located
+                .iter()
+                .map(|(place, n)| (place, *n))
+                .filter(move |(place, _)| of_tester(place))
+        })
 }
 
 /// Whether a lab shapes the way `direction` of `job` goes.
@@ -327,7 +352,9 @@ fn squeezed(trial: &TrialRecord) -> Option<Reason> {
     hosts.into_iter().find_map(|host| {
         let samples = Samples::of(trial, host);
         let span = samples.extent()?;
-        let rounds = samples.change(span, |read| linerate_model::series::softnet::SQUEEZED.is(read))?.round();
+        let rounds = samples
+            .change(span, |read| linerate_model::series::softnet::SQUEEZED.is(read))?
+            .round();
         (rounds > 0.0).then(|| Reason::Squeezed { host: host.to_owned(), rounds })
     })
 }

@@ -1,4 +1,5 @@
-//! The searches of a campaign: each run's bounds, strictly and without its tainted trials, and their spread over the runs.
+//! The searches of a campaign: each run's bounds, strictly and without its tainted trials, and
+//! their spread over the runs.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,8 @@ pub struct SearchStudy {
     pub to: String,
     /// What was searched; its highest load is the planned one.
     pub search: Search,
-    /// What the path carries of such a load in each direction, if that is known: no bound below is above it.
+    /// What the path carries of such a load in each direction, if that is known: no bound below is
+    /// above it.
     #[serde(default)]
     pub line: Option<f64>,
     /// Its goals over all runs.
@@ -87,8 +89,9 @@ pub struct Found {
     pub untainted: Bounds,
     /// Whether the strict bounds meet the goal.
     pub regular: bool,
-    /// Whether the tester stands above the lower bound, not the device: it could carry no more by itself, or did not send what the
-    /// upper bound asks. The result is then *at least* the lower bound.
+    /// Whether the tester stands above the lower bound, not the device: it could carry no more by
+    /// itself, or did not send what the upper bound asks. The result is then *at least* the lower
+    /// bound.
     #[serde(default)]
     pub at_least: bool,
     /// Why trials above the path's line do not count, if there are any.
@@ -97,7 +100,8 @@ pub struct Found {
 }
 
 impl SearchStudy {
-    /// `rate`, or the path's line where that is lower: frames that a buffer held are received behind the trial.
+    /// `rate`, or the path's line where that is lower: frames that a buffer held are received
+    /// behind the trial.
     #[must_use]
     pub fn possible(&self, rate: f64) -> f64 {
         self.line.map_or(rate, |line| rate.min(line))
@@ -106,12 +110,14 @@ impl SearchStudy {
 
 /// The searches of `campaign`, in the order of the plan.
 pub(super) fn searches(campaign: &Campaign) -> Vec<SearchStudy> {
-    let mut trials: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| trial.spec.search.is_some()).collect();
+    let mut trials: Vec<&TrialRecord> =
+        campaign.trials.iter().filter(|trial| trial.spec.search.is_some()).collect();
     trials.sort_by_key(|trial| trial.spec.id);
     let mut order: Vec<(String, String)> = Vec::new();
     let mut points: BTreeMap<(String, String), Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
-        let coordinate = serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
+        let coordinate =
+            serde_json::to_string(&trial.spec.point).expect("a point is a table of JSON values");
         let key = (trial.spec.sweep.clone(), coordinate);
         if !points.contains_key(&key) {
             order.push(key.clone());
@@ -130,7 +136,8 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
     repeats.dedup();
     let line = line(campaign, &search, trials);
     let run_of = |repeat: &u32| {
-        let own = trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
+        let own =
+            trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
         let mut own: Vec<SearchTrial> = own.filter_map(|trial| searched(campaign, trial)).collect();
         own.sort_by_key(|trial| trial.number);
         settle(&mut own);
@@ -155,7 +162,9 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
 fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option<Line> {
     let is_load = |trial: &&&TrialRecord| {
         let searched = trial.spec.search.as_ref();
-        searched.and_then(|searched| searched.step).is_some_and(|step| step.purpose == Purpose::Load)
+        searched
+            .and_then(|searched| searched.step)
+            .is_some_and(|step| step.purpose == Purpose::Load)
             && judge::carried_out(trial).carries_figures()
     };
     let trial = trials.iter().find(is_load)?;
@@ -164,31 +173,46 @@ fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option
     // The smallest makes the most datagrams of a byte.
     let payload = payloads.map(|payload| payload.0 as f64).reduce(f64::min);
     let doubt = Doubt::of(campaign, trial);
-    let bounds = ceilings::bounds(campaign, &Hosts::of(campaign), &[(jobs, warmup::measured(trial))]);
+    let bounds =
+        ceilings::bounds(campaign, &Hosts::of(campaign), &[(jobs, warmup::measured(trial))]);
     Line::of(&bounds, search.unit, payload, doubt)
 }
 
 fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Line>) -> SearchRun {
     let of = |trials: &mut dyn Iterator<Item = &SearchTrial>| -> Vec<Observation> {
-        trials.filter(|trial| trial.purpose == Purpose::Load).filter_map(SearchTrial::observation).collect()
+        trials
+            .filter(|trial| trial.purpose == Purpose::Load)
+            .filter_map(SearchTrial::observation)
+            .collect()
     };
     let strict = of(&mut trials.iter());
     let untainted = of(&mut trials.iter().filter(|trial| trial.validity == Validity::Valid));
-    let mut tested = trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
+    let mut tested =
+        trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
     let tester = tested.next_back().map(|trial| trial.load);
     let found = |goal: &Goal| {
         let requirement = Requirement::from(goal);
         let (strict, withheld) = admitted(&requirement, &strict, line);
         let (untainted, _) = admitted(&requirement, &untainted, line);
         let at_least = is_bounded_by_tester(search, &strict, &trials, tester);
-        Found { goal: goal.name.clone(), regular: strict.regular(goal), strict, untainted, at_least, withheld }
+        Found {
+            goal: goal.name.clone(),
+            regular: strict.regular(goal),
+            strict,
+            untainted,
+            at_least,
+            withheld,
+        }
     };
     let found: Vec<Found> = search.goals().into_iter().map(found).collect();
     SearchRun {
         repeat,
         tester,
         max: strict.iter().map(|observation| observation.load).fold(0.0, f64::max),
-        tester_limited: trials.last().filter(|trial| trial.validity > Validity::Suspect).map(|trial| trial.load),
+        tester_limited: trials
+            .last()
+            .filter(|trial| trial.validity > Validity::Suspect)
+            .map(|trial| trial.load),
         bursts: bursts(search, &trials, found.first()),
         latencies: at_loads(latencies(search, &trials)),
         found,
@@ -197,7 +221,11 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Lin
 }
 
 /// The bounds of `requirement` as the gate admits them, and why trials were left out.
-fn admitted(requirement: &Requirement, trials: &[Observation], line: Option<&Line>) -> (Bounds, Option<String>) {
+fn admitted(
+    requirement: &Requirement,
+    trials: &[Observation],
+    line: Option<&Line>,
+) -> (Bounds, Option<String>) {
     let Some(line) = line else { return (bounds(requirement, trials), None) };
     let proofs = line.proofs(trials.to_vec());
     let n_left_out = proofs.n_left_out;
@@ -206,33 +234,54 @@ fn admitted(requirement: &Requirement, trials: &[Observation], line: Option<&Lin
 }
 
 /// Each load and its latency, of the trials of a search that were made for it.
-fn latencies(search: &Search, trials: &[SearchTrial]) -> impl Iterator<Item = (f64, SearchLatency)> {
+fn latencies(
+    search: &Search,
+    trials: &[SearchTrial],
+) -> impl Iterator<Item = (f64, SearchLatency)> {
     let asked = matches!(search.method, Method::Latency { .. });
     let measured = trials.iter().filter(move |trial| asked && trial.purpose == Purpose::Latency);
-    measured.filter(|trial| trial.observation().is_some()).filter_map(|trial| Some((trial.load, trial.latency?)))
+    measured
+        .filter(|trial| trial.observation().is_some())
+        .filter_map(|trial| Some((trial.load, trial.latency?)))
 }
 
-/// Whether what stands above the lower bound is the tester: it carried no more than that by itself, or sent less than the upper bound
-/// asks whenever something was missing there.
-fn is_bounded_by_tester(search: &Search, bounds: &Bounds, trials: &[SearchTrial], tester: Option<f64>) -> bool {
+/// Whether what stands above the lower bound is the tester: it carried no more than that by itself,
+/// or sent less than the upper bound asks whenever something was missing there.
+fn is_bounded_by_tester(
+    search: &Search,
+    bounds: &Bounds,
+    trials: &[SearchTrial],
+    tester: Option<f64>,
+) -> bool {
     let Some(upper) = bounds.upper else {
-        return tester
-            .is_some_and(|carried| carried < search.max && bounds.lower.is_some_and(|lower| lower >= carried));
+        return tester.is_some_and(|carried| {
+            carried < search.max && bounds.lower.is_some_and(|lower| lower >= carried)
+        });
     };
     let mut lossy = trials.iter().filter(|trial| {
-        trial.purpose == Purpose::Load && trial.load == upper && trial.loss_ratio > 0.0 && trial.observation().is_some()
+        trial.purpose == Purpose::Load
+            && trial.load == upper
+            && trial.loss_ratio > 0.0
+            && trial.observation().is_some()
     });
     lossy.clone().next().is_some() && lossy.all(|trial| trial.generator_limited)
 }
 
-/// The longest burst without loss of each search for it: each begins with its longest, so that a burst that is not shorter than
-/// one that lost before begins a new one. The rate of the bursts is what they left at, where that was measured.
-fn bursts(search: &Search, trials: &[SearchTrial], throughput: Option<&Found>) -> Option<BackToBack> {
+/// The longest burst without loss of each search for it: each begins with its longest, so that a
+/// burst that is not shorter than one that lost before begins a new one. The rate of the bursts is
+/// what they left at, where that was measured.
+fn bursts(
+    search: &Search,
+    trials: &[SearchTrial],
+    throughput: Option<&Found>,
+) -> Option<BackToBack> {
     let Method::BackToBack { .. } = search.method else { return None };
     let throughput = throughput?.strict.lower?;
     let (mut longest, mut lost_at): (Option<f64>, Option<f64>) = (None, None);
     let (mut found, mut rates) = (Vec::new(), Vec::new());
-    let valid = trials.iter().filter(|trial| trial.purpose == Purpose::Burst && trial.validity <= Validity::Suspect);
+    let valid = trials
+        .iter()
+        .filter(|trial| trial.purpose == Purpose::Burst && trial.validity <= Validity::Suspect);
     for trial in valid {
         // As asked for: what was sent may be a frame less at its edge.
         let frames = (trial.load * trial.duration.as_secs_f64()).round();
@@ -254,7 +303,9 @@ fn bursts(search: &Search, trials: &[SearchTrial], throughput: Option<&Found>) -
 
 fn goal_study(goal: &Goal, runs: &[SearchRun]) -> GoalStudy {
     let found = || runs.iter().flat_map(|run| &run.found).filter(|found| found.goal == goal.name);
-    let of = |pick: fn(&Bounds) -> Option<f64>| found().filter_map(|found| pick(&found.strict)).collect::<Vec<f64>>();
+    let of = |pick: fn(&Bounds) -> Option<f64>| {
+        found().filter_map(|found| pick(&found.strict)).collect::<Vec<f64>>()
+    };
     let lower = of(|bounds| bounds.lower);
     let extremes = lower.iter().copied().fold(None, |range: Option<(f64, f64)>, load| {
         Some(range.map_or((load, load), |(least, most)| (least.min(load), most.max(load))))

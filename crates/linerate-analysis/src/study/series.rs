@@ -1,10 +1,14 @@
-//! What happened during a trial, interval by interval, on one grid for all workers; measured jobs added up.
+//! What happened during a trial, interval by interval, on one grid for all workers; measured jobs
+//! added up.
 //!
-//! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second), `loss_ratio` (of the
-//! datagrams sent in the interval, how many never came: see `loss_series`), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits` (segments), `rtt` (seconds, mean
-//! over flows), `peer_window` (bytes the receivers advertise, all flows added up). A bin that intervals do not cover by half is a gap, never zero. A rate
-//! is that of the part of its bin that is covered and lies before the end of the load, so that neither the last, shorter bin nor what
-//! comes while the load drains looks like a fall. Counts of the drain stand in the last bin.
+//! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second),
+//! `loss_ratio` (of the datagrams sent in the interval, how many never came: see `loss_series`),
+//! `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits`
+//! (segments), `rtt` (seconds, mean over flows), `peer_window` (bytes the receivers advertise, all
+//! flows added up). A bin that intervals do not cover by half is a gap, never zero. A rate is that
+//! of the part of its bin that is covered and lies before the end of the load, so that neither the
+//! last, shorter bin nor what comes while the load drains looks like a fall. Counts of the drain
+//! stand in the last bin.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +53,8 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
     let flows: Vec<Flow<'_>> = measured.iter().flat_map(|job| job.flows()).collect();
     let mut series = Series::new();
     for (direction, name) in [(Direction::Tx, "goodput_tx"), (Direction::Rx, "goodput_rx")] {
-        let receivers = flows.iter().filter(|flow| flow.direction == direction).map(|flow| flow.receiver);
+        let receivers =
+            flows.iter().filter(|flow| flow.direction == direction).map(|flow| flow.receiver);
         insert_rate(&grid, &mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
     }
     datagrams(&grid, &flows, &mut series);
@@ -59,7 +64,9 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
         ("iops_rx", Counter::Reads),
         ("iops_tx", Counter::Writes),
     ] {
-        let counting = measured.iter().filter_map(|job| job.ends().into_iter().find(|end| total(end, counter) > 0));
+        let counting = measured
+            .iter()
+            .filter_map(|job| job.ends().into_iter().find(|end| total(end, counter) > 0));
         insert_rate(&grid, &mut series, name, counting.collect(), counter, 1.0);
     }
     connections(&grid, &flows, &mut series);
@@ -68,9 +75,17 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
 
 fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let datagrams = || flows.iter().filter(|flow| flow.is_datagrams());
-    let (senders, receivers) = (datagrams().map(|flow| flow.sender), datagrams().map(|flow| flow.receiver));
+    let (senders, receivers) =
+        (datagrams().map(|flow| flow.sender), datagrams().map(|flow| flow.receiver));
     insert_rate(grid, series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
-    insert_rate(grid, series, "datagrams_received", receivers.collect(), Counter::DatagramsReceived, 1.0);
+    insert_rate(
+        grid,
+        series,
+        "datagrams_received",
+        receivers.collect(),
+        Counter::DatagramsReceived,
+        1.0,
+    );
     let lost: Option<Vec<Lost>> = datagrams().map(|flow| loss_series::of(grid, *flow)).collect();
     if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
         let bin = |idx: usize| {
@@ -111,8 +126,11 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
         }
     }
     let known = |bin: usize| n_seen[bin] > 0;
-    let rtt = (0..grid.n_bins).map(|bin| known(bin).then(|| rtt_sum[bin] / f64::from(n_seen[bin]))).collect();
-    let retransmits = retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
+    let rtt = (0..grid.n_bins)
+        .map(|bin| known(bin).then(|| rtt_sum[bin] / f64::from(n_seen[bin])))
+        .collect();
+    let retransmits =
+        retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
     series.insert(metric::RTT.to_owned(), rtt);
     if !windows.is_empty() {
         let mut sums = vec![None; grid.n_bins];
@@ -129,13 +147,21 @@ fn covering(end: Nanos, loaded: Nanos, interval: Nanos) -> Grid {
     let end = if loaded > Nanos(0) { end.min(loaded) } else { end };
     let width = interval.0.max(1).max(end.0.div_ceil(MOST_BINS));
     // An interval that ended a little late does not make a bin of its own.
-    let n_bins = usize::try_from(((end.0 + width / 2) / width).max(1)).expect("bins are limited in number");
+    let n_bins =
+        usize::try_from(((end.0 + width / 2) / width).max(1)).expect("bins are limited in number");
     let whole = n_bins as u64 * width;
     Grid { width, n_bins, end: if loaded > Nanos(0) { whole.min(loaded.0) } else { whole } }
 }
 
 /// `counter` per second times `scale`, all `records` added.
-fn insert_rate(grid: &Grid, series: &mut Series, name: &str, records: Vec<&JobRecord>, counter: Counter, scale: f64) {
+fn insert_rate(
+    grid: &Grid,
+    series: &mut Series,
+    name: &str,
+    records: Vec<&JobRecord>,
+    counter: Counter,
+    scale: f64,
+) {
     if records.is_empty() {
         return;
     }
@@ -145,19 +171,33 @@ fn insert_rate(grid: &Grid, series: &mut Series, name: &str, records: Vec<&JobRe
         let mut workers: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for interval in &record.intervals {
             let covered = workers.entry(interval.worker).or_insert_with(|| vec![0.0; grid.n_bins]);
-            grid.spread(interval.start, interval.end, interval.end.since(interval.start).0 as f64, covered);
-            grid.spread(interval.start, interval.end, interval.counters[counter] as f64, &mut counts);
+            grid.spread(
+                interval.start,
+                interval.end,
+                interval.end.since(interval.start).0 as f64,
+                covered,
+            );
+            grid.spread(
+                interval.start,
+                interval.end,
+                interval.counters[counter] as f64,
+                &mut counts,
+            );
         }
         for (bin, sum) in sums.iter_mut().enumerate() {
             let covered = workers.values().map(|covered| covered[bin]);
-            let is_covered = covered.clone().sum::<f64>() >= LEAST_COVERED * grid.length(bin) * workers.len() as f64;
+            let is_covered = covered.clone().sum::<f64>()
+                >= LEAST_COVERED * grid.length(bin) * workers.len() as f64;
             // A worker that has ended counts nothing more: the others' time is the bin's.
             let ns = covered.fold(0.0, f64::max);
             *sum = sum.filter(|_| is_covered && ns > 0.0).map(|sum| sum + counts[bin] / ns);
         }
     }
     let per_second = scale * NANOS;
-    series.insert(name.to_owned(), sums.into_iter().map(|sum| sum.map(|sum| sum * per_second)).collect());
+    series.insert(
+        name.to_owned(),
+        sums.into_iter().map(|sum| sum.map(|sum| sum * per_second)).collect(),
+    );
 }
 
 #[cfg(test)]
@@ -188,8 +228,12 @@ mod tests {
     #[test]
     fn the_last_shorter_bin_and_the_drain_are_no_fall() {
         // 1000 bytes a millisecond for 260 ms, then a drain in which 5 ms bring something.
-        let record =
-            received(&[(0, 0, 100, 100_000), (0, 100, 200, 100_000), (0, 200, 260, 60_000), (0, 260, 300, 5_000)]);
+        let record = received(&[
+            (0, 0, 100, 100_000),
+            (0, 100, 200, 100_000),
+            (0, 200, 260, 60_000),
+            (0, 260, 300, 5_000),
+        ]);
         assert_eq!(rates(&record, 260), [Some(1e6), Some(1e6), Some(1e6)]);
         // Cut off in the middle of its last bin.
         let cut = received(&[(0, 0, 100, 100_000), (0, 100, 160, 60_000)]);
@@ -198,7 +242,12 @@ mod tests {
 
     #[test]
     fn a_worker_that_ended_is_not_made_up_for() {
-        let record = received(&[(0, 0, 100, 100_000), (1, 0, 100, 100_000), (0, 100, 200, 100_000), (1, 100, 101, 0)]);
+        let record = received(&[
+            (0, 0, 100, 100_000),
+            (1, 0, 100, 100_000),
+            (0, 100, 200, 100_000),
+            (1, 100, 101, 0),
+        ]);
         assert_eq!(rates(&record, 200), [Some(2e6), Some(1e6)]);
     }
 }

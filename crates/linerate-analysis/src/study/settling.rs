@@ -1,11 +1,14 @@
-//! How the rates of a trial went over its measured span, and whether one number may stand for a point (methodology 6.3).
+//! How the rates of a trial went over its measured span, and whether one number may stand for a
+//! point (methodology 6.3).
 //!
-//! Asked of payload delivered, per direction, and of transactions and connections; in means of five intervals, as MSER-5 takes them, and
-//! of longer ones where there would be more than [`MOST_READINGS`]. A span of less than [`ENOUGH`] intervals is not asked: of ten intervals
-//! of a busy machine the halves differ by tens of percent with no drift at all.
+//! Asked of payload delivered, per direction, and of transactions and connections; in means of five
+//! intervals, as MSER-5 takes them, and of longer ones where there would be more than
+//! [`MOST_READINGS`]. A span of less than [`ENOUGH`] intervals is not asked: of ten intervals of a
+//! busy machine the halves differ by tens of percent with no drift at all.
 //!
-//! A rate whose trials mostly slow down, drift or never settle has no estimate: the levels of each trial stand instead. The values of
-//! the trials stay, so that arms and campaigns can be compared by what got through in the same time.
+//! A rate whose trials mostly slow down, drift or never settle has no estimate: the levels of each
+//! trial stand instead. The values of the trials stay, so that arms and campaigns can be compared
+//! by what got through in the same time.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +34,10 @@ const NANOS: f64 = 1e9;
 /// The rate of payload, and what it is in other words or at another layer.
 const GOODPUT: &str = metric::GOODPUT;
 /// Rates of the active end.
-const COUNTED: [(&str, Counter); 2] =
-    [(metric::TRANSACTION_RATE, Counter::Transactions), (metric::CONNECTION_RATE, Counter::Connections)];
+const COUNTED: [(&str, Counter); 2] = [
+    (metric::TRANSACTION_RATE, Counter::Transactions),
+    (metric::CONNECTION_RATE, Counter::Connections),
+];
 
 /// How a rate went in the trials of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,13 +86,18 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short to ask how it went.
+    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short to
+    /// ask how it went.
     pub(super) fn over(span: Span, interval: Nanos) -> Option<Self> {
         let length = span.to.since(span.from).0;
         let n_intervals = length.checked_div(interval.0).filter(|n| *n >= ENOUGH)?;
         let batch = BATCH.max(n_intervals.div_ceil(MOST_READINGS));
         let width = batch * interval.0;
-        Some(Self { span, width, n: usize::try_from(length / width).expect("readings are limited in number") })
+        Some(Self {
+            span,
+            width,
+            n: usize::try_from(length / width).expect("readings are limited in number"),
+        })
     }
 
     /// The rates of `job`.
@@ -107,10 +117,12 @@ impl Readings {
 
     fn rate(self, record: &JobRecord, counter: Counter, scale: f64) -> Vec<f64> {
         let grid = Grid { width: self.width, n_bins: self.n, end: self.width * self.n as u64 };
-        let covered = Span { from: self.span.from, to: Nanos(self.span.from.0 + self.width * self.n as u64) };
+        let covered =
+            Span { from: self.span.from, to: Nanos(self.span.from.0 + self.width * self.n as u64) };
         let mut sums = vec![0.0; self.n];
         for interval in record.intervals.iter().filter(|interval| interval.counters[counter] > 0) {
-            let amount = interval.counters[counter] as f64 * covered.share(interval.start, interval.end);
+            let amount =
+                interval.counters[counter] as f64 * covered.share(interval.start, interval.end);
             let (from, to) = (interval.start.max(covered.from), interval.end.min(covered.to));
             if amount > 0.0 {
                 grid.spread(from.since(covered.from), to.since(covered.from), amount, &mut sums);
@@ -122,16 +134,23 @@ impl Readings {
     /// How `rates` went; both directions together too, where there are both.
     pub(super) fn classes(self, rates: Rates) -> Classes {
         // What did not happen neither settles nor does not.
-        let happened =
-            rates.with_sum().0.into_iter().filter(|(_, readings)| readings.iter().any(|reading| *reading > 0.0));
+        let happened = rates
+            .with_sum()
+            .0
+            .into_iter()
+            .filter(|(_, readings)| readings.iter().any(|reading| *reading > 0.0));
         happened.filter_map(|(key, readings)| Some((key, self.class(&readings)?))).collect()
     }
 
     fn class(self, readings: &[f64]) -> Option<TrialSettling> {
         let found = settling(readings)?;
-        let at = |reading: usize| Nanos(self.span.from.0 + self.width * reading as u64).as_secs_f64();
-        let level =
-            |level: &crate::statistics::Level| RateLevel { from: at(level.from), to: at(level.to), value: level.value };
+        let at =
+            |reading: usize| Nanos(self.span.from.0 + self.width * reading as u64).as_secs_f64();
+        let level = |level: &crate::statistics::Level| RateLevel {
+            from: at(level.from),
+            to: at(level.to),
+            value: level.value,
+        };
         Some(TrialSettling { class: found.class, levels: found.levels.iter().map(level).collect() })
     }
 }
@@ -160,13 +179,17 @@ impl Rates {
     }
 }
 
-/// What speaks against a trial whose rates went as `classes` say. A short departure is told beside the figure, which contains it.
+/// What speaks against a trial whose rates went as `classes` say. A short departure is told beside
+/// the figure, which contains it.
 pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
-    let in_doubt = classes.iter().filter(|(_, one)| !matches!(one.class, Class::Steady | Class::Interrupted));
-    let doubt = |((metric, direction), one): (&(&'static str, Direction), &TrialSettling)| Reason::NotSteady {
-        metric: (*metric).to_owned(),
-        direction: *direction,
-        settling: one.clone(),
+    let in_doubt =
+        classes.iter().filter(|(_, one)| !matches!(one.class, Class::Steady | Class::Interrupted));
+    let doubt = |((metric, direction), one): (&(&'static str, Direction), &TrialSettling)| {
+        Reason::NotSteady {
+            metric: (*metric).to_owned(),
+            direction: *direction,
+            settling: one.clone(),
+        }
     };
     in_doubt.map(doubt).collect()
 }
@@ -186,7 +209,11 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
     /// Levels told; the rest stand in the JSON.
     const MOST_TOLD: usize = 6;
     let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
-        let rate = if metric == GOODPUT { measured_rate(level.value) } else { format!("{:.0} /s", level.value) };
+        let rate = if metric == GOODPUT {
+            measured_rate(level.value)
+        } else {
+            format!("{:.0} /s", level.value)
+        };
         format!("{rate} to second {:.1}", level.to)
     });
     let more = settling.levels.len().saturating_sub(MOST_TOLD);
@@ -195,10 +222,15 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
 }
 
 /// How `metric` went in `trials`; `None` if none was asked.
-pub(super) fn settled(trials: &[Option<&Classes>], metric: &str, direction: Direction) -> Option<Settled> {
+pub(super) fn settled(
+    trials: &[Option<&Classes>],
+    metric: &str,
+    direction: Direction,
+) -> Option<Settled> {
     let asked = if Use::AsGoodput.has(metric) { GOODPUT } else { metric };
     let of = |classes: &Option<&Classes>| {
-        let mut found = classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);
+        let mut found =
+            classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);
         found.next().map(|(_, one)| one.clone())
     };
     let trials: Vec<Option<TrialSettling>> = trials.iter().map(of).collect();
@@ -211,7 +243,8 @@ pub(super) fn settled(trials: &[Option<&Classes>], metric: &str, direction: Dire
         [] => return None,
         [one] => one.word().to_owned(),
         many => {
-            let told: Vec<String> = many.iter().map(|kind| format!("{} {}", count(*kind), kind.word())).collect();
+            let told: Vec<String> =
+                many.iter().map(|kind| format!("{} {}", count(*kind), kind.word())).collect();
             format!("inconsistent: {}", told.join(", "))
         }
     };
@@ -226,7 +259,13 @@ mod tests {
     #[test]
     fn a_level_is_told_to_four_digits() {
         let level = |value| RateLevel { from: 0.0, to: 34.5, value };
-        let one = TrialSettling { class: Class::SlowsDown, levels: vec![level(15_897_001.0), level(0.0)] };
-        assert_eq!(levels_told(GOODPUT, &one), "15.9 Mbit/s to second 34.5, 0 bit/s to second 34.5");
+        let one = TrialSettling {
+            class: Class::SlowsDown,
+            levels: vec![level(15_897_001.0), level(0.0)],
+        };
+        assert_eq!(
+            levels_told(GOODPUT, &one),
+            "15.9 Mbit/s to second 34.5, 0 bit/s to second 34.5"
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! The measured span of a trial, and what of a record falls into it.
 //!
-//! Times are nanoseconds since the trial's start barrier. Intervals that overlap the edge of the span are apportioned by
-//! time. What this does not see: how bytes were spread inside an interval. For a path that is full all the time the
-//! error at an edge is zero; for any other it is at most the part of the interval outside the span, times the distance
-//! to the path's capacity.
+//! Times are nanoseconds since the trial's start barrier. Intervals that overlap the edge of the
+//! span are apportioned by time. What this does not see: how bytes were spread inside an interval.
+//! For a path that is full all the time the error at an edge is zero; for any other it is at most
+//! the part of the interval outside the span, times the distance to the path's capacity.
 
 use linerate_model::{Counter, Interval, JobRecord, Nanos, added};
 
@@ -39,7 +39,8 @@ impl Span {
         }
     }
 
-    /// Whether the middle of `interval` lies in it: for what cannot be apportioned, such as distributions.
+    /// Whether the middle of `interval` lies in it: for what cannot be apportioned, such as
+    /// distributions.
     pub(super) fn holds_middle(self, interval: &Interval) -> bool {
         let middle = Nanos(interval.start.0 + interval.end.since(interval.start).0 / 2);
         self.from <= middle && middle < self.to
@@ -58,19 +59,22 @@ pub(super) fn counted(record: &JobRecord, counter: Counter, span: Span) -> f64 {
         .intervals
         .iter()
         .filter(|interval| interval.counters[counter] != 0)
-        .map(|interval| interval.counters[counter] as f64 * span.share(interval.start, interval.end))
+        .map(|interval| {
+            interval.counters[counter] as f64 * span.share(interval.start, interval.end)
+        })
         .sum()
 }
 
-/// How much `record` counted of `counter` in the whole trial: the flows' totals, or the intervals' where they are more
-/// (a worker that carries no flow, or an end that was cut off).
+/// How much `record` counted of `counter` in the whole trial: the flows' totals, or the intervals'
+/// where they are more (a worker that carries no flow, or an end that was cut off).
 pub(super) fn total(record: &JobRecord, counter: Counter) -> u64 {
     let flows = added(record.flows.iter().map(|flow| flow.counters[counter]));
     let intervals = added(record.intervals.iter().map(|interval| interval.counters[counter]));
     flows.max(intervals)
 }
 
-/// The share of `span` that the intervals of `record` cover, the mean over its workers; `None` without workers.
+/// The share of `span` that the intervals of `record` cover, the mean over its workers; `None`
+/// without workers.
 pub(super) fn coverage(record: &JobRecord, span: Span) -> Option<f64> {
     let mut workers: Vec<u32> = record.intervals.iter().map(|interval| interval.worker).collect();
     workers.sort_unstable();
@@ -93,7 +97,8 @@ mod tests {
 
     fn record(intervals: &[(u64, u64, u64)]) -> JobRecord {
         let intervals = intervals.iter().map(|&(start, end, bytes)| {
-            let mut interval = Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
+            let mut interval =
+                Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
             interval.counters[Counter::PayloadReceived] = bytes;
             interval
         });

@@ -1,15 +1,18 @@
 //! Stalls of the tester: times in which a worker had something to do and its thread did not run.
 //!
-//! A step of a worker waits ten milliseconds at most. If the next step comes later and the thread did not run meanwhile, the tester was stopped:
-//! by a signal, a debugger, the hypervisor, a CPU quota or other programs. Operations under way then took as long as the stall, and open loads
-//! catch up after it. Their times are the tester's, not the path's: the intervals that a stall disturbed are in no distribution of
-//! times, and the trial is suspect. A worker whose steps may wait for a disk (storage, files) stalls where its whole process stood.
+//! A step of a worker waits ten milliseconds at most. If the next step comes later and the thread
+//! did not run meanwhile, the tester was stopped: by a signal, a debugger, the hypervisor, a CPU
+//! quota or other programs. Operations under way then took as long as the stall, and open loads
+//! catch up after it. Their times are the tester's, not the path's: the intervals that a stall
+//! disturbed are in no distribution of times, and the trial is suspect. A worker whose steps may
+//! wait for a disk (storage, files) stalls where its whole process stood.
 //!
-//! The machine stood still, and not only the tester, where the hypervisor took a CPU for half of the stall, or where every worker of both ends
-//! that share a kernel stalled at the same time.
+//! The machine stood still, and not only the tester, where the hypervisor took a CPU for half of
+//! the stall, or where every worker of both ends that share a kernel stalled at the same time.
 //!
-//! What this does not see: shorter stalls. Several stalls of one worker in one interval count as the longest. Where a kernel has one end only, a
-//! machine that stands still without steal looks as its agent does when that is stopped.
+//! What this does not see: shorter stalls. Several stalls of one worker in one interval count as
+//! the longest. Where a kernel has one end only, a machine that stands still without steal looks as
+//! its agent does when that is stopped.
 
 use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, TrialRecord, series};
 use serde::{Deserialize, Serialize};
@@ -20,10 +23,12 @@ use super::samples::{Hosts, NANOS, Samples};
 use super::span::Span;
 use super::traffic::Job;
 
-/// The longest time between two steps in which a thread may stand still. It asks for 10 ms at most; socket timeouts are rounded up by a tick of
-/// 10 ms (CONFIG_HZ=100) and the CPU time of a thread is known to 5 ms.
+/// The longest time between two steps in which a thread may stand still. It asks for 10 ms at most;
+/// socket timeouts are rounded up by a tick of 10 ms (CONFIG_HZ=100) and the CPU time of a thread
+/// is known to 5 ms.
 const LONGEST_STAND: Nanos = Nanos::from_millis(35);
-/// Loads that were held up are caught up with for as long as the stall took, and for this long at the least.
+/// Loads that were held up are caught up with for as long as the stall took, and for this long at
+/// the least.
 const LEAST_AFTERMATH: Nanos = Nanos::from_millis(50);
 /// Nanoseconds in a millisecond.
 const MILLI: f64 = 1e6;
@@ -75,7 +80,10 @@ impl Stall {
 pub(super) fn of(spec: &JobSpec, active: &JobRecord, passive: &JobRecord) -> Vec<Stall> {
     let ends = [(Side::Active, &spec.from, active), (Side::Passive, &spec.to, passive)];
     let of_end = |(side, endpoint, end): (Side, &linerate_model::Endpoint, &JobRecord)| {
-        let longest = end.intervals.iter().filter_map(|interval| Some((interval.worker, interval.longest_step?)));
+        let longest = end
+            .intervals
+            .iter()
+            .filter_map(|interval| Some((interval.worker, interval.longest_step?)));
         let stood = longest.filter(|(_, gap)| gap.stood() > LONGEST_STAND);
         let stall = |(worker, gap): (u32, linerate_model::StepGap)| Stall {
             workload: spec.workload.clone(),
@@ -98,18 +106,25 @@ pub(super) fn disturb(stalls: &[Stall], interval: &Interval) -> bool {
 }
 
 /// The stalls of measured jobs that disturb `span`, each with what stood still.
-pub(super) fn during(trial: &TrialRecord, jobs: &[Job<'_>], hosts: &Hosts<'_>, span: Span) -> Vec<Stall> {
+pub(super) fn during(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Vec<Stall> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
     let disturbs = |stall: &&Stall| {
         let disturbed = stall.disturbs();
         span.shared_ns(disturbed.from, disturbed.to) > 0.0
     };
-    let mut stalls: Vec<Stall> = measured().flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect();
+    let mut stalls: Vec<Stall> =
+        measured().flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect();
     for (kernel, reader) in kernels(jobs, hosts) {
         let (mut here, elsewhere) =
             stalls.into_iter().partition::<Vec<_>, _>(|stall| hosts.kernel(&stall.host) == kernel);
         here.iter_mut().for_each(|stall| stall.stolen = stolen(trial, reader, stall));
-        let workers = measured().flat_map(watched).filter(|worker| hosts.kernel(&worker.host) == kernel);
+        let workers =
+            measured().flat_map(watched).filter(|worker| hosts.kernel(&worker.host) == kernel);
         tell_apart(&mut here, &workers.collect::<Vec<Watched>>());
         stalls = [here, elsewhere].concat();
     }
@@ -138,13 +153,15 @@ struct Watched {
 
 impl Watched {
     fn has(&self, stall: &Stall) -> bool {
-        (&self.workload, &self.host, self.side, self.worker) == (&stall.workload, &stall.host, stall.side, stall.worker)
+        (&self.workload, &self.host, self.side, self.worker)
+            == (&stall.workload, &stall.host, stall.side, stall.worker)
     }
 }
 
 /// The workers of both ends of `job`.
 fn watched(job: &Job<'_>) -> Vec<Watched> {
-    let ends = [(Side::Active, &job.spec.from, job.active), (Side::Passive, &job.spec.to, job.passive)];
+    let ends =
+        [(Side::Active, &job.spec.from, job.active), (Side::Passive, &job.spec.to, job.passive)];
     let mut workers = Vec::new();
     for (side, endpoint, end) in ends {
         for interval in end.intervals.iter().filter(|interval| interval.longest_step.is_some()) {
@@ -158,7 +175,8 @@ fn watched(job: &Job<'_>) -> Vec<Watched> {
     workers
 }
 
-/// Whether `workers` are of both ends, and each of them has a stall that lasted for `least` of `stall`.
+/// Whether `workers` are of both ends, and each of them has a stall that lasted for `least` of
+/// `stall`.
 fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos) -> bool {
     let span = |stall: &Stall| (stall.start, Nanos(stall.start.0.saturating_add(stall.length.0)));
     let (from, to) = span(stall);
@@ -169,10 +187,13 @@ fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos)
     let has_side = |side| workers.iter().any(|worker| worker.side == side);
     has_side(Side::Active)
         && has_side(Side::Passive)
-        && workers.iter().all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(other)))
+        && workers
+            .iter()
+            .all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(other)))
 }
 
-/// What the hypervisor took of the CPU that it took most from, in the readings around `stall`, less the tick by which a reading is coarse.
+/// What the hypervisor took of the CPU that it took most from, in the readings around `stall`, less
+/// the tick by which a reading is coarse.
 fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
     let interval = trial.spec.phases.interval;
     let around = Span {
@@ -184,15 +205,23 @@ fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
     Nanos((taken - TICK).clamp(0.0, around.seconds() * NANOS) as u64)
 }
 
-/// Why a trial with `stalls` is suspect: the longest one of the machine, and the longest one of the tester on each host.
+/// Why a trial with `stalls` is suspect: the longest one of the machine, and the longest one of the
+/// tester on each host.
 pub(super) fn doubts(stalls: &[Stall]) -> Vec<Reason> {
     let of = |what: Stopped| stalls.iter().filter(move |stall| stall.what == what);
     let machine = of(Stopped::Machine).max_by_key(|stall| stall.length);
     let mut hosts: Vec<&str> = of(Stopped::Tester).map(|stall| stall.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
-    let longest = |host: &str| of(Stopped::Tester).filter(|stall| stall.host == host).max_by_key(|stall| stall.length);
-    machine.into_iter().chain(hosts.into_iter().filter_map(longest)).cloned().map(Reason::Stood).collect()
+    let longest = |host: &str| {
+        of(Stopped::Tester).filter(|stall| stall.host == host).max_by_key(|stall| stall.length)
+    };
+    machine
+        .into_iter()
+        .chain(hosts.into_iter().filter_map(longest))
+        .cloned()
+        .map(Reason::Stood)
+        .collect()
 }
 
 /// `stall` in words.
@@ -209,8 +238,10 @@ fn machine_stood(stall: &Stall) -> String {
         stolen => format!("the hypervisor took {:.0} ms of a CPU around it", stolen as f64 / MILLI),
     };
     format!(
-        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of operations under way then are left out. The \
-         hypervisor paused it, or something stopped all of linerate: give the machine CPUs of its own and repeat",
+        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of \
+            operations under way then are left out. The \
+         hypervisor paused it, or something stopped all of linerate: give the machine CPUs of its \
+         own and repeat",
         stall.host,
         stall.length.0 as f64 / MILLI,
         stall.start.as_secs_f64(),
@@ -220,8 +251,10 @@ fn machine_stood(stall: &Stall) -> String {
 
 fn tester_stood(stall: &Stall) -> String {
     format!(
-        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). Times of operations under way then \
-         are left out. Something stopped linerate (a signal, a debugger, a CPU quota, other programs), not the machine: stop it and repeat",
+        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). \
+            Times of operations under way then \
+         are left out. Something stopped linerate (a signal, a debugger, a CPU quota, other \
+         programs), not the machine: stop it and repeat",
         stall.worker,
         stall.workload,
         stall.host,
@@ -239,15 +272,21 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Ten intervals of 100 ms with a request of 1 ms each; the longest step of the fourth ends with it, and stood for `stood_ms` of
-    /// `length_ms`.
+    /// Ten intervals of 100 ms with a request of 1 ms each; the longest step of the fourth ends
+    /// with it, and stood for `stood_ms` of `length_ms`.
     fn end(length_ms: u64, stood_ms: u64) -> JobRecord {
         let interval = |number: u64| {
-            let (start, end) = (Nanos::from_millis(number * 100), Nanos::from_millis((number + 1) * 100));
+            let (start, end) =
+                (Nanos::from_millis(number * 100), Nanos::from_millis((number + 1) * 100));
             let (length, stood) = if number == 3 { (length_ms, stood_ms) } else { (10, 10) };
             let length = Nanos::from_millis(length);
-            let gap = StepGap { start: end.since(length), length, ran: length.since(Nanos::from_millis(stood)) };
-            let service = Distribution { buckets: vec![(MS, 1)], lost: 0, ..Distribution::default() };
+            let gap = StepGap {
+                start: end.since(length),
+                length,
+                ran: length.since(Nanos::from_millis(stood)),
+            };
+            let service =
+                Distribution { buckets: vec![(MS, 1)], lost: 0, ..Distribution::default() };
             Interval { start, end, service, longest_step: Some(gap), ..Interval::default() }
         };
         JobRecord { intervals: (0..10).map(interval).collect(), flows: Vec::new() }
@@ -255,7 +294,8 @@ mod tests {
 
     fn spec() -> JobSpec {
         let endpoint = |host: &str| -> linerate_model::Endpoint {
-            let text = serde_json::json!({"name": host, "host": host, "address": null, "device": null});
+            let text =
+                serde_json::json!({"name": host, "host": host, "address": null, "device": null});
             serde_json::from_value(text).expect("an endpoint")
         };
         JobSpec {
@@ -276,7 +316,8 @@ mod tests {
         (job.distributions(span).service.count(), doubts)
     }
 
-    /// What stood still where both ends are on one kernel, of which the hypervisor took `stolen_ms` during each stall.
+    /// What stood still where both ends are on one kernel, of which the hypervisor took `stolen_ms`
+    /// during each stall.
     fn stood(active: &JobRecord, passive: &JobRecord, stolen_ms: u64) -> Vec<Stopped> {
         let spec = spec();
         let mut stalls = of(&spec, active, passive);
@@ -291,7 +332,11 @@ mod tests {
         use Stopped::{Machine, Tester};
         assert_eq!(stood(&end(150, 150), &end(140, 120), 0), [Machine, Machine]);
         assert_eq!(stood(&end(150, 150), &end(10, 10), 0), [Tester], "the other end went on");
-        assert_eq!(stood(&end(150, 150), &end(60, 60), 0), [Tester, Machine], "for most of it the other end went on");
+        assert_eq!(
+            stood(&end(150, 150), &end(60, 60), 0),
+            [Tester, Machine],
+            "for most of it the other end went on"
+        );
         assert_eq!(stood(&end(10, 10), &end(150, 150), 74), [Tester]);
         assert_eq!(stood(&end(10, 10), &end(150, 150), 75), [Machine]);
         let mut unwatched = end(10, 10);
@@ -306,8 +351,15 @@ mod tests {
         // 250 to 400 ms is disturbed, and as much again: intervals 2 to 5 of each end.
         let (n, doubts) = times(&end(10, 10), &end(150, 150));
         assert_eq!(n, 20 - 2 * 4);
-        assert!(doubts.len() == 1 && doubts[0].contains("on b did not run for 150 ms at 0.25 s"), "{doubts:?}");
-        assert_eq!(times(&end(50, 45), &end(10, 10)).1.len(), 1, "a stop of 50 ms, of which 5 ms may seem to have run");
+        assert!(
+            doubts.len() == 1 && doubts[0].contains("on b did not run for 150 ms at 0.25 s"),
+            "{doubts:?}"
+        );
+        assert_eq!(
+            times(&end(50, 45), &end(10, 10)).1.len(),
+            1,
+            "a stop of 50 ms, of which 5 ms may seem to have run"
+        );
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! Whether a load had reached a steady state: both criteria of the SNIA Performance Test Specification 2.0.1, clause 2.1.24.
+//! Whether a load had reached a steady state: both criteria of the SNIA Performance Test
+//! Specification 2.0.1, clause 2.1.24.
 //!
-//! Over a window of five rounds, (a) the largest less the smallest value is at most 20 % of their mean, and (b) the best straight line
-//! rises or falls by at most 10 % of the mean from the first round to the last. Rounds are fifths of a trial's measured span, and, as in the
-//! specification, the repeats of a point in the order they were run, all points of a round one after the other (`order` of a plan:
-//! interleaved). What it does not see: a change slower than the trial, or than the repeats.
+//! Over a window of five rounds, (a) the largest less the smallest value is at most 20 % of their
+//! mean, and (b) the best straight line rises or falls by at most 10 % of the mean from the first
+//! round to the last. Rounds are fifths of a trial's measured span, and, as in the specification,
+//! the repeats of a point in the order they were run, all points of a round one after the other
+//! (`order` of a plan: interleaved). What it does not see: a change slower than the trial, or than
+//! the repeats.
 
 /// Rounds of the window.
 pub(super) const ROUNDS: usize = 5;
@@ -36,9 +39,13 @@ impl Steadiness {
             over += from_middle * (value - mean);
             under += from_middle * from_middle;
         }
-        let (low, high) =
-            rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
-        Some(Self { range: (high - low) / mean, excursion: (over / under).abs() * (n - 1.0) / mean })
+        let (low, high) = rounds
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
+        Some(Self {
+            range: (high - low) / mean,
+            excursion: (over / under).abs() * (n - 1.0) / mean,
+        })
     }
 
     /// Whether both criteria hold.
@@ -57,21 +64,32 @@ pub(super) fn told(trials: &[Steadiness]) -> Option<String> {
         all if all == trials.len() => "attained".to_owned(),
         some => format!("attained in {some} of {} trials", trials.len()),
     };
-    Some(format!("{word}: range {:.1} %, trend {:.1} %", worst(|trial| trial.range), worst(|trial| trial.excursion)))
+    Some(format!(
+        "{word}: range {:.1} %, trend {:.1} %",
+        worst(|trial| trial.range),
+        worst(|trial| trial.excursion)
+    ))
 }
 
-/// What a row says of `rounds`, one rate for each repeat of its point in the order they were run: which window of them was the first to be
-/// steady, or how far from it the last one is. `None` if there are too few for a window.
+/// What a row says of `rounds`, one rate for each repeat of its point in the order they were run:
+/// which window of them was the first to be steady, or how far from it the last one is. `None` if
+/// there are too few for a window.
 pub(super) fn told_of_rounds(rounds: &[f64]) -> Option<String> {
-    let windows: Vec<Steadiness> = rounds.windows(ROUNDS).map(Steadiness::of).collect::<Option<_>>()?;
+    let windows: Vec<Steadiness> =
+        rounds.windows(ROUNDS).map(Steadiness::of).collect::<Option<_>>()?;
     let last = *windows.last()?;
     let (word, window) = match windows.iter().position(|window| window.is_attained()) {
-        Some(first) => {
-            (format!("attained in rounds {} to {} of {}", first + 1, first + ROUNDS, rounds.len()), windows[first])
-        }
+        Some(first) => (
+            format!("attained in rounds {} to {} of {}", first + 1, first + ROUNDS, rounds.len()),
+            windows[first],
+        ),
         None => (format!("not attained in {} rounds, the last {ROUNDS} have", rounds.len()), last),
     };
-    Some(format!("{word}: range {:.1} %, trend {:.1} %", window.range * 100.0, window.excursion * 100.0))
+    Some(format!(
+        "{word}: range {:.1} %, trend {:.1} %",
+        window.range * 100.0,
+        window.excursion * 100.0
+    ))
 }
 
 #[cfg(test)]
@@ -87,7 +105,11 @@ mod tests {
         assert!(of(&[100.0, 101.0, 99.0, 100.0, 100.0]).is_attained());
         // A straight fall by 16 %: within the range, not within the trend.
         let falls = of(&[108.0, 104.0, 100.0, 96.0, 92.0]);
-        assert!((falls.range - 0.16).abs() < 1e-12 && (falls.excursion - 0.16).abs() < 1e-12 && !falls.is_attained());
+        assert!(
+            (falls.range - 0.16).abs() < 1e-12
+                && (falls.excursion - 0.16).abs() < 1e-12
+                && !falls.is_attained()
+        );
         // Up and down by 30 %: no trend, but not within the range.
         let swings = of(&[100.0, 130.0, 100.0, 130.0, 100.0]);
         assert!(swings.excursion < 1e-9 && swings.range > 0.2 && !swings.is_attained());
@@ -116,7 +138,10 @@ mod tests {
         );
         let falls = [400.0, 340.0, 300.0, 260.0, 200.0, 150.0];
         let told = told_of_rounds(&falls).expect("two windows");
-        assert!(told.starts_with("not attained in 6 rounds, the last 5 have: range 76.0 %"), "{told}");
+        assert!(
+            told.starts_with("not attained in 6 rounds, the last 5 have: range 76.0 %"),
+            "{told}"
+        );
         assert_eq!(told_of_rounds(&falls[..4]), None);
         assert_eq!(told_of_rounds(&[0.0; 5]), None);
     }
@@ -126,7 +151,9 @@ mod tests {
         let (still, moving) = (of(&[100.0; 5]), of(&[150.0, 125.0, 100.0, 75.0, 50.0]));
         assert!(told(&[still]).expect("one").starts_with("attained: "));
         assert!(
-            told(&[still, moving]).expect("two").starts_with("attained in 1 of 2 trials: range 100.0 %, trend 100.0 %")
+            told(&[still, moving])
+                .expect("two")
+                .starts_with("attained in 1 of 2 trials: range 100.0 %, trend 100.0 %")
         );
         assert!(told(&[moving]).expect("one").starts_with("not attained"));
     }

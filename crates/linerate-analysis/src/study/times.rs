@@ -1,7 +1,8 @@
-//! Figures of times: percentiles of response and service times, of the parts of file transfers, and the variation of delay.
+//! Figures of times: percentiles of response and service times, of the parts of file transfers, and
+//! the variation of delay.
 //!
-//! Times are in seconds. A percentile among operations without an answer is infinite, with the time that it exceeds where that is known;
-//! likewise a mean with such operations among it.
+//! Times are in seconds. A percentile among operations without an answer is infinite, with the time
+//! that it exceeds where that is known; likewise a mean with such operations among it.
 
 use linerate_model::{Direction, Distribution, Stages, metric};
 
@@ -32,8 +33,14 @@ pub(super) fn time_figures(figures: &mut Figures, distributions: &Distributions)
 /// Which figure.
 type Key<'a> = (&'a str, Direction);
 
-/// The percentile `quantile` of `times` as a figure; infinite, and at least so much, where it falls among those without an answer.
-pub(super) fn put_percentile(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution, quantile: f64) {
+/// The percentile `quantile` of `times` as a figure; infinite, and at least so much, where it falls
+/// among those without an answer.
+pub(super) fn put_percentile(
+    figures: &mut Figures,
+    (metric, direction): Key<'_>,
+    times: &Distribution,
+    quantile: f64,
+) {
     match times.percentile(quantile) {
         Some(Some(ns)) => figures.put(metric, direction, ns as f64 / NANOS),
         Some(None) => {
@@ -79,7 +86,8 @@ pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
     }
 }
 
-/// Whether `metric` is a time that two clocks may be wrong about; differences of such times are not.
+/// Whether `metric` is a time that two clocks may be wrong about; differences of such times are
+/// not.
 pub(super) fn is_time(metric: &str) -> bool {
     metric.starts_with("service_time") || metric.starts_with(metric::RESPONSE_TIME)
 }
@@ -88,7 +96,11 @@ pub(super) fn is_time(metric: &str) -> bool {
 pub(super) fn variation_figures(figures: &mut Figures, distributions: &Distributions) {
     if let Some(run) = latency(&distributions.service) {
         figures.put(metric::SERVICE_TIME_MIN, Direction::Sum, run.least / NANOS);
-        figures.put_some(metric::DELAY_VARIATION, Direction::Sum, run.variation().map(|ns| ns / NANOS));
+        figures.put_some(
+            metric::DELAY_VARIATION,
+            Direction::Sum,
+            run.variation().map(|ns| ns / NANOS),
+        );
     }
     if let Some((least, median, most)) = distributions.variation.extremes_and_median() {
         for (metric, ns) in [

@@ -29,8 +29,8 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos, OperationKind, Stages,
-    Variation, metric,
+    Bytes, Counter, Direction, Distribution, FlowReport, Interval, JobRecord, JobSpec, Nanos,
+    OperationKind, Stages, Variation, metric,
 };
 
 use super::account::{loss_figures, operation_figures};
@@ -64,7 +64,8 @@ pub(super) struct Job<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) active: &'a JobRecord,
     pub(super) passive: &'a JobRecord,
-    /// How one-way times of the active and of the passive end are set right, where their clocks differ.
+    /// How one-way times of the active and of the passive end are set right, where their clocks
+    /// differ.
     pub(super) clocks: [Option<Correction>; 2],
     /// When its own workers did not run although they had something to do.
     pub(super) stalls: Vec<Stall>,
@@ -148,13 +149,19 @@ impl<'a> Job<'a> {
 
     /// Whether it moved anything from or to a disk or file, or discarded it, or was to.
     pub(super) fn is_of_disk(&self) -> bool {
-        const OF_DISK: [Counter; 5] =
-            [Counter::Reads, Counter::Writes, Counter::Trims, Counter::WritesDue, Counter::TrimsDue];
+        const OF_DISK: [Counter; 5] = [
+            Counter::Reads,
+            Counter::Writes,
+            Counter::Trims,
+            Counter::WritesDue,
+            Counter::TrimsDue,
+        ];
         OF_DISK.into_iter().any(|counter| total(self.active, counter) > 0)
     }
 
-    /// Seconds of `span` in which our server had a file of another program's client under way; 0 where clients are ours. Of several
-    /// workers, who may have been busy at once, the sum, so that no rate over it is too high.
+    /// Seconds of `span` in which our server had a file of another program's client under way; 0
+    /// where clients are ours. Of several workers, who may have been busy at once, the sum, so that
+    /// no rate over it is too high.
     pub(super) fn served_s(&self, span: Span) -> f64 {
         (counted(self.passive, Counter::Serving, span) / NANOS).min(span.seconds())
     }
@@ -167,23 +174,31 @@ impl<'a> Job<'a> {
             .filter(|operations| operations.due > 0)
     }
 
-    /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it was not timed.
+    /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it
+    /// was not timed.
     pub(super) fn clock_uncertainty(&self) -> Option<f64> {
-        let timed = self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));
-        timed.filter_map(|(_, clock)| clock.map(|clock| clock.uncertainty() / NANOS)).reduce(f64::max)
+        let timed =
+            self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));
+        timed
+            .filter_map(|(_, clock)| clock.map(|clock| clock.uncertainty() / NANOS))
+            .reduce(f64::max)
     }
 
-    /// Distributions during `span`, both ends' merged, without the intervals that a stall of the tester disturbed. Datagrams that are timed one way and did not come are infinitely slow.
+    /// Distributions during `span`, both ends' merged, without the intervals that a stall of the
+    /// tester disturbed. Datagrams that are timed one way and did not come are infinitely slow.
     pub(super) fn distributions(&self, span: Span) -> Distributions {
         let mut merged = Distributions::default();
         for (end, clock) in self.ends().into_iter().zip(&self.clocks) {
             // From a request to its response time passes on one clock.
             let clock = clock.filter(|_| is_timed_one_way(end));
             let undisturbed = |interval: &&Interval| !stalls::disturb(&self.stalls, interval);
-            let operations = operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
-            let intervals = || end.intervals.iter().filter(|one| span.holds_middle(one)).filter(undisturbed);
+            let operations =
+                operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
+            let intervals =
+                || end.intervals.iter().filter(|one| span.holds_middle(one)).filter(undisturbed);
             let by_start = |kind| operations.of(kind).service.as_ref();
-            // Times that only some operations have are those that ended in the span; what never ended is among them as a bound.
+            // Times that only some operations have are those that ended in the span; what never
+            // ended is among them as a bound.
             let times = |kind: OperationKind| {
                 let mut times = by_start(kind).cloned().unwrap_or_default();
                 if by_start(kind).is_none() {
@@ -219,10 +234,9 @@ impl<'a> Job<'a> {
             }
         }
         // Requests that were lost are among their own times already.
-        let requests = self
-            .ends()
-            .into_iter()
-            .any(|end| total(end, Counter::Transactions) + total(end, Counter::TransactionsLost) > 0);
+        let requests = self.ends().into_iter().any(|end| {
+            total(end, Counter::Transactions) + total(end, Counter::TransactionsLost) > 0
+        });
         if !merged.service.is_empty() && !requests {
             let lost = self.flows().iter().map(|flow| flow.lost_during(span)).sum::<u64>();
             merged.service.lost += lost;
@@ -261,12 +275,14 @@ impl<'a> Flow<'a> {
         self.own_sender().map(Connections::sending).unwrap_or_default()
     }
 
-    /// The bytes that were delivered: those received, or where the receiving end is foreign those that it acknowledged. Old ledgers know
-    /// what was sent alone.
+    /// The bytes that were delivered: those received, or where the receiving end is foreign those
+    /// that it acknowledged. Old ledgers know what was sent alone.
     pub(super) fn delivered(&self) -> Counter {
         match self.is_foreign() {
             false => Counter::PayloadReceived,
-            true if total(self.sender, Counter::PayloadAcknowledged) > 0 => Counter::PayloadAcknowledged,
+            true if total(self.sender, Counter::PayloadAcknowledged) > 0 => {
+                Counter::PayloadAcknowledged
+            }
             true => Counter::PayloadSent,
         }
     }
@@ -276,8 +292,9 @@ impl<'a> Flow<'a> {
         !self.sees_receiver
     }
 
-    /// Payload bytes that a foreign receiving end acknowledged during `span`: what the sending socket accepted may still wait in its
-    /// buffer. Of all bytes acknowledged the part that is payload; `None` where the kernel does not tell.
+    /// Payload bytes that a foreign receiving end acknowledged during `span`: what the sending
+    /// socket accepted may still wait in its buffer. Of all bytes acknowledged the part that is
+    /// payload; `None` where the kernel does not tell.
     fn acknowledged(&self, span: Span) -> Option<f64> {
         let connections = self.sending();
         let trial = super::span::extent(self.sender)?;
@@ -287,7 +304,8 @@ impl<'a> Flow<'a> {
     }
 
     fn carries_data(&self) -> bool {
-        total(self.sender, Counter::PayloadSent) > 0 || total(self.receiver, Counter::PayloadReceived) > 0
+        total(self.sender, Counter::PayloadSent) > 0
+            || total(self.receiver, Counter::PayloadReceived) > 0
     }
 
     /// Whether datagrams carry it: either end counted some, or the workload's name says so.
@@ -299,13 +317,15 @@ impl<'a> Flow<'a> {
 
     /// Whether TCP carries it: its state was read at either end, or the workload's name says so.
     pub(super) fn is_tcp(&self) -> bool {
-        let read =
-            |end: &JobRecord| !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some());
+        let read = |end: &JobRecord| {
+            !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some())
+        };
         read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
     }
 
-    /// Datagrams of this direction that were sent in `span` and never came. Ledgers without how numbers rose know the trial's: as many of
-    /// those as fall to `span`, any at all counting as one at least.
+    /// Datagrams of this direction that were sent in `span` and never came. Ledgers without how
+    /// numbers rose know the trial's: as many of those as fall to `span`, any at all counting as
+    /// one at least.
     fn lost_during(&self, span: Span) -> u64 {
         if !self.is_datagrams() {
             return 0;
@@ -313,8 +333,10 @@ impl<'a> Flow<'a> {
         if let Some((_, lost)) = loss_series::during(span, *self) {
             return lost;
         }
-        let (sent, received) =
-            (total(self.sender, Counter::DatagramsSent), total(self.receiver, Counter::DatagramsReceived));
+        let (sent, received) = (
+            total(self.sender, Counter::DatagramsSent),
+            total(self.receiver, Counter::DatagramsReceived),
+        );
         let lost = sent.saturating_sub(received) as f64;
         let share = counted(self.sender, Counter::DatagramsSent, span) / sent.max(1) as f64;
         (lost * share).ceil() as u64
@@ -334,11 +356,13 @@ impl<'a> Flow<'a> {
     pub(super) fn goodput(&self, span: Span) -> f64 {
         let counted = || counted(self.receiver, self.delivered(), span);
         // Senders that count what is acknowledged know which of it is payload.
-        let acknowledged = if self.delivered() == Counter::PayloadSent { self.acknowledged(span) } else { None };
+        let acknowledged =
+            if self.delivered() == Counter::PayloadSent { self.acknowledged(span) } else { None };
         acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
     }
 
-    /// The highest payload bits delivered in a second, of seconds counted from the start of `span`; `None` without a whole one.
+    /// The highest payload bits delivered in a second, of seconds counted from the start of `span`;
+    /// `None` without a whole one.
     fn peak(&self, span: Span) -> Option<f64> {
         let second = Nanos::from_secs(1);
         let n = (span.to.since(span.from).0 / second.0) as usize;
@@ -355,9 +379,12 @@ impl<'a> Flow<'a> {
 
     /// Payload of a datagram, if all were equally long.
     pub(super) fn datagram_payload(&self) -> Option<Bytes> {
-        let sent = (total(self.sender, Counter::PayloadSent), total(self.sender, Counter::DatagramsSent));
-        let received =
-            (total(self.receiver, Counter::PayloadReceived), total(self.receiver, Counter::DatagramsReceived));
+        let sent =
+            (total(self.sender, Counter::PayloadSent), total(self.sender, Counter::DatagramsSent));
+        let received = (
+            total(self.receiver, Counter::PayloadReceived),
+            total(self.receiver, Counter::DatagramsReceived),
+        );
         let (bytes, n) = if sent.1 > 0 { sent } else { received };
         (n > 0 && bytes % n == 0).then(|| Bytes(bytes / n))
     }
@@ -370,25 +397,31 @@ impl<'a> Flow<'a> {
                 _ => false,
             };
             let received = [Counter::DatagramsReceived, Counter::Duplicates, Counter::Late];
-            let packets: f64 = received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
+            let packets: f64 =
+                received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
             return (!fragmented).then(|| packets / span.seconds());
         }
-        let received = Connections::receiving(self.receiver).change(span, |state| u64::from(state.segments_in));
+        let received = Connections::receiving(self.receiver)
+            .change(span, |state| u64::from(state.segments_in));
         let sent = || self.sending().change(span, |state| u64::from(state.segments_out));
         received.or_else(sent).map(|packets| packets / span.seconds())
     }
 
-    /// IP packets this direction's connections sent and received during `span`, acknowledgements included, or its datagrams.
+    /// IP packets this direction's connections sent and received during `span`, acknowledgements
+    /// included, or its datagrams.
     pub(super) fn packets_both_ways(&self, span: Span) -> Option<f64> {
         if self.is_datagrams() {
             return Some(counted(self.sender, Counter::DatagramsSent, span));
         }
-        let both = |state: &linerate_model::TcpState| u64::from(state.segments_out) + u64::from(state.segments_in);
+        let both = |state: &linerate_model::TcpState| {
+            u64::from(state.segments_out) + u64::from(state.segments_in)
+        };
         let seen = |end: &JobRecord| Connections::of(end).change(span, both);
         seen(self.sender).or_else(|| seen(self.receiver))
     }
 
-    /// Payload delivered of each flow that was sent on: during `span` where TCP tells, else in the whole trial.
+    /// Payload delivered of each flow that was sent on: during `span` where TCP tells, else in the
+    /// whole trial.
     fn shares(&self, span: Span) -> Vec<f64> {
         let sent_on: Vec<u32> = self
             .sender
@@ -401,7 +434,11 @@ impl<'a> Flow<'a> {
         let connections = Connections::receiving(self.receiver);
         if !connections.is_empty() && !self.is_datagrams() {
             let received = connections.changes(span, |state| state.bytes_received);
-            return received.into_iter().filter(|(flow, _)| counts(*flow)).map(|(_, bytes)| bytes).collect();
+            return received
+                .into_iter()
+                .filter(|(flow, _)| counts(*flow))
+                .map(|(_, bytes)| bytes)
+                .collect();
         }
         let flows = self.receiver.flows.iter().filter(|flow| counts(flow.flow));
         flows.map(|flow| flow.counters[Counter::PayloadReceived] as f64).collect()
@@ -431,14 +468,20 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     let served_s = job.served_s(span);
     for flow in job.flows().into_iter().filter(|_| served_s > 0.0) {
         let bits = flow.goodput(span) * span.seconds();
-        figures.put_some(metric::GOODPUT_SERVED, flow.direction, (bits > 0.0).then(|| bits / served_s));
+        figures.put_some(
+            metric::GOODPUT_SERVED,
+            flow.direction,
+            (bits > 0.0).then(|| bits / served_s),
+        );
     }
     let is_files = !job.distributions(span).stages.is_empty();
     for flow in job.flows().into_iter().filter(|_| is_files) {
         figures.put_some(metric::GOODPUT_PEAK, flow.direction, flow.peak(span));
     }
     let (tx, rx) = each(&|flow| {
-        let counts = total(flow.receiver, Counter::MessagesReceived) + total(flow.sender, Counter::MessagesSent) > 0;
+        let counts = total(flow.receiver, Counter::MessagesReceived)
+            + total(flow.sender, Counter::MessagesSent)
+            > 0;
         counts.then(|| counted(flow.receiver, Counter::MessagesReceived, span) / span.seconds())
     });
     figures.put_both(metric::MESSAGE_RATE, tx, rx);
@@ -452,16 +495,32 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
             Some(flow.shares(span)).filter(|s| s.len() > 1).and_then(|s| jain(&s)),
         );
     }
-    if let (Some(tx), Some(rx)) =
-        (figures.get(metric::RETRANSMITS, Direction::Tx), figures.get(metric::RETRANSMITS, Direction::Rx))
-    {
+    if let (Some(tx), Some(rx)) = (
+        figures.get(metric::RETRANSMITS, Direction::Tx),
+        figures.get(metric::RETRANSMITS, Direction::Rx),
+    ) {
         figures.put(metric::RETRANSMITS, Direction::Sum, tx + rx);
     }
     for flow in job.flows() {
-        let sent = (counted(flow.sender, Counter::PayloadSent, span), counted(flow.sender, Counter::CallsSent, span));
-        figures.put_some(metric::PAYLOAD_PER_SEND, flow.direction, (sent.1 > 0.0).then(|| sent.0 / sent.1));
-        figures.put_some(metric::RECEIVER_CPU, flow.direction, flow.own_receiver().and_then(|end| busiest(end, span)));
-        figures.put_some(metric::SENDER_CPU, flow.direction, flow.own_sender().and_then(|end| busiest(end, span)));
+        let sent = (
+            counted(flow.sender, Counter::PayloadSent, span),
+            counted(flow.sender, Counter::CallsSent, span),
+        );
+        figures.put_some(
+            metric::PAYLOAD_PER_SEND,
+            flow.direction,
+            (sent.1 > 0.0).then(|| sent.0 / sent.1),
+        );
+        figures.put_some(
+            metric::RECEIVER_CPU,
+            flow.direction,
+            flow.own_receiver().and_then(|end| busiest(end, span)),
+        );
+        figures.put_some(
+            metric::SENDER_CPU,
+            flow.direction,
+            flow.own_sender().and_then(|end| busiest(end, span)),
+        );
     }
     loss_figures(&mut figures, job, span, losses);
     operation_figures(&mut figures, job, span);
@@ -497,7 +556,8 @@ pub(super) fn waits(end: &JobRecord, span: Span) -> Vec<Waited> {
         let waited = workers.entry(interval.worker).or_default();
         waited.worker = interval.worker;
         waited.ns += counted(Counter::RunQueueWait);
-        waited.switches += counted(Counter::VoluntarySwitches) + counted(Counter::InvoluntarySwitches);
+        waited.switches +=
+            counted(Counter::VoluntarySwitches) + counted(Counter::InvoluntarySwitches);
     }
     workers.into_values().filter(|waited| waited.ns > 0.0).collect()
 }
@@ -508,17 +568,20 @@ fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
     Some(busiest / NANOS / span.seconds())
 }
 
-/// How long the busiest worker of `end` ran or waited for a CPU during `span`, ns; `None` where none was counted.
+/// How long the busiest worker of `end` ran or waited for a CPU during `span`, ns; `None` where
+/// none was counted.
 pub(super) fn occupied(end: &JobRecord, span: Span) -> Option<f64> {
     most(end, span, &[Counter::CpuUser, Counter::CpuSystem, Counter::RunQueueWait])
 }
 
-/// What the worker of `end` with the most of `counters` has of them during `span`; `None` where none was counted.
+/// What the worker of `end` with the most of `counters` has of them during `span`; `None` where
+/// none was counted.
 fn most(end: &JobRecord, span: Span, counters: &[Counter]) -> Option<f64> {
     let mut workers: BTreeMap<u32, f64> = BTreeMap::new();
     for interval in &end.intervals {
         let used: u64 = counters.iter().map(|counter| interval.counters[*counter]).sum();
-        *workers.entry(interval.worker).or_default() += used as f64 * span.share(interval.start, interval.end);
+        *workers.entry(interval.worker).or_default() +=
+            used as f64 * span.share(interval.start, interval.end);
     }
     workers.into_values().max_by(f64::total_cmp).filter(|used| *used > 0.0)
 }
@@ -530,10 +593,18 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
     let direction = flow.direction;
     let change = |counter: fn(&linerate_model::TcpState) -> u64| connections.change(span, counter);
-    figures.put_some(metric::RETRANSMITS, direction, connections.events(span, |state| u64::from(state.retransmits)));
+    figures.put_some(
+        metric::RETRANSMITS,
+        direction,
+        connections.events(span, |state| u64::from(state.retransmits)),
+    );
     let sent = change(|state| state.bytes_sent).filter(|sent| *sent > 0.0);
     let repeated = change(|state| state.bytes_retransmitted);
-    figures.put_some(metric::RETRANSMIT_RATIO, direction, repeated.zip(sent).map(|(repeated, sent)| repeated / sent));
+    figures.put_some(
+        metric::RETRANSMIT_RATIO,
+        direction,
+        repeated.zip(sent).map(|(repeated, sent)| repeated / sent),
+    );
     figures.put_some(metric::RTT, direction, connections.rtt_seconds(span));
     figures.put_some(metric::RTT_MIN, direction, connections.smallest_rtt_seconds(span));
     let flow_time = span.seconds() * connections.n_sending(span) as f64 * MICROS;
@@ -546,27 +617,46 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
 }
 
-/// Whether this end timed what the other sent: only such times have a variation from one to the next.
+/// Whether this end timed what the other sent: only such times have a variation from one to the
+/// next.
 fn is_timed_one_way(end: &JobRecord) -> bool {
     end.intervals.iter().any(|interval| !interval.variation.is_empty())
 }
 
 fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
-    let both_ends = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
+    let both_ends =
+        |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let user = both_ends(Counter::CpuUser);
     let system = both_ends(Counter::CpuSystem);
     if user + system > 0.0 {
         figures.put(metric::CPU_APP, Direction::Sum, user / NANOS / span.seconds());
         figures.put(metric::CPU_KERNEL, Direction::Sum, system / NANOS / span.seconds());
     }
-    let waited = job.ends().into_iter().flat_map(|end| waits(end, span)).map(|waited| waited.ns).reduce(f64::max);
-    figures.put_some(metric::RUN_QUEUE_WAIT, Direction::Sum, waited.map(|ns| ns / NANOS / span.seconds()));
+    let waited = job
+        .ends()
+        .into_iter()
+        .flat_map(|end| waits(end, span))
+        .map(|waited| waited.ns)
+        .reduce(f64::max);
+    figures.put_some(
+        metric::RUN_QUEUE_WAIT,
+        Direction::Sum,
+        waited.map(|ns| ns / NANOS / span.seconds()),
+    );
     let intended = both_ends(Counter::Intended);
     if intended > 0.0 {
-        figures.put(metric::PACING_ERROR, Direction::Sum, (both_ends(Counter::Started) / intended - 1.0).abs());
+        figures.put(
+            metric::PACING_ERROR,
+            Direction::Sum,
+            (both_ends(Counter::Started) / intended - 1.0).abs(),
+        );
     }
     let error = super::pacing::gap_errors(&job.ends(), span).percentile(0.99);
-    figures.put_some(metric::DEPARTURE_GAP_ERROR_P99, Direction::Sum, error.flatten().map(|ns| ns as f64 / NANOS));
+    figures.put_some(
+        metric::DEPARTURE_GAP_ERROR_P99,
+        Direction::Sum,
+        error.flatten().map(|ns| ns as f64 / NANOS),
+    );
     let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
     if calls > 0.0 {
         figures.put(metric::CALLS_PER_SECOND, Direction::Sum, calls / span.seconds());

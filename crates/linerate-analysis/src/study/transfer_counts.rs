@@ -1,8 +1,11 @@
-//! What the workers of a storage job counted in the measured part of each trial, in whole transfers and bytes.
+//! What the workers of a storage job counted in the measured part of each trial, in whole transfers
+//! and bytes.
 //!
-//! Rates are apportioned at the edges of the span; these are not: an interval counts whole if its middle lies in the span, as it does for
-//! distributions of times. So the counts are exact, and there are as many transfers as there are times. Identities (reads and writes are all
-//! transfers, bytes are transfers times their size) are judged on them, and other tools' formats are filled from them.
+//! Rates are apportioned at the edges of the span; these are not: an interval counts whole if its
+//! middle lies in the span, as it does for distributions of times. So the counts are exact, and
+//! there are as many transfers as there are times. Identities (reads and writes are all transfers,
+//! bytes are transfers times their size) are judged on them, and other tools' formats are filled
+//! from them.
 
 use linerate_model::{Counter, TrialRecord};
 use serde::{Deserialize, Serialize};
@@ -61,11 +64,16 @@ pub(super) fn counts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Tran
     }
     let mut workers: Vec<TransferCounts> = Vec::new();
     for interval in job.active.intervals.iter().filter(|interval| span.holds_middle(interval)) {
-        let known = workers.iter().position(|one| one.worker == interval.worker).unwrap_or_else(|| {
-            let trial = trial.spec.id.0;
-            workers.push(TransferCounts { trial, worker: interval.worker, ..TransferCounts::default() });
-            workers.len() - 1
-        });
+        let known =
+            workers.iter().position(|one| one.worker == interval.worker).unwrap_or_else(|| {
+                let trial = trial.spec.id.0;
+                workers.push(TransferCounts {
+                    trial,
+                    worker: interval.worker,
+                    ..TransferCounts::default()
+                });
+                workers.len() - 1
+            });
         let one = &mut workers[known];
         let n = |counter| interval.counters[counter];
         one.seconds += interval.end.since(interval.start).as_secs_f64();
@@ -82,7 +90,8 @@ pub(super) fn counts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Tran
         let total = |times: &linerate_model::Distribution| {
             linerate_model::added(times.buckets.iter().map(|(ns, n)| ns.saturating_mul(*n)))
         };
-        let longest = |times: &linerate_model::Distribution| times.buckets.last().map_or(0, |(ns, _)| *ns);
+        let longest =
+            |times: &linerate_model::Distribution| times.buckets.last().map_or(0, |(ns, _)| *ns);
         one.timed += interval.service.count() + interval.writes.count();
         one.read_ns += total(&interval.service);
         one.write_ns += total(&interval.writes);

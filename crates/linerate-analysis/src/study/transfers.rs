@@ -1,4 +1,5 @@
-//! Figures of a job that reads and writes a disk or file, from what its workers and the kernel counted.
+//! Figures of a job that reads and writes a disk or file, from what its workers and the kernel
+//! counted.
 //!
 //! | metric | from |
 //! |---|---|
@@ -16,8 +17,8 @@
 
 use linerate_model::series::{cpu, disk, interface};
 use linerate_model::{
-    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, Series, SeriesSpec, TrialRecord,
-    metric, series,
+    Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, Series,
+    SeriesSpec, TrialRecord, metric, series,
 };
 
 use super::figures::Figures;
@@ -28,11 +29,13 @@ use super::steady::{self, Steadiness};
 use super::times::{put_max, put_mean, put_percentile};
 use super::traffic::Job;
 
-/// Little's law is held to within this; edges of the span and rounding of the histogram make some of it.
+/// Little's law is held to within this; edges of the span and rounding of the histogram make some
+/// of it.
 const MOST_DEPTH_ERROR: f64 = 0.05;
 /// Fewer transfers say nothing about a mean.
 const LEAST_TRANSFERS: f64 = 1_000.0;
-/// What the kernel counted may differ from what was asked for by this (storage reference, clause 4.2).
+/// What the kernel counted may differ from what was asked for by this (storage reference, clause
+/// 4.2).
 const MOST_DEVICE_ERROR: f64 = 0.02;
 
 /// Adds the figures of `job` over `span`.
@@ -43,14 +46,22 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     if !job.is_of_disk() || span.seconds() <= 0.0 {
         return;
     }
-    let of = |counter| Some(counted(job.active, counter, span) / span.seconds()).filter(|rate| *rate > 0.0);
+    let of = |counter| {
+        Some(counted(job.active, counter, span) / span.seconds()).filter(|rate| *rate > 0.0)
+    };
     figures.put_both(metric::IOPS, of(Counter::Writes), of(Counter::Reads));
     for metric in [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY] {
         figures.put_both(metric, of(Counter::BytesWritten), of(Counter::BytesRead));
     }
-    let transfers = counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span);
-    let cpu = counted(job.active, Counter::CpuUser, span) + counted(job.active, Counter::CpuSystem, span);
-    figures.put_some(metric::IOPS_PER_CORE, Direction::Sum, (cpu > 0.0).then(|| transfers * NANOS / cpu));
+    let transfers =
+        counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span);
+    let cpu =
+        counted(job.active, Counter::CpuUser, span) + counted(job.active, Counter::CpuSystem, span);
+    figures.put_some(
+        metric::IOPS_PER_CORE,
+        Direction::Sum,
+        (cpu > 0.0).then(|| transfers * NANOS / cpu),
+    );
     let depth = counted(job.active, Counter::OutstandingTime, span) / NANOS / span.seconds();
     figures.put(metric::ACHIEVED_DEPTH, Direction::Sum, depth);
     let distributions = job.distributions(span);
@@ -68,15 +79,27 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     }
     apart(
         figures,
-        [metric::FLUSH_TIME_MEAN, metric::FLUSH_TIME_P50, metric::FLUSH_TIME_P99, metric::FLUSH_TIME_MAX],
+        [
+            metric::FLUSH_TIME_MEAN,
+            metric::FLUSH_TIME_P50,
+            metric::FLUSH_TIME_P99,
+            metric::FLUSH_TIME_MAX,
+        ],
         &distributions.flushes,
     );
     apart(
         figures,
-        [metric::TRIM_TIME_MEAN, metric::TRIM_TIME_P50, metric::TRIM_TIME_P99, metric::TRIM_TIME_MAX],
+        [
+            metric::TRIM_TIME_MEAN,
+            metric::TRIM_TIME_P50,
+            metric::TRIM_TIME_P99,
+            metric::TRIM_TIME_MAX,
+        ],
         &distributions.trims,
     );
-    for (direction, counter) in [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)] {
+    for (direction, counter) in
+        [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)]
+    {
         figures.put(metric::TRANSFER_ERRORS, direction, total(job.active, counter) as f64);
     }
     figures.put_some(metric::EXCHANGE_RATE, Direction::Sum, of(Counter::Exchanges));
@@ -90,22 +113,32 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put_some(metric::DEVICE_SHARE, Direction::Rx, rx);
 }
 
-/// How far the times of all operations of a trial, added up, are from the time with which they were under way (Little 1961). Of those that
-/// never ended it is the time for which they were waited for.
+/// How far the times of all operations of a trial, added up, are from the time with which they were
+/// under way (Little 1961). Of those that never ended it is the time for which they were waited
+/// for.
 fn depth_error(end: &JobRecord) -> Option<f64> {
     let under_way = total(end, Counter::OutstandingTime) as f64;
-    let sum = |times: &Distribution| times.buckets.iter().map(|(ns, n)| *ns as f64 * *n as f64).sum::<f64>();
-    let of = |interval: &Interval, kind| sum(interval.times_of(kind)) + sum(&interval.carried_of(kind).waited_service);
-    let times: f64 = end.intervals.iter().flat_map(|one| OperationKind::ALL.map(|kind| of(one, kind))).sum();
+    let sum = |times: &Distribution| {
+        times.buckets.iter().map(|(ns, n)| *ns as f64 * *n as f64).sum::<f64>()
+    };
+    let of = |interval: &Interval, kind| {
+        sum(interval.times_of(kind)) + sum(&interval.carried_of(kind).waited_service)
+    };
+    let times: f64 =
+        end.intervals.iter().flat_map(|one| OperationKind::ALL.map(|kind| of(one, kind))).sum();
     (under_way > 0.0 && times > 0.0).then(|| (times / under_way - 1.0).abs())
 }
 
 /// Times of transfers in one direction, or all.
 fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
     /// Those of both together are figures of every workload.
-    const OF_ONE_DIRECTION: [(&str, f64); 2] = [(metric::SERVICE_TIME_P50, 0.5), (metric::SERVICE_TIME_P99, 0.99)];
-    const OF_ALL: [(&str, f64); 3] =
-        [(metric::SERVICE_TIME_P90, 0.9), (metric::SERVICE_TIME_P999, 0.999), (metric::SERVICE_TIME_P9999, 0.9999)];
+    const OF_ONE_DIRECTION: [(&str, f64); 2] =
+        [(metric::SERVICE_TIME_P50, 0.5), (metric::SERVICE_TIME_P99, 0.99)];
+    const OF_ALL: [(&str, f64); 3] = [
+        (metric::SERVICE_TIME_P90, 0.9),
+        (metric::SERVICE_TIME_P999, 0.999),
+        (metric::SERVICE_TIME_P9999, 0.9999),
+    ];
     for (metric, quantile) in OF_ONE_DIRECTION.into_iter().chain(OF_ALL) {
         put_percentile(figures, (metric, direction), times, quantile);
     }
@@ -127,27 +160,37 @@ fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
     let length = span.to.since(span.from).0;
     let edge = |place: usize| Nanos(span.from.0 + length * place as u64 / steady::ROUNDS as u64);
     let rounds = (0..steady::ROUNDS).map(|place| Span { from: edge(place), to: edge(place + 1) });
-    let transfers = |round| counted(job.active, Counter::Reads, round) + counted(job.active, Counter::Writes, round);
+    let transfers = |round| {
+        counted(job.active, Counter::Reads, round) + counted(job.active, Counter::Writes, round)
+    };
     Steadiness::of(&rounds.map(transfers).collect::<Vec<f64>>())
 }
 
 /// What a row says of the steadiness of `job` over `trials`, one a round.
-pub(super) fn steady_rounds<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
+pub(super) fn steady_rounds<'a>(
+    trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
+) -> Option<String> {
     let rate = |(job, span): (&Job<'_>, Span)| {
-        (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span)) / span.seconds()
+        (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span))
+            / span.seconds()
     };
     let rounds = trials.filter(|(job, span)| job.is_of_disk() && span.seconds() > 0.0).map(rate);
     steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
 }
 
 /// What a row says of the steadiness of `job` in `trials`.
-pub(super) fn steady_state<'a>(trials: impl Iterator<Item = (&'a Job<'a>, Span)>) -> Option<String> {
-    let known: Vec<Steadiness> =
-        trials.filter(|(job, _)| job.is_of_disk()).filter_map(|(job, span)| steadiness(job, span)).collect();
+pub(super) fn steady_state<'a>(
+    trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
+) -> Option<String> {
+    let known: Vec<Steadiness> = trials
+        .filter(|(job, _)| job.is_of_disk())
+        .filter_map(|(job, span)| steadiness(job, span))
+        .collect();
     steady::told(&known)
 }
 
-/// What Iometer tells of the host beside the disk. Iometer left steal and waiting for disks out of `% CPU Utilization`, and so do we.
+/// What Iometer tells of the host beside the disk. Iometer left steal and waiting for disks out of
+/// `% CPU Utilization`, and so do we.
 fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) {
     const PRIVILEGED: [Series; 3] = [cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
     const PER_CENT: f64 = 100.0;
@@ -164,14 +207,23 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
         (metric::HOST_CPU_PRIVILEGED, privileged),
         (metric::HOST_CPU_SOFTIRQ, share(&[cpu::SOFTIRQ])),
         (metric::HOST_CPU_IRQ, share(&[cpu::IRQ])),
-        (metric::CPU_EFFECTIVENESS, busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT))),
+        (
+            metric::CPU_EFFECTIVENESS,
+            busy.filter(|busy| *busy > 0.0).map(|busy| iops / (busy * PER_CENT)),
+        ),
     ] {
         figures.put_some(metric, Direction::Sum, value);
     }
     let interfaces = |columns: [Series; 2]| {
-        samples.rate(span, |read| read.instance != super::samples::LOOPBACK && series::any(&columns, read))
+        samples.rate(span, |read| {
+            read.instance != super::samples::LOOPBACK && series::any(&columns, read)
+        })
     };
-    figures.put_some(metric::HOST_PACKETS, Direction::Sum, interfaces([interface::RX_PACKETS, interface::TX_PACKETS]));
+    figures.put_some(
+        metric::HOST_PACKETS,
+        Direction::Sum,
+        interfaces([interface::RX_PACKETS, interface::TX_PACKETS]),
+    );
     figures.put_some(
         metric::HOST_PACKET_ERRORS,
         Direction::Sum,
@@ -181,7 +233,8 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     figures.put_some(metric::HOST_RETRANSMITS, Direction::Sum, samples.rate(span, again));
 }
 
-/// What the disks under the files of a transfer read or wrote, over what the transfer did: 1 is a cold file, 0 a warm one.
+/// What the disks under the files of a transfer read or wrote, over what the transfer did: 1 is a
+/// cold file, 0 a warm one.
 fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
     let ends = [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)];
     for (end, host) in ends {
@@ -199,7 +252,9 @@ fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: 
 
 /// Bytes the kernel counted at the job's device over the job's own, written and read.
 fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>, Option<f64>) {
-    let Some(device) = mode(job.active, "device").filter(|_| mode(job.active, "cache") == Some("direct")) else {
+    let Some(device) =
+        mode(job.active, "device").filter(|_| mode(job.active, "cache") == Some("direct"))
+    else {
         return (None, None);
     };
     let samples = Samples::of(trial, &job.spec.from.host);
@@ -216,12 +271,16 @@ pub(super) fn mode<'a>(end: &'a JobRecord, name: &str) -> Option<&'a str> {
     end.flows.iter().find_map(|flow| flow.modes.get(name)).map(String::as_str)
 }
 
-/// Seconds of the longest transfer that was under way when the span ended and took longer than an interval: it is among the times of an
-/// interval that lies beyond. `None` if there was none.
+/// Seconds of the longest transfer that was under way when the span ended and took longer than an
+/// interval: it is among the times of an interval that lies beyond. `None` if there was none.
 fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Option<f64> {
-    let beyond = job.active.intervals.iter().filter(|one| one.end > span.to && !span.holds_middle(one));
+    let beyond =
+        job.active.intervals.iter().filter(|one| one.end > span.to && !span.holds_middle(one));
     let under_way = beyond.filter_map(|one| {
-        let longest = [&one.service, &one.writes].into_iter().filter_map(|times| times.max().flatten()).max()?;
+        let longest = [&one.service, &one.writes]
+            .into_iter()
+            .filter_map(|times| times.max().flatten())
+            .max()?;
         (one.end.0.saturating_sub(longest) < span.to.0).then_some(longest)
     });
     let longest = under_way.max().filter(|longest| *longest > trial.spec.phases.interval.0)?;
@@ -238,14 +297,19 @@ pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Reas
     let get = |metric, direction| figures_of.get(metric, direction);
     let name = || job.spec.workload.clone();
     let mut doubts = Vec::new();
-    let enough =
-        counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span) >= LEAST_TRANSFERS;
-    if let Some(error) = get(metric::DEPTH_ERROR, Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR) {
+    let enough = counted(job.active, Counter::Reads, span)
+        + counted(job.active, Counter::Writes, span)
+        >= LEAST_TRANSFERS;
+    if let Some(error) =
+        get(metric::DEPTH_ERROR, Direction::Sum).filter(|error| enough && *error > MOST_DEPTH_ERROR)
+    {
         let depth = get(metric::ACHIEVED_DEPTH, Direction::Sum).unwrap_or(0.0);
         doubts.push(Reason::DepthError { job: name(), depth, error });
     }
     let counted_longest = get(metric::SERVICE_TIME_MAX, Direction::Sum).unwrap_or(0.0);
-    if let Some(longest) = longest_over_the_end(trial, job, span).filter(|longest| *longest > counted_longest) {
+    if let Some(longest) =
+        longest_over_the_end(trial, job, span).filter(|longest| *longest > counted_longest)
+    {
         doubts.push(Reason::LongTransfer { job: name(), seconds: longest });
     }
     for direction in [Direction::Rx, Direction::Tx] {

@@ -1,7 +1,9 @@
-//! What a host did beside the load that changes what it can do: swapping, and CPUs that went faster or slower (methodology 4.0).
+//! What a host did beside the load that changes what it can do: swapping, and CPUs that went faster
+//! or slower (methodology 4.0).
 //!
-//! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does not see: what lies between two readings,
-//! and hosts without cpufreq, as most virtual machines are; there the frequency is not known, and nothing is said of it.
+//! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does
+//! not see: what lies between two readings, and hosts without cpufreq, as most virtual machines
+//! are; there the frequency is not known, and nothing is said of it.
 
 use linerate_model::{SampleBlock, SeriesSpec, series};
 
@@ -12,7 +14,8 @@ use super::span::Span;
 
 /// Share of the time between two readings from which on a CPU is at work.
 const AT_WORK: f64 = 0.5;
-/// Share of its highest frequency by which a working CPU may become slower: what one CPU bounds becomes slower by as much.
+/// Share of its highest frequency by which a working CPU may become slower: what one CPU bounds
+/// becomes slower by as much.
 pub(super) const MOST_CHANGED: f64 = 0.05;
 /// Hertz in a gigahertz.
 pub(super) const GIGA: f64 = 1e9;
@@ -21,13 +24,18 @@ pub(super) const GIGA: f64 = 1e9;
 pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<Reason> {
     let mut doubts = Vec::new();
     for (host, block) in samples {
-        let swapped =
-            Samples::of_one(block).change(span, |read| read.sampler == series::swap::SAMPLER).map_or(0.0, f64::round);
+        let swapped = Samples::of_one(block)
+            .change(span, |read| read.sampler == series::swap::SAMPLER)
+            .map_or(0.0, f64::round);
         if swapped > 0.0 {
             doubts.push(Reason::Swapped { host: host.clone(), pages: swapped });
         }
-        let changes = frequencies(block, span).into_iter().filter(|(_, range)| range.changed() > MOST_CHANGED);
-        if let Some((cpu, range)) = changes.max_by(|(_, a), (_, b)| a.changed().total_cmp(&b.changed())) {
+        let changes = frequencies(block, span)
+            .into_iter()
+            .filter(|(_, range)| range.changed() > MOST_CHANGED);
+        if let Some((cpu, range)) =
+            changes.max_by(|(_, a), (_, b)| a.changed().total_cmp(&b.changed()))
+        {
             let (host, cpu) = (host.clone(), cpu.to_owned());
             doubts.push(Reason::Frequency { host, cpu, low_hz: range.low, high_hz: range.high });
         }
@@ -49,7 +57,8 @@ impl Range {
     }
 }
 
-/// At which frequencies the CPUs of `block` worked during `span`, each that did for two readings at least.
+/// At which frequencies the CPUs of `block` worked during `span`, each that did for two readings at
+/// least.
 fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
     let is_frequency = |read: &SeriesSpec| series::frequency::FREQUENCY.is(read);
     let cpus = block.series.iter().zip(&block.columns).filter(|(series, _)| is_frequency(series));
@@ -62,10 +71,13 @@ fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
             .map(|(_, column)| column)
             .collect();
         let at_work = |k: usize| {
-            let worked: Option<f64> = busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
-            worked.is_some_and(|ns| ns >= AT_WORK * block.times[k].since(block.times[k - 1]).0 as f64)
+            let worked: Option<f64> =
+                busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
+            worked
+                .is_some_and(|ns| ns >= AT_WORK * block.times[k].since(block.times[k - 1]).0 as f64)
         };
-        let within = (1..block.times.len()).filter(|k| span.from <= block.times[k - 1] && block.times[*k] <= span.to);
+        let within = (1..block.times.len())
+            .filter(|k| span.from <= block.times[k - 1] && block.times[*k] <= span.to);
         range(within.filter(|k| at_work(*k)).filter_map(|k| column[k]))
     };
     cpus.filter_map(|cpu| Some((cpu.0.instance.as_str(), of(cpu)?))).collect()
@@ -89,7 +101,13 @@ mod tests {
     use super::*;
 
     fn series(sampler: &str, name: &str, instance: &str, kind: SeriesKind) -> SeriesSpec {
-        SeriesSpec { sampler: sampler.into(), name: name.into(), instance: instance.into(), unit: String::new(), kind }
+        SeriesSpec {
+            sampler: sampler.into(),
+            name: name.into(),
+            instance: instance.into(),
+            unit: String::new(),
+            kind,
+        }
     }
 
     /// Host `a`, read once a second.
@@ -98,7 +116,10 @@ mod tests {
         let block = SampleBlock {
             series: columns.iter().map(|(series, _)| series.clone()).collect(),
             times: (0..n).map(Nanos::from_secs).collect(),
-            columns: columns.into_iter().map(|(_, column)| column.into_iter().map(Some).collect()).collect(),
+            columns: columns
+                .into_iter()
+                .map(|(_, column)| column.into_iter().map(Some).collect())
+                .collect(),
             ..SampleBlock::default()
         };
         vec![("a".into(), block)]
@@ -110,15 +131,21 @@ mod tests {
 
     #[test]
     fn pages_swapped_while_measured_are_told_and_others_are_not() {
-        let swapping =
-            |pages: [f64; 5]| read(vec![(series("swap", "pages_out", "", SeriesKind::Counter), pages.to_vec())]);
+        let swapping = |pages: [f64; 5]| {
+            read(vec![(series("swap", "pages_out", "", SeriesKind::Counter), pages.to_vec())])
+        };
         assert_eq!(doubts(&swapping([9.0; 5]), seconds(1, 3)), []);
-        assert_eq!(doubts(&swapping([0.0, 9.0, 9.0, 9.0, 50.0]), seconds(1, 3)), [], "before and after");
+        assert_eq!(
+            doubts(&swapping([0.0, 9.0, 9.0, 9.0, 50.0]), seconds(1, 3)),
+            [],
+            "before and after"
+        );
         let told = doubts(&swapping([0.0, 0.0, 6.0, 7.0, 7.0]), seconds(1, 3));
         assert_eq!(told, [Reason::Swapped { host: "a".into(), pages: 7.0 }]);
     }
 
-    /// A CPU at these frequencies, GHz, that worked for these shares of the seconds before each reading.
+    /// A CPU at these frequencies, GHz, that worked for these shares of the seconds before each
+    /// reading.
     fn clocked(gigahertz: [f64; 5], busy: [f64; 5]) -> Vec<(String, SampleBlock)> {
         let mut ns = 0.0;
         let worked = busy.map(|share| {
@@ -126,7 +153,10 @@ mod tests {
             ns
         });
         read(vec![
-            (series("frequency", "frequency", "cpu1", SeriesKind::Gauge), gigahertz.map(|f| f * GIGA).to_vec()),
+            (
+                series("frequency", "frequency", "cpu1", SeriesKind::Gauge),
+                gigahertz.map(|f| f * GIGA).to_vec(),
+            ),
             (series("cpu", "system", "cpu1", SeriesKind::Counter), worked.to_vec()),
         ])
     }
@@ -135,17 +165,31 @@ mod tests {
     fn a_cpu_that_slows_down_at_work_is_told_and_one_that_rests_is_not() {
         let all = seconds(0, 4);
         assert_eq!(doubts(&clocked([3.0, 3.0, 2.9, 3.0, 3.0], [1.0; 5]), all), [], "jitter");
-        assert_eq!(doubts(&clocked([3.0, 3.0, 1.2, 1.2, 3.0], [1.0, 1.0, 0.1, 0.2, 1.0]), all), [], "at rest");
+        assert_eq!(
+            doubts(&clocked([3.0, 3.0, 1.2, 1.2, 3.0], [1.0, 1.0, 0.1, 0.2, 1.0]), all),
+            [],
+            "at rest"
+        );
         let told = doubts(&clocked([1.2, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), all);
         let (host, cpu) = ("a".to_owned(), "cpu1".to_owned());
         assert_eq!(told, [Reason::Frequency { host, cpu, low_hz: 2.4e9, high_hz: 3e9 }]);
-        assert!(told[0].to_string().starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"), "{told:?}");
-        assert_eq!(doubts(&clocked([3.0, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), seconds(0, 2)), [], "after it");
+        assert!(
+            told[0].to_string().starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"),
+            "{told:?}"
+        );
+        assert_eq!(
+            doubts(&clocked([3.0, 3.0, 3.0, 2.4, 2.4], [1.0; 5]), seconds(0, 2)),
+            [],
+            "after it"
+        );
     }
 
     #[test]
     fn without_readings_nothing_is_said() {
-        let only = read(vec![(series("frequency", "frequency", "cpu1", SeriesKind::Gauge), vec![3e9, 1e9, 3e9])]);
+        let only = read(vec![(
+            series("frequency", "frequency", "cpu1", SeriesKind::Gauge),
+            vec![3e9, 1e9, 3e9],
+        )]);
         assert_eq!(doubts(&only, seconds(0, 2)), [], "whether it worked is not known");
     }
 }

@@ -1,12 +1,14 @@
 //! Where the measurement of a trial begins and ends.
 //!
-//! With a fixed warm-up the span is the measure phase. With an automatic one the whole loaded time is searched by MSER-5
-//! (from 50 intervals on; MSER on single intervals from 10 on) over the sum of payload delivered, transactions or
-//! connections per interval, and at most half of it is cut. Where the best cut is the largest allowed, the rule has found
-//! none (White 1997), and the planned warm-up is cut, as it is below 10 intervals.
+//! With a fixed warm-up the span is the measure phase. With an automatic one the whole loaded time
+//! is searched by MSER-5 (from 50 intervals on; MSER on single intervals from 10 on) over the sum
+//! of payload delivered, transactions or connections per interval, and at most half of it is cut.
+//! Where the best cut is the largest allowed, the rule has found none (White 1997), and the planned
+//! warm-up is cut, as it is below 10 intervals.
 //!
-//! Where what that leaves of a trial of 50 intervals or more still warms up and then holds its level (`statistics::settling`), the
-//! measurement begins with that level. What is told of a span that does not settle stands in `settling`.
+//! Where what that leaves of a trial of 50 intervals or more still warms up and then holds its
+//! level (`statistics::settling`), the measurement begins with that level. What is told of a span
+//! that does not settle stands in `settling`.
 
 use linerate_model::{Counter, JobRecord, Nanos, TrialRecord, Warmup};
 
@@ -30,12 +32,19 @@ pub(super) fn measured(trial: &TrialRecord) -> Span {
     let phases = &trial.spec.phases;
     let planned = Span { from: phases.warmup_span(), to: phases.loaded() };
     let series = progress(trial, phases.interval, phases.loaded());
-    if matches!(phases.warmup, Warmup::Fixed(_)) || series.len() < ENOUGH || series.iter().all(|value| *value == 0.0) {
+    if matches!(phases.warmup, Warmup::Fixed(_))
+        || series.len() < ENOUGH
+        || series.iter().all(|value| *value == 0.0)
+    {
         return planned;
     }
     let enough = series.len() >= ENOUGH_FOR_BATCHES;
-    let cut = if enough { mser5(&series) } else { mser(&series) }.expect("enough intervals for either rule");
-    let from = |intervals: usize| Span { from: Nanos(intervals as u64 * phases.interval.0), to: planned.to };
+    let cut = if enough { mser5(&series) } else { mser(&series) }
+        .expect("enough intervals for either rule");
+    let from = |intervals: usize| Span {
+        from: Nanos(intervals as u64 * phases.interval.0),
+        to: planned.to,
+    };
     let found = if cut.at_limit { planned } else { from(cut.drop) };
     if !enough {
         return found;
@@ -55,7 +64,8 @@ fn warm_from(series: &[f64]) -> Option<usize> {
     found.levels.last().map(|level| level.from * BATCH)
 }
 
-/// What the measured jobs got done, interval by interval: payload bytes delivered, else transactions, else connections.
+/// What the measured jobs got done, interval by interval: payload bytes delivered, else
+/// transactions, else connections.
 fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
     let records: Vec<&JobRecord> = trial
         .spec
@@ -67,9 +77,13 @@ fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
         .collect();
     let counter = [Counter::PayloadReceived, Counter::Transactions, Counter::Connections]
         .into_iter()
-        .find(|counter| records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0)));
+        .find(|counter| {
+            records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0))
+        });
     let Some(counter) = counter else { return Vec::new() };
-    let Some(n_bins) = end.0.checked_div(interval.0).filter(|n_bins| (1..=MOST_BINS).contains(n_bins)) else {
+    let Some(n_bins) =
+        end.0.checked_div(interval.0).filter(|n_bins| (1..=MOST_BINS).contains(n_bins))
+    else {
         return Vec::new();
     };
     let n_bins = n_bins as usize;
@@ -88,7 +102,8 @@ mod tests {
     #[test]
     fn a_long_warm_up_is_cut_where_its_last_level_begins_and_a_fall_is_not() {
         let scatter = |bin: u32| f64::from(bin * 7919 % 13);
-        let warming: Vec<f64> = (0..100).map(|bin| if bin < 60 { 500.0 } else { 1000.0 } + scatter(bin)).collect();
+        let warming: Vec<f64> =
+            (0..100).map(|bin| if bin < 60 { 500.0 } else { 1000.0 } + scatter(bin)).collect();
         assert_eq!(warm_from(&warming), Some(60));
         let falling: Vec<f64> = warming.iter().map(|value| 2000.0 - value).collect();
         assert_eq!(warm_from(&falling), None);

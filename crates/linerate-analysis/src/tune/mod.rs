@@ -1,10 +1,12 @@
-//! Tuning judged: which window to try, whether a report can be true, and whether a change did what was claimed.
+//! Tuning judged: which window to try, whether a report can be true, and whether a change did what
+//! was claimed.
 //!
-//! Units: bytes of payload for windows, of Ethernet frames without FCS for buffers; ratios as logarithms inside, as ratios
-//! outside. How a change is compared with none and proven: [`crate::compare`].
+//! Units: bytes of payload for windows, of Ethernet frames without FCS for buffers; ratios as
+//! logarithms inside, as ratios outside. How a change is compared with none and proven:
+//! [`crate::compare`].
 //!
-//! What it does not see: whether two things changed at once (the conductor interleaves so that drift hits both alike), and
-//! buffers that other traffic fills at the same time.
+//! What it does not see: whether two things changed at once (the conductor interleaves so that
+//! drift hits both alike), and buffers that other traffic fills at the same time.
 
 pub mod experiments;
 mod observed;
@@ -15,7 +17,9 @@ use serde::Serialize;
 use crate::fire_hose::{Inferred, Onset, WindowPoint};
 
 pub use crate::compare::{Better, Change, Effect, Proof, effect, prove};
-pub use observed::{Rates, Trains, change_of, missed, rates, reading_of, retransmitted, trains, window_seen};
+pub use observed::{
+    Rates, Trains, change_of, missed, rates, reading_of, retransmitted, trains, window_seen,
+};
 
 /// A clean window this much below the best one's goodput is preferred to it.
 const AS_GOOD: f64 = 0.9;
@@ -52,8 +56,8 @@ pub struct Choice {
     pub clean: bool,
 }
 
-/// The window worth trying: the clean one that is fastest if it is about as fast as the best, else the best. `own` is the goodput
-/// with the kernel's own window.
+/// The window worth trying: the clean one that is fastest if it is about as fast as the best, else
+/// the best. `own` is the goodput with the kernel's own window.
 #[must_use]
 pub fn choose(onset: &Onset, own: BitRate) -> Choice {
     let clean = onset.best_clean.filter(|clean| clean.goodput.0 >= AS_GOOD * onset.best.goodput.0);
@@ -68,11 +72,15 @@ mod tests {
 
     #[test]
     fn a_report_that_cannot_be_true_is_called_out() {
-        let found = Inferred { longest_train: 5, buffer: Bytes(7570)..Bytes(9084), stray_losses: 0 };
+        let found =
+            Inferred { longest_train: 5, buffer: Bytes(7570)..Bytes(9084), stray_losses: 0 };
         assert_eq!(report(8192, &found), Report::Agrees);
         assert_eq!(report(65_536, &found), Report::Contradicted);
         assert_eq!(report(7, &found), Report::Contradicted);
-        assert_eq!((report(0, &found), report(u64::from(u32::MAX), &found)), (Report::Silent, Report::Silent));
+        assert_eq!(
+            (report(0, &found), report(u64::from(u32::MAX), &found)),
+            (Report::Silent, Report::Silent)
+        );
     }
 
     fn swept(of: &[(u64, f64, f64)]) -> Onset {

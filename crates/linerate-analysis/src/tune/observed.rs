@@ -1,14 +1,18 @@
-//! What tuning reads off a trial as recorded: rates of a flood, losses of trains, the window a sender saw, counters.
+//! What tuning reads off a trial as recorded: rates of a flood, losses of trains, the window a
+//! sender saw, counters.
 //!
-//! Counts are over the whole trial, warm-up and drain included. What it does not see: anything the ends did not count.
+//! Counts are over the whole trial, warm-up and drain included. What it does not see: anything the
+//! ends did not count.
 
 use linerate_model::series::interface;
-use linerate_model::{BitRate, Bytes, Counter, JobRecord, Series, SeriesSpec, Side, TrialRecord, series};
+use linerate_model::{
+    BitRate, Bytes, Counter, JobRecord, Series, SeriesSpec, Side, TrialRecord, series,
+};
 
 use super::experiments::Missed;
 
-/// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS 4, gap 12 (IEEE 802.3
-/// clauses 3.2 and 4.4.2).
+/// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS
+/// 4, gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
 pub(super) const WIRE_OVERHEAD: f64 = 38.0;
 /// Headers of UDP (RFC 768) and of IPv4 without options or IPv6 (RFC 791, RFC 8200), bytes.
 const UDP_HEADER: u64 = 8;
@@ -51,13 +55,15 @@ pub fn rates(trial: &TrialRecord) -> Option<Rates> {
     let ipv6 = trial.spec.jobs.first()?.to.address.is_some_and(|address| address.is_ipv6());
     let packet = payload + UDP_HEADER + if ipv6 { IPV6_HEADER } else { IPV4_HEADER };
     let wire_bits = (packet as f64 + WIRE_OVERHEAD) * BITS_PER_BYTE;
-    // Intervals after the first, so that neither the start of a flow nor its end is taken for its rate.
+    // Intervals after the first, so that neither the start of a flow nor its end is taken for its
+    // rate.
     let rate = |record: &JobRecord, counter: Counter| {
         let warmup = trial.spec.phases.warmup_span();
         let end = trial.spec.phases.loaded();
         let measured = record.intervals.iter().filter(|i| i.start >= warmup && i.end <= end);
-        let (n, ns) =
-            measured.fold((0_u64, 0_u64), |(n, ns), i| (n + i.counters[counter], ns + i.end.since(i.start).0));
+        let (n, ns) = measured.fold((0_u64, 0_u64), |(n, ns), i| {
+            (n + i.counters[counter], ns + i.end.since(i.start).0)
+        });
         (ns > 0 && n > 0).then(|| BitRate(n as f64 * wire_bits / (ns as f64 / 1e9)))
     };
     Some(Rates {
@@ -76,14 +82,15 @@ pub fn trains(trial: &TrialRecord, length: u32) -> Option<Trains> {
     (trains > 0).then(|| Trains { length, sent: trains, lost: sent.saturating_sub(received) })
 }
 
-/// The largest window that the sender of job 0 saw advertised in the second half of `trial`, bytes: after the receiver's kernel has
-/// had time to change its mind.
+/// The largest window that the sender of job 0 saw advertised in the second half of `trial`, bytes:
+/// after the receiver's kernel has had time to change its mind.
 #[must_use]
 pub fn window_seen(trial: &TrialRecord) -> Option<u64> {
     let half = linerate_model::Nanos(trial.spec.phases.loaded().0 / 2);
     let sender = trial.job(0, Side::Active)?;
     let late = sender.intervals.iter().filter(|interval| interval.start >= half);
-    let windows = late.flat_map(|interval| &interval.flows).map(|flow| u64::from(flow.tcp.send_window));
+    let windows =
+        late.flat_map(|interval| &interval.flows).map(|flow| u64::from(flow.tcp.send_window));
     windows.filter(|window| *window > 0).max()
 }
 
@@ -104,12 +111,20 @@ pub fn reading_of(trial: &TrialRecord, host: &str, column: Series) -> Option<f64
     column.iter().flatten().last().copied()
 }
 
-/// By how much the counters at `host` that are `wanted` rose during `trial`, all instances but the loopback added;
-/// `None` if none was read, or they ran backwards (they were cleared).
+/// By how much the counters at `host` that are `wanted` rose during `trial`, all instances but the
+/// loopback added; `None` if none was read, or they ran backwards (they were cleared).
 #[must_use]
-pub fn change_of(trial: &TrialRecord, host: &str, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<u64> {
+pub fn change_of(
+    trial: &TrialRecord,
+    host: &str,
+    wanted: impl Fn(&SeriesSpec) -> bool,
+) -> Option<u64> {
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;
-    let wanted = block.series.iter().zip(&block.columns).filter(|(read, _)| wanted(read) && read.instance != "lo");
+    let wanted = block
+        .series
+        .iter()
+        .zip(&block.columns)
+        .filter(|(read, _)| wanted(read) && read.instance != "lo");
     let changes = wanted.filter_map(|(_, column)| {
         let mut read = column.iter().flatten();
         let first = *read.next()?;
@@ -120,7 +135,8 @@ pub fn change_of(trial: &TrialRecord, host: &str, wanted: impl Fn(&SeriesSpec) -
     (!changes.is_empty() && sum >= 0.0).then_some(sum as u64)
 }
 
-/// What the interfaces of `host` received during `trial`, and what their rings had no room for; `None` if that was not counted.
+/// What the interfaces of `host` received during `trial`, and what their rings had no room for;
+/// `None` if that was not counted.
 #[must_use]
 pub fn missed(trial: &TrialRecord, host: &str) -> Option<Missed> {
     let rose = |columns: &[Series]| change_of(trial, host, |read| series::any(columns, read));

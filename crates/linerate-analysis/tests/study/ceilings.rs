@@ -3,12 +3,14 @@
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Tx};
 use linerate_model::{
-    BitRate, Capacity, CeilingScope, Counter, Counters, FlowReport, TcpState, TestbedKind, TrialRecord, Validity,
+    BitRate, Capacity, CeilingScope, Counter, Counters, FlowReport, TcpState, TestbedKind,
+    TrialRecord, Validity,
 };
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    SECONDS, campaign, datagrams, gigabit, job, near, only, steady, stream, trial, two_hosts, value, with_tcp,
+    SECONDS, campaign, datagrams, gigabit, job, near, only, steady, stream, trial, two_hosts,
+    value, with_tcp,
 };
 
 /// 1 Gbit/s, MTU 1500, IPv4 with timestamps: 941.482 Mbit/s (methodology 3.1).
@@ -17,7 +19,8 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
     let stamped = || json!({"net": {"tcp_timestamps": 1}});
     let of = |megabits: f64| {
         let bytes = (megabits * 1e6 / 8.0) as u64;
-        let mut campaign = campaign(TestbedKind::Hosts, [stamped(), stamped()], vec![stream(0, bytes)]);
+        let mut campaign =
+            campaign(TestbedKind::Hosts, [stamped(), stamped()], vec![stream(0, bytes)]);
         campaign.header.capacities = vec![gigabit(&[("a", "b")])];
         study(&campaign)
     };
@@ -25,22 +28,30 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
     let metric = only(&at).jobs[0].metric("goodput", Tx).expect("goodput");
     assert!((metric.share.expect("a ceiling") - 1.0).abs() < 1e-5, "{metric:?}");
     assert_eq!(only(&at).validity, Validity::Valid, "{:?}", only(&at).why);
-    assert!((only(&at).ceilings[metric.ceiling.expect("a ceiling")].value / 1e6 - 941.482).abs() < 0.001);
+    assert!(
+        (only(&at).ceilings[metric.ceiling.expect("a ceiling")].value / 1e6 - 941.482).abs()
+            < 0.001
+    );
 
     let above = of(942.5);
     let point = only(&above);
-    assert_eq!((point.validity, point.trials[0].validity), (Validity::Impossible, Validity::Impossible));
+    assert_eq!(
+        (point.validity, point.trials[0].validity),
+        (Validity::Impossible, Validity::Impossible)
+    );
     assert!(point.jobs[0].metric("goodput", Tx).is_none_or(|metric| metric.estimate.is_none()));
     let why = &point.trials[0].why[0].to_string();
     let cause = |text: &str| why.find(text).unwrap_or_else(|| panic!("{text} in {why}"));
     assert!(
-        cause("accounting at the sender") < cause("wrong layer") && cause("wrong layer") < cause("wrong link speed")
+        cause("accounting at the sender") < cause("wrong layer")
+            && cause("wrong layer") < cause("wrong link speed")
     );
 }
 
 #[test]
 fn an_impossible_trial_leaves_the_rest_suspect() {
-    let mut campaign = two_hosts(vec![stream(0, 100_000_000), stream(1, 200_000_000), stream(2, 100_000_000)]);
+    let mut campaign =
+        two_hosts(vec![stream(0, 100_000_000), stream(1, 200_000_000), stream(2, 100_000_000)]);
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let study = study(&campaign);
     let point = only(&study);
@@ -67,9 +78,10 @@ fn an_emulated_shaper_may_pass_one_bucket_more_but_not_two() {
 /// Bytes that make counts of intervals show no step.
 const ODD: [u64; SECONDS as usize] = [1, 8, 3, 14, 5];
 
-/// A link full of 80 000 segments a second, of which 6400 wait behind a hole when the measurement begins, 2 % of what it carries
-/// meanwhile. `released`: they are read in its first second, else they wait on. `arriving` times as many segments as fit arrive.
-/// Memory held is one part in 20 more than the payload; `looked`: it was observed.
+/// A link full of 80 000 segments a second, of which 6400 wait behind a hole when the measurement
+/// begins, 2 % of what it carries meanwhile. `released`: they are read in its first second, else
+/// they wait on. `arriving` times as many segments as fit arrive. Memory held is one part in 20
+/// more than the payload; `looked`: it was observed.
 fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
     const MSS: u64 = 1_448;
     let segments = (80_000.0 * arriving) as u64;
@@ -96,7 +108,8 @@ fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
         receiver.intervals[1].counters[Counter::PayloadReceived] += waiting * MSS;
     }
     let mut campaign = two_hosts(vec![trial]);
-    campaign.header.capacities = vec![Capacity { rate: BitRate(80_000.0 * 1_538.0 * 8.0), ..gigabit(&[("a", "b")]) }];
+    campaign.header.capacities =
+        vec![Capacity { rate: BitRate(80_000.0 * 1_538.0 * 8.0), ..gigabit(&[("a", "b")]) }];
     campaign.hosts.iter_mut().for_each(|host| host.facts["net"] = json!({"tcp_timestamps": 1}));
     study(&campaign).points[0].trials[0].validity
 }
@@ -104,13 +117,25 @@ fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
 #[test]
 fn what_arrived_before_the_measurement_and_was_read_in_it_is_no_impossible_figure() {
     assert_eq!(holed(true, 1.0, true), Validity::Valid);
-    assert_eq!(holed(true, 1.0, false), Validity::Impossible, "nobody looked, so nothing is excused");
+    assert_eq!(
+        holed(true, 1.0, false),
+        Validity::Impossible,
+        "nobody looked, so nothing is excused"
+    );
 }
 
 #[test]
 fn a_backlog_excuses_only_what_left_it() {
-    assert_eq!(holed(true, 1.01, true), Validity::Impossible, "1 % more arrived than the link carries");
-    assert_eq!(holed(false, 1.01, true), Validity::Impossible, "what waits is still waiting at the end");
+    assert_eq!(
+        holed(true, 1.01, true),
+        Validity::Impossible,
+        "1 % more arrived than the link carries"
+    );
+    assert_eq!(
+        holed(false, 1.01, true),
+        Validity::Impossible,
+        "what waits is still waiting at the end"
+    );
     assert_eq!(holed(false, 1.0, true), Validity::Valid);
 }
 
@@ -122,7 +147,8 @@ fn a_packet_rate_above_its_ceiling_is_impossible_on_an_emulated_link_too() {
         let mut trial = datagrams(per_second, per_second, per_second * SECONDS);
         // The bytes were miscounted, so that only the packets exceed their ceiling.
         for (interval, odd) in trial.jobs[0].1.intervals.iter_mut().zip(ODD) {
-            interval.counters[Counter::PayloadReceived] = interval.counters[Counter::PayloadReceived] / 2 + odd;
+            interval.counters[Counter::PayloadReceived] =
+                interval.counters[Counter::PayloadReceived] / 2 + odd;
         }
         let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
         campaign.header.capacities = vec![gigabit(&[("a", "b")])];
@@ -131,7 +157,11 @@ fn a_packet_rate_above_its_ceiling_is_impossible_on_an_emulated_link_too() {
     assert_eq!(of(0.99).validity, Validity::Valid, "{:?}", of(0.99).why);
     let above = of(1.01);
     assert_eq!(above.validity, Validity::Impossible);
-    assert!(above.why.iter().any(|why| why.to_string().starts_with("packet_rate")), "{:?}", above.why);
+    assert!(
+        above.why.iter().any(|why| why.to_string().starts_with("packet_rate")),
+        "{:?}",
+        above.why
+    );
 }
 
 #[test]
@@ -139,7 +169,10 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let of = |bytes: u64| {
         let mut pair = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
         for record in &mut pair.jobs {
-            *record = (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+            *record = (
+                steady(&[(Counter::PayloadSent, bytes)]),
+                steady(&[(Counter::PayloadReceived, bytes)]),
+            );
         }
         let mut campaign = two_hosts(vec![pair]);
         campaign.header.capacities = vec![gigabit(&[("a", "b"), ("c", "d")])];
@@ -149,26 +182,33 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let point = only(&possible);
     assert_eq!((point.jobs.len(), point.jobs[2].workload.as_str()), (3, "all"));
     near(value(point, 2, "goodput", Tx), 800e6);
-    let share = point.jobs[2].metric("goodput", Tx).and_then(|metric| metric.share).expect("a ceiling");
+    let share =
+        point.jobs[2].metric("goodput", Tx).and_then(|metric| metric.share).expect("a ceiling");
     assert!((share - 800.0 / 949.285).abs() < 1e-5, "{share}");
     assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
     assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
 }
 
-/// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are told, in bits and in packets.
+/// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are told, in
+/// bits and in packets.
 #[test]
 fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     const A_SECOND: u64 = 70_000;
     let mut pair = trial(0, vec![job("udp_stream", "a", "b"), job("udp_stream", "c", "d")]);
     for record in &mut pair.jobs {
-        let counted = |datagrams, payload| steady(&[(datagrams, A_SECOND), (payload, A_SECOND * 1000)]);
+        let counted =
+            |datagrams, payload| steady(&[(datagrams, A_SECOND), (payload, A_SECOND * 1000)]);
         *record = (
             counted(Counter::DatagramsSent, Counter::PayloadSent),
             counted(Counter::DatagramsReceived, Counter::PayloadReceived),
         );
     }
     let mut campaign = two_hosts(vec![pair]);
-    let named = |name: &str, rate, pairs: &[(&str, &str)]| Capacity { name: name.into(), rate, ..gigabit(pairs) };
+    let named = |name: &str, rate, pairs: &[(&str, &str)]| Capacity {
+        name: name.into(),
+        rate,
+        ..gigabit(pairs)
+    };
     campaign.header.capacities = vec![
         named("port 1", BitRate(1e9), &[("a", "b")]),
         named("port 2", BitRate(1e9), &[("c", "d")]),
@@ -181,7 +221,8 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     let packets = |rate: f64| rate / 8.0 / 1066.0;
     for (metric, per_packet) in [("goodput", 8000.0), ("packet_rate", 1.0)] {
         let of_all = point.ceilings.iter().filter(|bound| {
-            (bound.metric.as_str(), bound.direction) == (metric, Tx) && bound.scope == CeilingScope::AllJobs
+            (bound.metric.as_str(), bound.direction) == (metric, Tx)
+                && bound.scope == CeilingScope::AllJobs
         });
         let told: Vec<(String, f64)> = of_all.map(|bound| (bound.name(), bound.value)).collect();
         let [(bus, low), (ports, high)] = &told[..] else { panic!("{metric}: {told:?}") };
@@ -195,14 +236,20 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
 
 #[test]
 fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
-    let facts = |driver| json!({"interfaces": {"eth0": {"driver": driver, "speed_bps": 1e9, "mtu": 1500}}});
+    let facts =
+        |driver| json!({"interfaces": {"eth0": {"driver": driver, "speed_bps": 1e9, "mtu": 1500}}});
     for (driver, expected) in [("igb", Validity::Impossible), ("veth", Validity::Valid)] {
-        let campaign = campaign(TestbedKind::Hosts, [facts(driver), facts(driver)], vec![stream(0, 150_000_000)]);
+        let campaign = campaign(
+            TestbedKind::Hosts,
+            [facts(driver), facts(driver)],
+            vec![stream(0, 150_000_000)],
+        );
         assert_eq!(only(&study(&campaign)).validity, expected, "{driver}");
     }
 }
 
-/// Generation 1, one lane, payload 128: 2 Gbit/s x 128 / 148, of which TCP over IPv4 has 1460 of 1514 bytes.
+/// Generation 1, one lane, payload 128: 2 Gbit/s x 128 / 148, of which TCP over IPv4 has 1460 of
+/// 1514 bytes.
 #[test]
 fn a_narrow_slot_bounds_a_fast_device() {
     let facts = || {
@@ -214,7 +261,8 @@ fn a_narrow_slot_bounds_a_fast_device() {
             }]},
         })
     };
-    let study = study(&campaign(TestbedKind::Hosts, [facts(), facts()], vec![stream(0, 100_000_000)]));
+    let study =
+        study(&campaign(TestbedKind::Hosts, [facts(), facts()], vec![stream(0, 100_000_000)]));
     let point = only(&study);
     let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
     let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
@@ -236,28 +284,39 @@ fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
         [of(Tx), of(Rx)]
     };
     let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts = || steady(&[(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)]);
+    let counts =
+        || steady(&[(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)]);
     both.jobs[0] = (counts(), counts());
     let [one_way, _] = ceilings(stream(0, 1_000_000));
     let one_way = one_way.expect("a link is one");
-    assert!(!one_way.derivation.iter().any(|line| line.contains("acknowledgements")), "{one_way:?}");
+    assert!(
+        !one_way.derivation.iter().any(|line| line.contains("acknowledgements")),
+        "{one_way:?}"
+    );
     for two_ways in ceilings(both) {
         let two_ways = two_ways.expect("a link is one");
         // 84 of 2 x 1538 bytes without timestamps: 40 bytes are padded to a frame of 64.
-        let said =
-            two_ways.derivation.iter().any(|line| line.contains("84 bytes for every 2") && line.contains("2.7 %"));
+        let said = two_ways
+            .derivation
+            .iter()
+            .any(|line| line.contains("84 bytes for every 2") && line.contains("2.7 %"));
         assert!(said, "{two_ways:?}");
         assert_eq!(two_ways.value, one_way.value);
     }
 }
 
-/// Intervals of 100 ms of a lab's link of 1 Gbit/s, of which the shaper lets `extra` bytes more pass in one.
+/// Intervals of 100 ms of a lab's link of 1 Gbit/s, of which the shaper lets `extra` bytes more
+/// pass in one.
 fn burst(extra: u64) -> linerate_analysis::TrialStudy {
     let per_interval = 11_860_000;
     let mut counts = vec![per_interval; 30];
     counts[10] -= extra;
     counts[15] += extra;
-    let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![crate::fixture::delivered(&counts)]);
+    let mut campaign = campaign(
+        TestbedKind::Lab,
+        [json!({}), json!({})],
+        vec![crate::fixture::delivered(&counts)],
+    );
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     study(&campaign).points[0].trials[0].clone()
 }
@@ -280,11 +339,18 @@ fn the_interval_of_a_mean_ends_at_the_ceiling() {
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let judged = study(&campaign);
     let metric = only(&judged).jobs[0].metric("goodput", Tx).expect("goodput");
-    let (mean, ceiling) = (metric.mean.expect("six runs"), only(&judged).ceilings[metric.ceiling.expect("one")].value);
-    assert!(mean.high == ceiling && mean.low < mean.value && mean.value < ceiling, "{mean:?} of {ceiling}");
+    let (mean, ceiling) = (
+        metric.mean.expect("six runs"),
+        only(&judged).ceilings[metric.ceiling.expect("one")].value,
+    );
+    assert!(
+        mean.high == ceiling && mean.low < mean.value && mean.value < ceiling,
+        "{mean:?} of {ceiling}"
+    );
 }
 
-/// A file of two and a half seconds over a link of 1 Gbit/s, read at this many bytes in each of two seconds.
+/// A file of two and a half seconds over a link of 1 Gbit/s, read at this many bytes in each of two
+/// seconds.
 fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
     let mut trial = stream(0, 100_000_000);
     let file = linerate_model::Distribution { buckets: vec![(1_000_000, 1)], ..Default::default() };
@@ -296,7 +362,10 @@ fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let judged = study(&campaign);
     let job = &only(&judged).jobs[0];
-    (value(only(&judged), 0, "goodput_peak", Tx), job.withheld.iter().map(|one| one.name.clone()).collect())
+    (
+        value(only(&judged), 0, "goodput_peak", Tx),
+        job.withheld.iter().map(|one| one.name.clone()).collect(),
+    )
 }
 
 #[test]
@@ -305,7 +374,8 @@ fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
     assert_eq!(peak([125_000_003, 80_000_011]), (None, vec!["goodput_peak".to_owned()]));
 }
 
-/// Five seconds in each of which another program's client took this many bytes from our server in a quarter of a second, over 1 Gbit/s.
+/// Five seconds in each of which another program's client took this many bytes from our server in a
+/// quarter of a second, over 1 Gbit/s.
 fn served(bytes: u64) -> [Option<f64>; 2] {
     let mut run = trial(0, vec![job("http", "a", "b")]);
     run.jobs[0].1 = steady(&[
@@ -316,12 +386,18 @@ fn served(bytes: u64) -> [Option<f64>; 2] {
     let mut campaign = two_hosts(vec![run]);
     campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
     let judged = study(&campaign);
-    assert_eq!(only(&judged).trials[0].validity, Validity::Valid, "{:?}", only(&judged).trials[0].why);
+    assert_eq!(
+        only(&judged).trials[0].validity,
+        Validity::Valid,
+        "{:?}",
+        only(&judged).trials[0].why
+    );
     ["goodput", "goodput_served"].map(|metric| value(only(&judged), 0, metric, Rx))
 }
 
 #[test]
-fn a_foreign_clients_goodput_is_that_of_the_time_in_which_it_took_files_and_has_the_ceiling_of_goodput() {
+fn a_foreign_clients_goodput_is_that_of_the_time_in_which_it_took_files_and_has_the_ceiling_of_goodput()
+ {
     let [whole, while_served] = served(28_000_000);
     near(whole, 224e6);
     near(while_served, 896e6);
@@ -330,14 +406,15 @@ fn a_foreign_clients_goodput_is_that_of_the_time_in_which_it_took_files_and_has_
     assert_eq!(while_served, None, "1056 Mbit/s over 1 Gbit/s");
 }
 
-/// An upload to a foreign server over 1 Gbit/s: the socket accepts a fifth more each second than the path carries, the peer acknowledges
-/// `acknowledged` bytes a second.
+/// An upload to a foreign server over 1 Gbit/s: the socket accepts a fifth more each second than
+/// the path carries, the peer acknowledges `acknowledged` bytes a second.
 fn upload(acknowledged: u64) -> (Validity, Option<f64>) {
     let accepted = 140_000_000;
     let mut run = trial(0, vec![job("http", "a", "b")]);
     let mut sender = steady(&[(Counter::PayloadSent, accepted)]);
     for (interval, second) in sender.intervals.iter_mut().zip(1..) {
-        let tcp = TcpState { bytes_acked: second * acknowledged, send_mss: 1448, ..TcpState::default() };
+        let tcp =
+            TcpState { bytes_acked: second * acknowledged, send_mss: 1448, ..TcpState::default() };
         interval.flows.push(linerate_model::FlowTcp { flow: 0, tcp });
     }
     run.jobs[0].0 = sender;
@@ -352,14 +429,25 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
     let (validity, goodput) = upload(118_000_000);
     assert_eq!(validity, Validity::Valid);
     near(goodput, 944e6);
-    assert_eq!(upload(125_000_000).0, Validity::Impossible, "more acknowledged than the path carries");
-    assert_eq!(upload(0).0, Validity::Impossible, "where the kernel tells nothing, what was accepted stands for it");
+    assert_eq!(
+        upload(125_000_000).0,
+        Validity::Impossible,
+        "more acknowledged than the path carries"
+    );
+    assert_eq!(
+        upload(0).0,
+        Validity::Impossible,
+        "where the kernel tells nothing, what was accepted stands for it"
+    );
 }
 
 /// What the device of the sending host leaves for payload, as its facts say, bit/s.
 fn by_device(device: &str) -> Option<f64> {
     let study = of_device(Some(device));
-    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
+    let hard = only(&study)
+        .ceilings
+        .iter()
+        .find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 
@@ -369,17 +457,24 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
     assert_eq!(why(Some("eth0")), "", "it is bounded");
     let bridge = why(Some("br0"));
     assert!(
-        bridge.starts_with("br0 of left: a bridge that does not know behind which of its ports (eth0)"),
+        bridge.starts_with(
+            "br0 of left: a bridge that does not know behind which of its ports (eth0)"
+        ),
         "{bridge}"
     );
     assert!(bridge.ends_with("eth0 of right: its host tells nothing of it"), "{bridge}");
     assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
     assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
-    assert!(why(Some("htb2")).contains("no filter of its htb discipline picks"), "{}", why(Some("htb2")));
+    assert!(
+        why(Some("htb2")).contains("no filter of its htb discipline picks"),
+        "{}",
+        why(Some("htb2"))
+    );
     assert!(why(None).contains("its host names no single device"), "{}", why(None));
 }
 
-/// What the sending host's facts leave for the payload of a stream of `n_flows` flows, bit/s: its end's device, and what that does not say.
+/// What the sending host's facts leave for the payload of a stream of `n_flows` flows, bit/s: its
+/// end's device, and what that does not say.
 fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Option<f64> {
     let mut run = stream(0, 1_000_000);
     let flows = (0..n_flows as u32).map(|flow| {
@@ -392,16 +487,21 @@ fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Optio
     from.device = device.map(str::to_owned);
     from.branches = branches.iter().map(|&device| device.to_owned()).collect();
     let study = study(&campaign(TestbedKind::Hosts, [facts(), json!({})], vec![run]));
-    let hard = only(&study).ceilings.iter().find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
+    let hard = only(&study)
+        .ceilings
+        .iter()
+        .find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 
 #[test]
 fn what_devices_add_is_counted_where_it_crosses_the_wire() {
-    // Segments of 1410 and 1436 bytes in packets of 1450 and 1476, which the tunnels put into frames of 1500 + 38.
+    // Segments of 1410 and 1436 bytes in packets of 1450 and 1476, which the tunnels put into
+    // frames of 1500 + 38.
     near(by_branches(Some("vx1"), &[], 1), 10e9 * 1410.0 / 1538.0);
     near(by_branches(Some("gre1"), &[], 1), 10e9 * 1436.0 / 1538.0);
-    // A shaper on a tunnel without frames counts packets; one below it counts the frames that carry them.
+    // A shaper on a tunnel without frames counts packets; one below it counts the frames that carry
+    // them.
     near(by_branches(Some("gre2"), &[], 1), 1e8 * 1436.0 / 1476.0);
     near(by_branches(Some("vx2"), &[], 1), 1e9 * 1410.0 / (1450.0 + 14.0 + 50.0));
     // A tunnel over a VLAN.

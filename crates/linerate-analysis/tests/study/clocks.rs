@@ -2,8 +2,8 @@
 
 use linerate_analysis::{clock_course, study};
 use linerate_model::{
-    ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Side, ToldClock, TrialClocks,
-    TrialRecord, Variation,
+    ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Side,
+    ToldClock, TrialClocks, TrialRecord, Variation,
 };
 
 use super::fixture::{SECONDS, job, only, steady, trial, two_hosts, value};
@@ -30,25 +30,32 @@ fn exchanged(at: u64, there: u64, back: u64) -> ClockExchange {
     ClockExchange { sent: at, arrived, answered: arrived + 5_000, heard: at + there + 5_000 + back }
 }
 
-/// A run of frames of [`DELAY`] from the conductor's host to one whose clock is a day ahead and gains, of which the receiver was
-/// told the offset at the barrier and nothing of what it gains.
+/// A run of frames of [`DELAY`] from the conductor's host to one whose clock is a day ahead and
+/// gains, of which the receiver was told the offset at the barrier and nothing of what it gains.
 fn frames(delay: u64, exchanges: Vec<ClockExchange>) -> TrialRecord {
     let mut run = trial(0, vec![job("frames", "a", "b")]);
     let told_ahead = BARRIER as i64 - theirs(BARRIER) as i64;
-    let mut receiver = steady(&[(Counter::PayloadReceived, 100_000), (Counter::DatagramsReceived, 1_000)]);
+    let mut receiver =
+        steady(&[(Counter::PayloadReceived, 100_000), (Counter::DatagramsReceived, 1_000)]);
     for interval in &mut receiver.intervals {
         // At its middle, by the receiver's clock.
         let at = BARRIER + (interval.start.0 + interval.end.0) / 2;
         let recorded = theirs(at) as i64 + told_ahead - (at - delay) as i64 + ADDED as i64;
-        interval.service = Distribution { buckets: vec![(recorded as u64, 1_000)], lost: 0, ..Distribution::default() };
+        interval.service = Distribution {
+            buckets: vec![(recorded as u64, 1_000)],
+            lost: 0,
+            ..Distribution::default()
+        };
         interval.response = interval.service.clone();
         interval.variation = Variation {
             rises: Distribution { buckets: vec![(0, 999)], lost: 0, ..Distribution::default() },
             ..Variation::default()
         };
     }
-    run.jobs[0] = (steady(&[(Counter::PayloadSent, 100_000), (Counter::DatagramsSent, 1_000)]), receiver);
-    let peer = PeerClock { ahead_ns: told_ahead, at_ns: theirs(BARRIER), gains_ppb: 0, added_ns: ADDED };
+    run.jobs[0] =
+        (steady(&[(Counter::PayloadSent, 100_000), (Counter::DatagramsSent, 1_000)]), receiver);
+    let peer =
+        PeerClock { ahead_ns: told_ahead, at_ns: theirs(BARRIER), gains_ppb: 0, added_ns: ADDED };
     run.clocks = TrialClocks {
         barrier_ns: BARRIER,
         hosts: vec![HostClock { host: "right".into(), exchanges }],
@@ -74,12 +81,16 @@ fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
     let median = figure("service_time_p50").expect("longer than its uncertainty");
     assert!((median - DELAY as f64 * 1e-9).abs() < 200e-9, "{median}");
     let most = figure("response_time_max").expect("longer than its uncertainty");
-    assert!((most - DELAY as f64 * 1e-9).abs() < 200e-9, "30 us a second would show as 150: {most}");
-    // Half of the round trips, what may have drifted before the first exchange could not (0), and half an interval of a gain of
-    // 30 ppm that the receiver was not told of.
+    assert!(
+        (most - DELAY as f64 * 1e-9).abs() < 200e-9,
+        "30 us a second would show as 150: {most}"
+    );
+    // Half of the round trips, what may have drifted before the first exchange could not (0), and
+    // half an interval of a gain of 30 ppm that the receiver was not told of.
     let doubt = figure("clock_uncertainty").expect("two clocks");
     assert!((20e-6..40e-6).contains(&doubt), "{doubt}");
-    let course = clock_course(&two_hosts(vec![frames(DELAY, three())]).trials, "right").expect("it was read");
+    let course = clock_course(&two_hosts(vec![frames(DELAY, three())]).trials, "right")
+        .expect("it was read");
     assert_eq!((course.n, course.bound), (1, 20_000.0));
 }
 
@@ -92,7 +103,8 @@ fn a_delay_shorter_than_the_clocks_are_known_is_withheld_and_its_variation_is_no
 }
 
 #[test]
-fn a_host_whose_clock_was_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all() {
+fn a_host_whose_clock_was_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all()
+ {
     let early = study(&two_hosts(vec![frames(DELAY, three()[..1].to_vec())]));
     let doubt = value(only(&early), 0, "clock_uncertainty", Sum).expect("two clocks");
     assert!(doubt > 200e-6, "50 ppm over the trial: {doubt}");
@@ -117,13 +129,16 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
     assert!((median - recorded as f64 * 1e-9).abs() < 100e-6, "{median} of {recorded}");
 }
 
-/// Clocks known to 12 ms, a delay of less: neither metric, percentile nor distribution is printed, and each says why.
+/// Clocks known to 12 ms, a delay of less: neither metric, percentile nor distribution is printed,
+/// and each says why.
 #[test]
 fn what_the_clocks_cannot_tell_escapes_in_no_form() {
     let judged = study(&two_hosts(vec![frames(30_000, three())]));
     let job = &only(&judged).jobs[0];
-    let printed =
-        job.metrics.iter().filter(|metric| metric.name.starts_with("service_time") && metric.estimate.is_some());
+    let printed = job
+        .metrics
+        .iter()
+        .filter(|metric| metric.name.starts_with("service_time") && metric.estimate.is_some());
     assert_eq!(printed.count(), 0);
     assert!(
         !job.percentiles.contains_key("service") && !job.percentiles.contains_key("response"),
@@ -140,7 +155,8 @@ fn percentiles_that_are_known_are_as_wide_as_the_clocks_are_unknown() {
     let judged = study(&two_hosts(vec![frames(DELAY, three())]));
     let job = &only(&judged).jobs[0];
     let doubt = value(only(&judged), 0, "clock_uncertainty", Sum).expect("two clocks") * 1e9;
-    let median = job.percentiles["service"].iter().find(|one| one.quantile == 0.5).expect("a median");
+    let median =
+        job.percentiles["service"].iter().find(|one| one.quantile == 0.5).expect("a median");
     let (low, high) = (median.low_ns.expect("an end"), median.high_ns.expect("an end"));
     assert!((high - low) as f64 >= 2.0 * doubt, "{low} to {high}, clocks known to {doubt} ns");
 }

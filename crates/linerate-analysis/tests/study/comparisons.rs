@@ -1,4 +1,5 @@
-//! Comparisons of arms: which pairs are formed, of which figures, and what many figures at once make of a probability.
+//! Comparisons of arms: which pairs are formed, of which figures, and what many figures at once
+//! make of a probability.
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Comparison, Headline, Study, headline, study};
@@ -38,7 +39,10 @@ fn only(study: &Study) -> &Comparison {
 }
 
 fn goodput(comparison: &Comparison) -> &linerate_analysis::Compared {
-    let found = comparison.figures.iter().find(|f| (f.metric.as_str(), f.direction) == ("goodput", Direction::Tx));
+    let found = comparison
+        .figures
+        .iter()
+        .find(|f| (f.metric.as_str(), f.direction) == ("goodput", Direction::Tx));
     found.expect("goodput is compared")
 }
 
@@ -48,8 +52,14 @@ fn an_arm_that_carries_half_is_worse_by_half_and_the_placebo_is_none() {
     let device = wire.map(|value| value / 2);
     let study = study(&two_hosts(arms(&[(WIRE, &wire), (DEVICE, &device), (AGAIN, &again)])));
     let comparison = only(&study);
-    assert_eq!((comparison.base.name.as_str(), comparison.changed.name.as_str()), ("wire", "device"));
-    assert!(!comparison.parameters.contains_key(ARM_AXIS), "the arm is no coordinate of the comparison");
+    assert_eq!(
+        (comparison.base.name.as_str(), comparison.changed.name.as_str()),
+        ("wire", "device")
+    );
+    assert!(
+        !comparison.parameters.contains_key(ARM_AXIS),
+        "the arm is no coordinate of the comparison"
+    );
     let compared = goodput(comparison);
     assert_eq!((compared.pairs, compared.effect.n, compared.effect.change), (6, 6, Change::Worse));
     assert!((compared.effect.shift - 0.5).abs() < 0.01, "{}", compared.effect.shift);
@@ -62,11 +72,14 @@ fn an_arm_that_carries_half_is_worse_by_half_and_the_placebo_is_none() {
 
 #[test]
 fn pairs_are_of_one_repeat_and_not_of_one_order() {
-    // The path drifts far more than the arms differ: within pairs the difference is 10 % throughout.
+    // The path drifts far more than the arms differ: within pairs the difference is 10 %
+    // throughout.
     let wire = [100, 200, 300, 400, 500, 600];
     let device = wire.map(|value| value * 9 / 10);
     let mut trials = arms(&[(WIRE, &wire), (DEVICE, &device)]);
-    trials.sort_by_key(|trial| (trial.spec.arm.as_ref().map(|arm| arm.role), u32::MAX - trial.spec.repeat));
+    trials.sort_by_key(|trial| {
+        (trial.spec.arm.as_ref().map(|arm| arm.role), u32::MAX - trial.spec.repeat)
+    });
     let study = study(&two_hosts(trials));
     let compared = goodput(only(&study));
     assert!((compared.effect.shift - 0.9).abs() < 1e-6, "{:?}", compared.effect);
@@ -100,10 +113,18 @@ fn of_two_arms_the_base_is_told_and_the_other_stands_beside_it() {
         let told = headline(&campaign, &study(&campaign)).expect("something was measured");
         let against = told.against.as_ref().expect("the other arm");
         let arm = |told: &Headline| told.parameters[ARM_AXIS].clone();
-        assert_eq!([arm(&told), arm(against)], ["wire", "device"], "also where the other is the better one");
+        assert_eq!(
+            [arm(&told), arm(against)],
+            ["wire", "device"],
+            "also where the other is the better one"
+        );
         let rate = |told: &Headline| told.moved.as_ref().map(|moved| moved.estimate.value);
         assert_eq!(rate(against), rate(&told).map(|rate| rate * factor as f64));
-        assert!(!against.stages.is_empty() && against.stages.len() == told.stages.len() && against.against.is_none());
+        assert!(
+            !against.stages.is_empty()
+                && against.stages.len() == told.stages.len()
+                && against.against.is_none()
+        );
     }
 }
 
@@ -122,5 +143,9 @@ fn of_several_comparisons_the_one_that_changed_most_is_told_unless_none_did() {
         headline(&campaign, &study(&campaign)).expect("something was measured")
     };
     assert_eq!(told([("one", 120), ("two", 50), ("three", 110)]).sweep, "two");
-    assert_eq!(told([("one", 100), ("two", 100), ("three", 101)]).sweep, "three", "the one that carries most");
+    assert_eq!(
+        told([("one", 100), ("two", 100), ("three", 101)]).sweep,
+        "three",
+        "the one that carries most"
+    );
 }

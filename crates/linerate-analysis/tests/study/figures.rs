@@ -3,16 +3,19 @@
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{
-    Background, Counter, Distribution, FlowReport, JobRecord, Nanos, TcpState, TestbedKind, TrialRecord, Validity,
-    Variation,
+    Background, Counter, Distribution, FlowReport, JobRecord, Nanos, TcpState, TestbedKind,
+    TrialRecord, Validity, Variation,
 };
 use serde_json::json;
 
-use crate::fixture::{campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp};
+use crate::fixture::{
+    campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp,
+};
 
 #[test]
 fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
-    let trials = [10, 12, 11, 14, 13, 10].iter().zip(0..).map(|(m, n)| stream(n, m * 1_000_000)).collect();
+    let trials =
+        [10, 12, 11, 14, 13, 10].iter().zip(0..).map(|(m, n)| stream(n, m * 1_000_000)).collect();
     let study = study(&two_hosts(trials));
     let point = only(&study);
     let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
@@ -20,7 +23,10 @@ fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
     assert_eq!((estimate.value, estimate.low, estimate.high), (92e6, Some(80e6), Some(112e6)));
     assert!((estimate.confidence.expect("six runs") - 0.96875).abs() < 1e-12 && estimate.n == 6);
     assert_eq!(metric.values[3], Some(112e6));
-    assert!(point.jobs[0].metric("goodput", Sum).is_none() && point.jobs[0].metric("goodput", Rx).is_none());
+    assert!(
+        point.jobs[0].metric("goodput", Sum).is_none()
+            && point.jobs[0].metric("goodput", Rx).is_none()
+    );
     assert_eq!((point.validity, point.why.len()), (Validity::Valid, 0));
     assert_eq!(point.trials[0].series["goodput_tx"], vec![Some(80e6); 5]);
     assert_eq!(point.trials[0].seconds, [1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -29,7 +35,8 @@ fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
 #[test]
 fn both_directions_are_added_only_where_both_carry_data() {
     let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts = |received| steady(&[(Counter::PayloadSent, 1), (Counter::PayloadReceived, received)]);
+    let counts =
+        |received| steady(&[(Counter::PayloadSent, 1), (Counter::PayloadReceived, received)]);
     both.jobs[0] = (counts(1_000_000), counts(3_000_000));
     let study = study(&two_hosts(vec![both]));
     for (direction, megabits) in [(Tx, 24.0), (Rx, 8.0), (Sum, 32.0)] {
@@ -39,10 +46,12 @@ fn both_directions_are_added_only_where_both_carry_data() {
 
 #[test]
 fn two_kernels_are_added_and_one_kernel_is_counted_once() {
-    // Workers take 0.4 cores of the 0.6 that programs took: the rest is others', and beside them interrupts are nobody's.
+    // Workers take 0.4 cores of the 0.6 that programs took: the rest is others', and beside them
+    // interrupts are nobody's.
     let two = study(&two_hosts(vec![costly()]));
     assert_eq!(value(only(&two), 0, "cpu_seconds_per_gigabyte", Sum), None);
-    let withheld = only(&two).jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
+    let withheld =
+        only(&two).jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
     assert!(withheld.expect("the cost").why.starts_with("other programs had"), "{withheld:?}");
     let mut alone = costly();
     let (active, passive) = &mut alone.jobs[0];
@@ -68,7 +77,13 @@ fn what_was_not_sampled_is_absent_and_not_zero() {
     trial.samples.remove(1);
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
-    for metric in ["cpu_seconds_per_gigabyte", "cpu_to", "interrupts", "instructions_per_packet", "throughput_l2"] {
+    for metric in [
+        "cpu_seconds_per_gigabyte",
+        "cpu_to",
+        "interrupts",
+        "instructions_per_packet",
+        "throughput_l2",
+    ] {
         let absent = point.jobs[0].metrics.iter().all(|known| known.name != metric);
         assert!(absent, "{metric}");
     }
@@ -95,7 +110,11 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
         };
         with_tcp(active, flow, sends);
         let bytes_received = [1_000_000, 3_000_000][flow as usize];
-        with_tcp(passive, flow, TcpState { segments_in: 990, bytes_received, ..TcpState::default() });
+        with_tcp(
+            passive,
+            flow,
+            TcpState { segments_in: 990, bytes_received, ..TcpState::default() },
+        );
     }
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
@@ -112,13 +131,19 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
     ] {
         near(value(point, 0, metric, Tx), expected);
     }
-    let expected = point.ceilings.iter().find(|ceiling| !ceiling.is_hard()).expect("window and rtt");
+    let expected =
+        point.ceilings.iter().find(|ceiling| !ceiling.is_hard()).expect("window and rtt");
     near(Some(expected.value), 2.0 * 50_000.0 * 8.0 / 0.0005);
-    assert_eq!(point.jobs[0].metric("goodput", Tx).and_then(|m| m.ceiling), None, "an expectation is no ceiling");
+    assert_eq!(
+        point.jobs[0].metric("goodput", Tx).and_then(|m| m.ceiling),
+        None,
+        "an expectation is no ceiling"
+    );
     assert_eq!(point.trials[0].series["retransmits"], vec![Some(20.0); 5]);
 }
 
-/// Both ways on two connections, flow 0 from a to b and flow 1 back; with reports of the flows or without.
+/// Both ways on two connections, flow 0 from a to b and flow 1 back; with reports of the flows or
+/// without.
 fn both_ways(reported: bool) -> TrialRecord {
     let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
     let counts = [(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)];
@@ -136,9 +161,15 @@ fn both_ways(reported: bool) -> TrialRecord {
             ..TcpState::default()
         };
         with_tcp(end, sends, sending);
-        // Nothing but a greeting of 28 bytes went out: the round trip is that of the handshake, the pacing rate that of an idle socket.
-        let receiving = TcpState { bytes_received: 1_000_000, segments_in: 700, rtt_us: 90, ..sending };
-        with_tcp(end, 1 - sends, TcpState { bytes_sent: 0, busy_us: 0, pacing_rate: 4_000_000_000, ..receiving });
+        // Nothing but a greeting of 28 bytes went out: the round trip is that of the handshake, the
+        // pacing rate that of an idle socket.
+        let receiving =
+            TcpState { bytes_received: 1_000_000, segments_in: 700, rtt_us: 90, ..sending };
+        with_tcp(
+            end,
+            1 - sends,
+            TcpState { bytes_sent: 0, busy_us: 0, pacing_rate: 4_000_000_000, ..receiving },
+        );
         for interval in &mut end.intervals {
             let idle = interval.flows.iter_mut().filter(|flow| flow.flow != sends);
             idle.for_each(|flow| flow.tcp.bytes_sent = 28);
@@ -154,13 +185,18 @@ fn both_ways(reported: bool) -> TrialRecord {
     trial
 }
 
-/// As BBR does after one compressed run of acknowledgements: for a moment a flow is paced at forty times its rate.
+/// As BBR does after one compressed run of acknowledgements: for a moment a flow is paced at forty
+/// times its rate.
 #[test]
 fn a_pacing_rate_of_a_moment_is_not_that_of_a_flow() {
     let mut trial = stream(0, 1_000_000);
     let sender = &mut trial.jobs[0].0;
     for (flow, pacing_rate) in [(0, 6_000_000), (1, 2_000_000)] {
-        with_tcp(sender, flow, TcpState { bytes_sent: 500_000, pacing_rate, ..TcpState::default() });
+        with_tcp(
+            sender,
+            flow,
+            TcpState { bytes_sent: 500_000, pacing_rate, ..TcpState::default() },
+        );
     }
     sender.intervals[3].flows[0].tcp.pacing_rate = 250_000_000;
     let study = study(&two_hosts(vec![trial]));
@@ -210,7 +246,10 @@ fn a_background_job_keeps_its_figures_apart() {
     noise.background = Some(Background { start_ns: 0, duration: Nanos::from_secs(600) });
     let mut trial = trial(0, vec![job("tcp_stream", "a", "b"), noise]);
     for (record, bytes) in trial.jobs.iter_mut().zip([1_000_000, 9_000_000]) {
-        *record = (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+        *record = (
+            steady(&[(Counter::PayloadSent, bytes)]),
+            steady(&[(Counter::PayloadReceived, bytes)]),
+        );
     }
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
@@ -234,25 +273,41 @@ fn the_null_workload_tells_the_engines_own_cost() {
 #[test]
 fn frames_at_the_receiving_device_include_their_check_sequence() {
     let mut trial = costly();
-    let device = samples(&[("interface", "rx_bytes", "eth0", 151_400_000.0), ("interface", "rx_packets", "eth0", 1e5)]);
+    let device = samples(&[
+        ("interface", "rx_bytes", "eth0", 151_400_000.0),
+        ("interface", "rx_packets", "eth0", 1e5),
+    ]);
     trial.samples[1].1 = device;
     let study = study(&two_hosts(vec![trial]));
     near(value(only(&study), 0, "throughput_l2", Tx), 1e5 * 1518.0 * 8.0);
 }
 
-/// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and what was lost never came.
+/// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and
+/// what was lost never came.
 #[test]
 fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_slow() {
-    let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), lost: 0, ..Distribution::default() };
+    let of = |buckets: &[(u64, u64)]| Distribution {
+        buckets: buckets.to_vec(),
+        lost: 0,
+        ..Distribution::default()
+    };
     let run = |number: u32, received: u64| {
         let mut run = trial(number, vec![job("frames", "a", "b")]);
-        let mut passive = steady(&[(Counter::PayloadReceived, 100 * received), (Counter::DatagramsReceived, received)]);
+        let mut passive = steady(&[
+            (Counter::PayloadReceived, 100 * received),
+            (Counter::DatagramsReceived, received),
+        ]);
         for interval in &mut passive.intervals {
             interval.service = of(&[(100_000, received - 3), (200_000, 3)]);
-            interval.variation =
-                Variation { falls: of(&[(100_000, 1)]), rises: of(&[(0, received - 3), (100_000, 1)]) };
+            interval.variation = Variation {
+                falls: of(&[(100_000, 1)]),
+                rises: of(&[(0, received - 3), (100_000, 1)]),
+            };
         }
-        run.jobs[0] = (steady(&[(Counter::PayloadSent, 1_000_000), (Counter::DatagramsSent, 10_000)]), passive);
+        run.jobs[0] = (
+            steady(&[(Counter::PayloadSent, 1_000_000), (Counter::DatagramsSent, 10_000)]),
+            passive,
+        );
         run
     };
     let quiet = study(&two_hosts(vec![run(0, 10_000)]));
@@ -267,7 +322,10 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
     let lossy = study(&two_hosts(vec![run(0, 9_980)]));
     let figure = |name| value(only(&lossy), 0, name, Sum);
     near(figure("service_time_p50"), 100e-6);
-    assert_eq!((figure("service_time_p999"), figure("delay_variation")), (Some(f64::INFINITY), Some(f64::INFINITY)));
+    assert_eq!(
+        (figure("service_time_p999"), figure("delay_variation")),
+        (Some(f64::INFINITY), Some(f64::INFINITY))
+    );
     // Twenty a second; the first second warms up.
     assert_eq!(only(&lossy).jobs[0].service.lost, 80);
 }

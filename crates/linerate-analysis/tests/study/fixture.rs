@@ -2,9 +2,10 @@
 
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{
-    BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint, FlowReport, FlowTcp,
-    HostRecord, Interval, JobRecord, JobSpec, Nanos, Params, Phases, Point, SampleBlock, SeriesKind, SeriesSpec,
-    TcpState, TestbedKind, TrialId, TrialOutcome, TrialRecord, TrialSpec, Warmup,
+    BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
+    FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Nanos, Params, Phases, Point,
+    SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome, TrialRecord,
+    TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -53,8 +54,11 @@ pub(crate) fn trial(number: u32, jobs: Vec<JobSpec>) -> TrialRecord {
 /// Five intervals of a second, each with these counts.
 pub(crate) fn steady(counts: &[(Counter, u64)]) -> JobRecord {
     let interval = |second: u64| {
-        let mut interval =
-            Interval { start: Nanos::from_secs(second), end: Nanos::from_secs(second + 1), ..Interval::default() };
+        let mut interval = Interval {
+            start: Nanos::from_secs(second),
+            end: Nanos::from_secs(second + 1),
+            ..Interval::default()
+        };
         for (counter, n) in counts {
             interval.counters[*counter] = *n;
         }
@@ -63,10 +67,18 @@ pub(crate) fn steady(counts: &[(Counter, u64)]) -> JobRecord {
     JobRecord { intervals: (0..SECONDS).map(interval).collect(), flows: Vec::new() }
 }
 
-pub(crate) fn campaign(testbed: TestbedKind, facts: [Value; 2], trials: Vec<TrialRecord>) -> Campaign {
+pub(crate) fn campaign(
+    testbed: TestbedKind,
+    facts: [Value; 2],
+    trials: Vec<TrialRecord>,
+) -> Campaign {
     let [left, right] = facts;
-    let host =
-        |host: &str, facts| HostRecord { host: host.into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 1000 };
+    let host = |host: &str, facts| HostRecord {
+        host: host.into(),
+        facts,
+        clock_offset_ns: 0,
+        clock_uncertainty_ns: 1000,
+    };
     Campaign {
         header: CampaignHeader {
             id: "id".into(),
@@ -90,7 +102,11 @@ pub(crate) fn campaign(testbed: TestbedKind, facts: [Value; 2], trials: Vec<Tria
 }
 
 pub(crate) fn two_hosts(trials: Vec<TrialRecord>) -> Campaign {
-    campaign(TestbedKind::Hosts, [json!({"kernel": {"boot_id": "1"}}), json!({"kernel": {"boot_id": "2"}})], trials)
+    campaign(
+        TestbedKind::Hosts,
+        [json!({"kernel": {"boot_id": "1"}}), json!({"kernel": {"boot_id": "2"}})],
+        trials,
+    )
 }
 
 pub(crate) fn gigabit(pairs: &[(&str, &str)]) -> Capacity {
@@ -110,8 +126,10 @@ pub(crate) fn gigabit(pairs: &[(&str, &str)]) -> Capacity {
 /// A TCP trial in which `to` received `bytes` each second.
 pub(crate) fn stream(number: u32, bytes: u64) -> TrialRecord {
     let mut trial = trial(number, vec![job("tcp_stream", "a", "b")]);
-    trial.jobs[0] =
-        (steady(&[(Counter::PayloadSent, bytes + 1_000_000)]), steady(&[(Counter::PayloadReceived, bytes)]));
+    trial.jobs[0] = (
+        steady(&[(Counter::PayloadSent, bytes + 1_000_000)]),
+        steady(&[(Counter::PayloadReceived, bytes)]),
+    );
     trial
 }
 
@@ -120,8 +138,16 @@ pub(crate) fn only(study: &Study) -> &PointStudy {
     &study.points[0]
 }
 
-pub(crate) fn value(point: &PointStudy, job: usize, metric: &str, direction: Direction) -> Option<f64> {
-    point.jobs[job].metric(metric, direction).and_then(|metric| metric.estimate).map(|estimate| estimate.value)
+pub(crate) fn value(
+    point: &PointStudy,
+    job: usize,
+    metric: &str,
+    direction: Direction,
+) -> Option<f64> {
+    point.jobs[job]
+        .metric(metric, direction)
+        .and_then(|metric| metric.estimate)
+        .map(|estimate| estimate.value)
 }
 
 pub(crate) fn near(found: Option<f64>, expected: f64) {
@@ -143,7 +169,10 @@ pub(crate) fn samples(series: &[(&str, &str, &str, f64)]) -> SampleBlock {
             })
             .collect(),
         times: (0..=SECONDS).map(Nanos::from_secs).collect(),
-        columns: series.iter().map(|s| (0..=SECONDS).map(|t| Some(1e6 + s.3 * t as f64)).collect()).collect(),
+        columns: series
+            .iter()
+            .map(|s| (0..=SECONDS).map(|t| Some(1e6 + s.3 * t as f64)).collect())
+            .collect(),
         unavailable: Vec::new(),
         cost_ns: 5_000_000,
     }
@@ -176,7 +205,8 @@ pub(crate) fn delivered(bytes: &[u64]) -> TrialRecord {
     let interval = Nanos::from_millis(100);
     // The span run in front is a tenth of the measurement, and at least two intervals.
     let measure = all.since(Nanos((2 * interval.0).max(all.0 / 11)));
-    trial.spec.phases = Phases { warmup: Warmup::Auto, measure, drain: Nanos(0), rest: Nanos(0), interval };
+    trial.spec.phases =
+        Phases { warmup: Warmup::Auto, measure, drain: Nanos(0), rest: Nanos(0), interval };
     trial.jobs[0].1.intervals = (0..)
         .zip(bytes)
         .map(|(bin, bytes)| {
@@ -189,7 +219,8 @@ pub(crate) fn delivered(bytes: &[u64]) -> TrialRecord {
     trial
 }
 
-/// A UDP trial: `sent` each second, `received` each second, totals of the one flow with the receiver's `next_sequence`.
+/// A UDP trial: `sent` each second, `received` each second, totals of the one flow with the
+/// receiver's `next_sequence`.
 pub(crate) fn datagrams(sent: u64, received: u64, next_sequence: u64) -> TrialRecord {
     let mut trial = trial(0, vec![job("udp_stream", "a", "b")]);
     let total = |counter, n: u64, next_sequence| {
@@ -219,7 +250,8 @@ pub(crate) fn half_a_core() -> SampleBlock {
     ])
 }
 
-/// A stream of 10^8 bytes a second; the active worker takes 0.25 core, the passive 0.15; each host reads half a core.
+/// A stream of 10^8 bytes a second; the active worker takes 0.25 core, the passive 0.15; each host
+/// reads half a core.
 pub(crate) fn costly() -> TrialRecord {
     let mut trial = stream(0, 100_000_000);
     let (active, passive) = &mut trial.jobs[0];

@@ -1,4 +1,5 @@
-//! The sentence and the picture: every stage says what was observed there, and the limit stands where it is.
+//! The sentence and the picture: every stage says what was observed there, and the limit stands
+//! where it is.
 
 use linerate_analysis::{End, Headline, Place, Stage, Surety, headline, study};
 use linerate_model::{BitRate, Campaign, Capacity, Counter};
@@ -20,13 +21,20 @@ fn reading(stage: &Stage, what: &str) -> Option<f64> {
 
 #[test]
 fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
-    let mut campaign = two_hosts(vec![stream(0, 117_000_000), stream(1, 117_400_000), stream(2, 117_200_000)]);
+    let mut campaign =
+        two_hosts(vec![stream(0, 117_000_000), stream(1, 117_400_000), stream(2, 117_200_000)]);
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
-    campaign.trials[0].samples.push(("left".into(), samples(&[("interface", "tx_bytes", "eth0", 120e6)])));
+    campaign.trials[0]
+        .samples
+        .push(("left".into(), samples(&[("interface", "tx_bytes", "eth0", 120e6)])));
     let told = told(&campaign);
     near(told.moved.as_ref().map(|moved| moved.estimate.value), 117_200_000.0 * 8.0);
-    assert_eq!((told.limit.surety, told.limit.rule.as_deref()), (Surety::Suspected, Some("link_ceiling")));
-    let order: Vec<(End, Place)> = told.stages.iter().map(|stage| (stage.end, stage.place)).collect();
+    assert_eq!(
+        (told.limit.surety, told.limit.rule.as_deref()),
+        (Surety::Suspected, Some("link_ceiling"))
+    );
+    let order: Vec<(End, Place)> =
+        told.stages.iter().map(|stage| (stage.end, stage.place)).collect();
     assert_eq!(
         order,
         [
@@ -40,9 +48,15 @@ fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
             (End::Receiver, Place::Application),
         ]
     );
-    let limits: Vec<&str> = told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
+    let limits: Vec<&str> =
+        told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
     assert_eq!(limits, ["link"]);
-    assert!(stage(&told, End::Between, Place::Wire).ceiling.as_ref().is_some_and(|ceiling| ceiling.hard));
+    assert!(
+        stage(&told, End::Between, Place::Wire)
+            .ceiling
+            .as_ref()
+            .is_some_and(|ceiling| ceiling.hard)
+    );
     near(reading(stage(&told, End::Sender, Place::Interface), "sent"), 960e6);
     near(reading(stage(&told, End::Receiver, Place::Application), "received"), 117_200_000.0 * 8.0);
     for unseen in [(End::Sender, Place::Queue), (End::Receiver, Place::Interface)] {
@@ -54,11 +68,14 @@ fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
 fn of_other_programs_clients_it_is_what_they_got_while_files_were_under_way() {
     let served = |more: &[(Counter, u64)]| {
         let mut run = trial(0, vec![job("http", "a", "b")]);
-        run.jobs[0].1 = steady(&[&[(Counter::PayloadSent, 1_000_000), (Counter::Transactions, 1)], more].concat());
+        run.jobs[0].1 = steady(
+            &[&[(Counter::PayloadSent, 1_000_000), (Counter::Transactions, 1)], more].concat(),
+        );
         told(&two_hosts(vec![run])).moved.map(|moved| (moved.metric, moved.estimate.value))
     };
     // No file was whole, so that none has times.
-    let shown = served(&[(Counter::PayloadAcknowledged, 1_000_000), (Counter::Serving, 100_000_000)]);
+    let shown =
+        served(&[(Counter::PayloadAcknowledged, 1_000_000), (Counter::Serving, 100_000_000)]);
     assert_eq!(shown, Some(("goodput_served".into(), 80e6)));
     assert_eq!(served(&[]).map(|(metric, _)| metric), Some("transaction_rate".into()));
 }
@@ -82,11 +99,14 @@ fn without_evidence_nothing_is_marked_and_the_next_experiment_is_named() {
     assert!(told.limit.next.is_some() && told.stages.iter().all(|stage| !stage.limits));
 }
 
-/// Two streams side by side: one fills a thin link, the other carries five times as much over a wide one that is half empty.
+/// Two streams side by side: one fills a thin link, the other carries five times as much over a
+/// wide one that is half empty.
 #[test]
 fn the_picture_marks_the_stage_that_the_sentence_names() {
     let mut run = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
-    let carries = |bytes| (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]));
+    let carries = |bytes| {
+        (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]))
+    };
     run.jobs = vec![carries(11_700_000), carries(60_000_000)];
     let mut campaign = two_hosts(vec![run]);
     let thin = Capacity { name: "thin".into(), rate: BitRate(1e8), ..gigabit(&[("a", "b")]) };
@@ -95,6 +115,12 @@ fn the_picture_marks_the_stage_that_the_sentence_names() {
     let told = told(&campaign);
     let claim = told.limit.claim.as_deref().unwrap_or_default();
     assert!(claim.starts_with("thin") && claim.ends_with("is full"), "{:?}", told.limit);
-    let marked: Vec<&str> = told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
-    assert_eq!((told.from.as_str(), told.to.as_str(), marked), ("a", "b", vec!["thin"]), "{:?}", told.stages);
+    let marked: Vec<&str> =
+        told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
+    assert_eq!(
+        (told.from.as_str(), told.to.as_str(), marked),
+        ("a", "b", vec!["thin"]),
+        "{:?}",
+        told.stages
+    );
 }

@@ -5,7 +5,9 @@ use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{Counter, Distribution, TestbedKind, Validity};
 use serde_json::json;
 
-use crate::fixture::{campaign, datagrams, job, near, only, samples, steady, trial, two_hosts, value};
+use crate::fixture::{
+    campaign, datagrams, job, near, only, samples, steady, trial, two_hosts, value,
+};
 
 #[test]
 fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
@@ -30,10 +32,16 @@ fn gaps_and_tails_are_told_apart_and_located() {
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
     let ledger = &loss.ledger;
-    assert_eq!((ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail), (5000, 4950, 20, 30));
+    assert_eq!(
+        (ledger.sent, ledger.unique, ledger.lost_gap, ledger.lost_tail),
+        (5000, 4950, 20, 30)
+    );
     assert_eq!(loss.located, [(LossPlace::SenderQueue, 20), (LossPlace::ReceiverSocket, 15)]);
     assert_eq!(loss.unexplained, 15);
-    assert_eq!(loss.unobserved, [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]);
+    assert_eq!(
+        loss.unobserved,
+        [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]
+    );
     // The first second is warm-up, and what was lost of it is not of the span.
     near(value(only(&study), 0, "loss_ratio", Tx), 46.0 / 4000.0);
     for (metric, n) in [("due", 4000.0), ("answered", 3954.0), ("lost", 46.0), ("open", 0.0)] {
@@ -62,13 +70,16 @@ fn what_a_device_dropped_is_located_there_by_cause_and_to_the_frame() {
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
     let at = |name: &str, cause, n| (LossPlace::Device { name: name.to_owned(), cause }, n);
-    assert_eq!(loss.located, [at("dut", DropCause::BufferFull, 40), at("link a-s", DropCause::ByOrder, 10)]);
+    assert_eq!(
+        loss.located,
+        [at("dut", DropCause::BufferFull, 40), at("link a-s", DropCause::ByOrder, 10)]
+    );
     assert_eq!((loss.ledger.lost(), loss.unexplained), (50, 0));
     assert!(!study.overhead.samplers.contains_key(""), "devices are no samplers");
 }
 
-/// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was a whole message, and
-/// `packets` were the datagrams that passed.
+/// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was
+/// a whole message, and `packets` were the datagrams that passed.
 #[test]
 fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
     let located = |messages: u64, drops: f64, passed: Option<f64>| {
@@ -80,26 +91,44 @@ fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
         let study = study(&two_hosts(vec![lossy]));
         let loss = &only(&study).jobs[0].loss[0];
         assert!(loss.balances());
-        assert_eq!(loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained, loss.ledger.lost());
+        assert_eq!(
+            loss.located.iter().map(|(_, n)| n).sum::<u64>() + loss.unexplained,
+            loss.ledger.lost()
+        );
         (loss.located.first().map_or(0, |(_, n)| *n), loss.unexplained)
     };
     assert_eq!(located(80, 6.0, Some(614.0)), (1930, 0), "30 drops were 1930 datagrams");
     assert_eq!(located(80, 6.0, Some(700.0)), (1500, 430), "what passed was lost elsewhere");
     assert_eq!(located(80, 0.0, Some(614.0)), (0, 1930), "no drop, none there");
     assert_eq!(located(80, 386.0, Some(614.0)), (1930, 0), "a queue that counts each datagram");
-    assert_eq!(located(5000, 6.0, Some(614.0)), (30, 1900), "messages of one datagram are counted singly");
-    assert_eq!(located(80, 6.0, None), (30, 1900), "what passed is unknown: each drop was one at least");
+    assert_eq!(
+        located(5000, 6.0, Some(614.0)),
+        (30, 1900),
+        "messages of one datagram are counted singly"
+    );
+    assert_eq!(
+        located(80, 6.0, None),
+        (30, 1900),
+        "what passed is unknown: each drop was one at least"
+    );
 }
 
-/// Counters as Linux 6.18 changed them, each drop of the filter and the socket a message of 64 datagrams; `lost` of 12,800.
-fn lost_at_receiver(lost: u64, drops: [u64; 2], counters: &[(&'static str, f64)]) -> (Vec<(LossPlace, u64)>, u64) {
+/// Counters as Linux 6.18 changed them, each drop of the filter and the socket a message of 64
+/// datagrams; `lost` of 12,800.
+fn lost_at_receiver(
+    lost: u64,
+    drops: [u64; 2],
+    counters: &[(&'static str, f64)],
+) -> (Vec<(LossPlace, u64)>, u64) {
     let mut lossy = datagrams(2560, 2560 - lost / 5, 12_800);
     lossy.jobs[0].0.flows[0].counters[Counter::MessagesSent] = 200;
     let received = &mut lossy.jobs[0].1.flows[0];
     received.local = "10.0.0.2:5001".into();
-    [received.counters[Counter::SocketDrops], received.counters[Counter::SocketDroppedDatagrams]] = drops;
+    [received.counters[Counter::SocketDrops], received.counters[Counter::SocketDroppedDatagrams]] =
+        drops;
     // Readings are made every second, of which the trial has five.
-    let series: Vec<_> = counters.iter().map(|(name, total)| ("udp", *name, "ipv4", total / 5.0)).collect();
+    let series: Vec<_> =
+        counters.iter().map(|(name, total)| ("udp", *name, "ipv4", total / 5.0)).collect();
     lossy.samples.push(("right".into(), samples(&series)));
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
@@ -122,13 +151,16 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
         ("ip_in_ect1", 0.0),
     ];
     let counted = |changed: &[(&'static str, f64)]| {
-        let quiet =
-            QUIET.iter().chain(&[("ip_in_ce", 0.0)]).filter(|(name, _)| !changed.iter().any(|(c, _)| c == name));
+        let quiet = QUIET
+            .iter()
+            .chain(&[("ip_in_ce", 0.0)])
+            .filter(|(name, _)| !changed.iter().any(|(c, _)| c == name));
         quiet.chain(changed).copied().collect::<Vec<_>>()
     };
     let overflow = counted(&[("rcvbuf_errors", 20.0), ("in_errors", 20.0)]);
     assert_eq!(lost_at_receiver(1280, [20, 1280], &overflow), (vec![(ReceiverSocket, 1280)], 0));
-    let corrupt = counted(&[("in_csum_errors", 1280.0), ("in_errors", 1280.0), ("ip_in_delivers", 200.0)]);
+    let corrupt =
+        counted(&[("in_csum_errors", 1280.0), ("in_errors", 1280.0), ("ip_in_delivers", 200.0)]);
     assert_eq!(lost_at_receiver(1280, [1280, 1280], &corrupt), (vec![(ReceiverChecksum, 1280)], 0));
     let filter = counted(&[("ip_in_delivers", 180.0)]);
     assert_eq!(lost_at_receiver(1280, [0, 0], &filter), (vec![(ReceiverFilter, 1280)], 0));
@@ -137,15 +169,20 @@ fn overflow_filter_and_checksum_are_different_places_and_counted_in_datagrams() 
     // Half was lost on the way, so that only half arrived.
     let both = counted(&[("ip_in_delivers", 160.0), ("ip_in_not_ect", 12_160.0)]);
     assert_eq!(lost_at_receiver(1280, [0, 0], &both), (vec![(ReceiverFilter, 640)], 640));
-    let three =
-        counted(&[("rcvbuf_errors", 10.0), ("in_csum_errors", 100.0), ("in_errors", 110.0), ("ip_in_delivers", 195.0)]);
+    let three = counted(&[
+        ("rcvbuf_errors", 10.0),
+        ("in_csum_errors", 100.0),
+        ("in_errors", 110.0),
+        ("ip_in_delivers", 195.0),
+    ]);
     let places = vec![(ReceiverFilter, 320), (ReceiverChecksum, 100), (ReceiverSocket, 640)];
     assert_eq!(lost_at_receiver(1060, [110, 740], &three), (places, 0));
 }
 
 type Readings<'a> = &'a [(&'static str, &'static str, &'static str, f64)];
 
-/// Counters as Linux 6.18 changed them on a veth pair where XDP or a backlog dropped; `lost` of 12,800, in messages of 64 datagrams.
+/// Counters as Linux 6.18 changed them on a veth pair where XDP or a backlog dropped; `lost` of
+/// 12,800, in messages of 64 datagrams.
 fn lost_before_ip(lost: u64, counters: Readings<'_>) -> Vec<(LossPlace, u64)> {
     lost_of_messages(64, lost, counters)
 }
@@ -172,7 +209,10 @@ fn lost_of_messages(size: u64, lost: u64, counters: Readings<'_>) -> Vec<(LossPl
         ("udp", "ip_in_ect1", "ipv4", 0.0),
         ("udp", "ip_in_ce", "ipv4", 0.0),
     ];
-    let per_second = quiet.iter().chain(counters).map(|(sampler, name, of, total)| (*sampler, *name, *of, total / 5.0));
+    let per_second = quiet
+        .iter()
+        .chain(counters)
+        .map(|(sampler, name, of, total)| (*sampler, *name, *of, total / 5.0));
     lossy.samples.push(("right".into(), samples(&per_second.collect::<Vec<_>>())));
     let study = study(&two_hosts(vec![lossy]));
     let loss = &only(&study).jobs[0].loss[0];
@@ -191,13 +231,22 @@ fn drops_before_ip_are_counted_in_datagrams_each_at_its_place() {
     // Lost on the way: the device passed up what IP received, and ARP.
     assert_eq!(lost_before_ip(1280, &[passed(182.0)]), []);
     // The backlog's drops are the device's too.
-    let backlog = [passed(201.0), ("softnet", "dropped", "cpu1", 20.0), ("interface", "rx_dropped", "eth0", 20.0)];
+    let backlog = [
+        passed(201.0),
+        ("softnet", "dropped", "cpu1", 20.0),
+        ("interface", "rx_dropped", "eth0", 20.0),
+    ];
     assert_eq!(lost_before_ip(1280, &backlog), [(ReceiverBacklog, 1280)]);
-    let both = [passed(190.0), ("softnet", "dropped", "cpu1", 10.0), ("interface", "rx_dropped", "eth0", 20.0)];
+    let both = [
+        passed(190.0),
+        ("softnet", "dropped", "cpu1", 10.0),
+        ("interface", "rx_dropped", "eth0", 20.0),
+    ];
     let places = lost_before_ip(1280, &both);
     assert_eq!(places.iter().map(|(_, n)| n).sum::<u64>(), 1280, "{places:?}");
     assert!(
-        places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place) && (636..=644).contains(n))
+        places.iter().all(|(place, n)| [ReceiverDevice, ReceiverBacklog].contains(place)
+            && (636..=644).contains(n))
     );
 }
 
@@ -207,7 +256,11 @@ fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
     let passed = |drops: f64| [("interface", "rx_packets", "eth0", 12_745.0 + 40.0 + drops)];
     let located = |lost, drops| lost_of_messages(1, lost, &passed(drops));
     for between in [0.0, 3.0, 10.0] {
-        assert_eq!(located(55, 55.0 - between), [(LossPlace::ReceiverIngress, 55)], "{between} packets between");
+        assert_eq!(
+            located(55, 55.0 - between),
+            [(LossPlace::ReceiverIngress, 55)],
+            "{between} packets between"
+        );
     }
     assert_eq!(located(55, 0.0), [], "the device passed up what IP received: lost on the way");
     // Many more are missing than can hide: they were lost on the way.
@@ -215,7 +268,8 @@ fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
     assert_eq!(lost_of_messages(1, 1000, &passed), [(LossPlace::ReceiverIngress, 510)]);
 }
 
-/// What is located of 2,000 datagrams of 10,000 that were lost, where the sender's host counted `per_second` of the trial's five.
+/// What is located of 2,000 datagrams of 10,000 that were lost, where the sender's host counted
+/// `per_second` of the trial's five.
 fn lost_at_sender(
     messages: u64,
     per_second: &[(&'static str, &'static str, &'static str, f64)],
@@ -242,8 +296,16 @@ fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
     assert_eq!(lost_at_sender(10_000, &counted(0.0, 1600.0)), all);
     // 30 packets a second of a control connection, and one of ARP.
     assert_eq!(lost_at_sender(10_000, &counted(30.0, 1631.0)), all);
-    assert_eq!(lost_at_sender(10_000, &counted(30.0, 2030.0)), (vec![], 2000), "lost behind the device");
-    assert_eq!(lost_at_sender(10_000, &counted(900.0, 2030.0)), (vec![], 2000), "others left by another device");
+    assert_eq!(
+        lost_at_sender(10_000, &counted(30.0, 2030.0)),
+        (vec![], 2000),
+        "lost behind the device"
+    );
+    assert_eq!(
+        lost_at_sender(10_000, &counted(900.0, 2030.0)),
+        (vec![], 2000),
+        "others left by another device"
+    );
     // Messages of ten datagrams each, which the device counts as one or divides.
     let messages = |left: f64| {
         [
@@ -253,9 +315,14 @@ fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
         ]
     };
     assert_eq!(lost_at_sender(1000, &messages(190.0)), all);
-    assert_eq!(lost_at_sender(1000, &messages(1630.0)), (vec![], 2000), "not known of a device that divides them");
+    assert_eq!(
+        lost_at_sender(1000, &messages(1630.0)),
+        (vec![], 2000),
+        "not known of a device that divides them"
+    );
     // What the queue dropped was not lost before it.
-    let queue = [counted(30.0, 1630.0).to_vec(), vec![("qdisc", "drops", "eth0 tbf 1:", 400.0)]].concat();
+    let queue =
+        [counted(30.0, 1630.0).to_vec(), vec![("qdisc", "drops", "eth0 tbf 1:", 400.0)]].concat();
     assert_eq!(lost_at_sender(10_000, &queue), (vec![(LossPlace::SenderQueue, 2000)], 0));
 }
 
@@ -272,7 +339,10 @@ fn datagrams_whose_fragments_do_not_fit_are_lost_at_reassembly() {
         ]
     };
     // Three fragments each, of which all are refused.
-    assert_eq!(lost_at_receiver(1280, [0, 0], &counters(3840.0)), (vec![(ReceiverReassembly, 1280)], 0));
+    assert_eq!(
+        lost_at_receiver(1280, [0, 0], &counters(3840.0)),
+        (vec![(ReceiverReassembly, 1280)], 0)
+    );
     assert_eq!(lost_at_receiver(1280, [0, 0], &counters(0.0)), (vec![], 1280));
 }
 
@@ -301,18 +371,28 @@ fn a_ledger_that_does_not_balance_invalidates_the_trial() {
     let study = study(&two_hosts(vec![datagrams(1000, 1001, 5000)]));
     let point = only(&study);
     assert_eq!(point.validity, Validity::Invalid);
-    assert!(point.why.iter().any(|why| why.to_string().contains("does not balance")), "{:?}", point.why);
+    assert!(
+        point.why.iter().any(|why| why.to_string().contains("does not balance")),
+        "{:?}",
+        point.why
+    );
     assert!(point.jobs[0].metrics.is_empty());
 }
 
 #[test]
 fn lost_requests_are_losses_and_infinitely_slow() {
     let mut trial = trial(0, vec![job("udp_rr", "a", "b")]);
-    let mut active =
-        steady(&[(Counter::Transactions, 900), (Counter::TransactionsLost, 100), (Counter::PayloadSent, 1)]);
+    let mut active = steady(&[
+        (Counter::Transactions, 900),
+        (Counter::TransactionsLost, 100),
+        (Counter::PayloadSent, 1),
+    ]);
     for interval in &mut active.intervals {
-        interval.response =
-            Distribution { buckets: vec![(1_000, 800), (2_000, 100)], lost: 100, ..Distribution::default() };
+        interval.response = Distribution {
+            buckets: vec![(1_000, 800), (2_000, 100)],
+            lost: 100,
+            ..Distribution::default()
+        };
     }
     trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
     let study = study(&two_hosts(vec![trial]));
@@ -323,6 +403,10 @@ fn lost_requests_are_losses_and_infinitely_slow() {
     near(value(point, 0, "response_time_p90", Sum), 2e-6);
     assert_eq!(value(point, 0, "response_time_p99", Sum), Some(f64::INFINITY));
     assert_eq!(value(point, 0, "response_time_max", Sum), Some(f64::INFINITY));
-    assert_eq!(value(point, 0, "response_time_p9999", Sum), None, "4000 operations are too few for it");
+    assert_eq!(
+        value(point, 0, "response_time_p9999", Sum),
+        None,
+        "4000 operations are too few for it"
+    );
     assert_eq!(point.jobs[0].response.count(), 4000);
 }

@@ -6,14 +6,19 @@ use serde_json::json;
 
 use crate::fixture::{campaign, gigabit, near, only, samples, stream, value};
 
-/// `n_flows` flows that deliver `bytes` a second over a channel of two gigabit links, on which `passed` bytes a second were counted.
+/// `n_flows` flows that deliver `bytes` a second over a channel of two gigabit links, on which
+/// `passed` bytes a second were counted.
 fn channel(n_flows: u32, bytes: u64, passed: [f64; 2]) -> Campaign {
     let mut trial = stream(0, bytes);
-    trial.jobs[0].0.flows = (0..n_flows).map(|flow| FlowReport { flow, ..FlowReport::default() }).collect();
+    trial.jobs[0].0.flows =
+        (0..n_flows).map(|flow| FlowReport { flow, ..FlowReport::default() }).collect();
     for flow in &mut trial.jobs[0].0.flows {
         flow.counters[Counter::PayloadSent] = 1;
     }
-    let series = [("qdisc", "bytes", "eth0 pfifo b:", passed[0]), ("interface", "tx_bytes", "eth1", passed[1])];
+    let series = [
+        ("qdisc", "bytes", "eth0 pfifo b:", passed[0]),
+        ("interface", "tx_bytes", "eth1", passed[1]),
+    ];
     trial.samples = vec![("left".to_owned(), samples(&series))];
     let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
     let members = vec!["eth0 pfifo b:".to_owned(), "eth1".to_owned()];
@@ -23,7 +28,8 @@ fn channel(n_flows: u32, bytes: u64, passed: [f64; 2]) -> Campaign {
 
 #[test]
 fn a_flow_has_room_on_one_link_and_two_have_on_both() {
-    // 120 MB/s of payload are what TCP gets out of 1 Gbit/s, and a little more than half of what it gets out of two.
+    // 120 MB/s of payload are what TCP gets out of 1 Gbit/s, and a little more than half of what it
+    // gets out of two.
     let of = |n_flows, bytes| only(&study(&channel(n_flows, bytes, [1e8, 1e8]))).trials[0].validity;
     assert_eq!(of(1, 118_000_000), Validity::Valid);
     assert_eq!(of(1, 125_000_000), Validity::Impossible);
@@ -36,7 +42,10 @@ fn links_are_used_if_a_flow_was_seen_on_them() {
     let links = |passed| {
         let study = study(&channel(4, 100_000_000, passed));
         let point = only(&study);
-        (value(point, 0, "links_used", Direction::Tx), value(point, 0, "link_balance", Direction::Tx))
+        (
+            value(point, 0, "links_used", Direction::Tx),
+            value(point, 0, "link_balance", Direction::Tx),
+        )
     };
     let (used, balance) = links([90e6, 30e6]);
     near(used, 2.0);

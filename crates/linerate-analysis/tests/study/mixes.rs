@@ -2,7 +2,8 @@
 
 use linerate_analysis::{Cause, MatrixVerdict, Mix, Study, Way, study};
 use linerate_model::{
-    Arm, Campaign, Counter, JobRecord, JobSpec, Params, Point, Ratio, Role, TestbedKind, TrialId, TrialRecord,
+    Arm, Campaign, Counter, JobRecord, JobSpec, Params, Point, Ratio, Role, TestbedKind, TrialId,
+    TrialRecord,
 };
 use serde_json::json;
 
@@ -20,10 +21,16 @@ fn disk() -> JobSpec {
     }
 }
 
-/// A disk that reads or writes so many bytes a second, its worker without a CPU for part of the time.
+/// A disk that reads or writes so many bytes a second, its worker without a CPU for part of the
+/// time.
 fn storage(counter: Counter, bytes: u64, waited_ns: u64) -> (JobRecord, JobRecord) {
     let ends = if counter == Counter::BytesRead { Counter::Reads } else { Counter::Writes };
-    let counts = [(counter, bytes), (ends, bytes / 4096), (Counter::RunQueueWait, waited_ns), (Counter::Steps, 1000)];
+    let counts = [
+        (counter, bytes),
+        (ends, bytes / 4096),
+        (Counter::RunQueueWait, waited_ns),
+        (Counter::Steps, 1000),
+    ];
     (steady(&counts), steady(&[]))
 }
 
@@ -40,7 +47,8 @@ fn received(bytes: u64) -> (JobRecord, JobRecord) {
 
 type Ends = (JobRecord, JobRecord);
 
-/// One point: two jobs, what they did alone and what together, the same in each round but for a little noise.
+/// One point: two jobs, what they did alone and what together, the same in each round but for a
+/// little noise.
 fn point(
     first_id: u32,
     at: Point,
@@ -87,7 +95,8 @@ fn measured(trials: Vec<TrialRecord>) -> Campaign {
 #[test]
 fn what_is_left_of_a_disk_and_a_stream_adds_up_to_the_joint_efficiency() {
     let jobs = [disk(), job("tcp_stream", "a", "b")];
-    let alone: [&dyn Fn(f64) -> Ends; 2] = [&|_| storage(Counter::BytesRead, 400_000_000, 0), &|_| sent(100_000_000)];
+    let alone: [&dyn Fn(f64) -> Ends; 2] =
+        [&|_| storage(Counter::BytesRead, 400_000_000, 0), &|_| sent(100_000_000)];
     let trials = point(0, Point::new(), jobs, alone, &|noise| {
         [storage(Counter::BytesRead, times(300e6, noise), 0), sent(times(50e6, noise))]
     });
@@ -95,8 +104,14 @@ fn what_is_left_of_a_disk_and_a_stream_adds_up_to_the_joint_efficiency() {
     let mix = one(&study);
     let joint = mix.joint.as_ref().expect("every round has figures");
     assert!((joint.value - 1.25).abs() < 0.005, "{joint:?}");
-    assert!(joint.interval.is_some_and(|(low, high)| low <= joint.value && joint.value <= high) && joint.n == 6);
-    assert_eq!(mix.jobs.iter().map(|job| job.main.metric.as_str()).collect::<Vec<_>>(), ["transfer_rate", "goodput"]);
+    assert!(
+        joint.interval.is_some_and(|(low, high)| low <= joint.value && joint.value <= high)
+            && joint.n == 6
+    );
+    assert_eq!(
+        mix.jobs.iter().map(|job| job.main.metric.as_str()).collect::<Vec<_>>(),
+        ["transfer_rate", "goodput"]
+    );
     assert_eq!(mix.jobs[0].ways, [("left".to_owned(), Way::Up)]);
     assert_eq!(mix.jobs[1].ways, [("left".to_owned(), Way::Down), ("right".to_owned(), Way::Up)]);
     assert!(mix.jobs.iter().all(|job| job.lost()));
@@ -116,7 +131,11 @@ fn a_worker_without_a_cpu_for_what_its_job_lost_is_evidence_of_a_shared_cpu() {
         one(&study(&measured(trials))).attribution.cause.clone()
     };
     assert_eq!(of(480_000_000), Cause::Cpu);
-    assert_eq!(of(100_000_000), Cause::Unknown, "a tenth of the time does not explain a loss of half");
+    assert_eq!(
+        of(100_000_000),
+        Cause::Unknown,
+        "a tenth of the time does not explain a loss of half"
+    );
 }
 
 #[test]
@@ -124,8 +143,9 @@ fn jobs_that_fill_a_known_edge_together_share_it_and_those_that_keep_all_share_n
     let jobs = || [job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")];
     let alone: [&dyn Fn(f64) -> Ends; 2] = [&|_| sent(116_000_000), &|_| sent(116_000_000)];
     let of = |bytes: f64, pairs: &[&[(&str, &str)]]| {
-        let trials =
-            point(0, Point::new(), jobs(), alone, &|noise| [sent(times(bytes, noise)), sent(times(bytes, noise))]);
+        let trials = point(0, Point::new(), jobs(), alone, &|noise| {
+            [sent(times(bytes, noise)), sent(times(bytes, noise))]
+        });
         let mut campaign = measured(trials);
         campaign.header.capacities = pairs.iter().map(|pairs| gigabit(pairs)).collect();
         let study = study(&campaign);
@@ -139,7 +159,11 @@ fn jobs_that_fill_a_known_edge_together_share_it_and_those_that_keep_all_share_n
     assert_eq!(cause, Cause::Nothing);
     assert!((joint - 2.0).abs() < 0.005);
     let (cause, _) = of(58e6, &[&[("a", "b")], &[("c", "d")]]);
-    assert_eq!(cause, Cause::Unknown, "half of each is gone, and the edges they cross are not shared");
+    assert_eq!(
+        cause,
+        Cause::Unknown,
+        "half of each is gone, and the edges they cross are not shared"
+    );
 }
 
 #[test]
@@ -155,9 +179,13 @@ fn the_same_way_only_is_told_from_all_ways_alike() {
             let (disk_of, net_of): (Made, Made) =
                 (if read { disk_read } else { disk_write }, if send { sent } else { received });
             let left = if read == send { crossing } else { 0.5 };
-            let at = Point::from([("read".to_owned(), json!(read)), ("direction".to_owned(), json!(send))]);
+            let at = Point::from([
+                ("read".to_owned(), json!(read)),
+                ("direction".to_owned(), json!(send)),
+            ]);
             let jobs = [disk(), job("tcp_stream", "a", "b")];
-            let alone: [&dyn Fn(f64) -> Ends; 2] = [&|_| disk_of(400_000_000), &|_| net_of(100_000_000)];
+            let alone: [&dyn Fn(f64) -> Ends; 2] =
+                [&|_| disk_of(400_000_000), &|_| net_of(100_000_000)];
             trials.extend(point(number as u32 * 100, at, jobs, alone, &|noise| {
                 [disk_of(times(400e6 * left, noise)), net_of(times(100e6 * left, noise))]
             }));

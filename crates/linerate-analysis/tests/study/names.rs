@@ -1,4 +1,5 @@
-//! What things are called decides nothing: the same plan gives the same verdict under any names of hosts and capacities.
+//! What things are called decides nothing: the same plan gives the same verdict under any names of
+//! hosts and capacities.
 
 use linerate_analysis::{headline, study};
 use linerate_model::{BitRate, BoundClass, Campaign, Capacity, Counter, TestbedKind};
@@ -30,7 +31,8 @@ fn sets(n: usize) -> Vec<[String; 5]> {
     // A linear congruential generator (Knuth's MMIX): the same names in every run.
     let mut state = 14_u64;
     let mut drawn = move |of: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % of
     };
     let mut name = move || match drawn(2) {
@@ -39,7 +41,8 @@ fn sets(n: usize) -> Vec<[String; 5]> {
     };
     let mut set = |number: usize| {
         // Two things of one kind are never called the same.
-        [0, 1, 2, 3, 4].map(|place| if place < 4 { format!("{}{place}{number}", name()) } else { name() })
+        [0, 1, 2, 3, 4]
+            .map(|place| if place < 4 { format!("{}{place}{number}", name()) } else { name() })
     };
     (0..n).map(&mut set).collect()
 }
@@ -49,21 +52,36 @@ fn full([left, right, from, to, edge]: &[String; 5], class: BoundClass) -> Campa
     let mut run = trial(0, vec![crate::fixture::job("tcp_stream", from, to)]);
     run.spec.jobs[0].from = endpoint(from, left);
     run.spec.jobs[0].to = endpoint(to, right);
-    run.jobs[0] = (steady(&[(Counter::PayloadSent, NEARLY_FULL)]), steady(&[(Counter::PayloadReceived, NEARLY_FULL)]));
+    run.jobs[0] = (
+        steady(&[(Counter::PayloadSent, NEARLY_FULL)]),
+        steady(&[(Counter::PayloadReceived, NEARLY_FULL)]),
+    );
     let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![run]);
     campaign.hosts[0].host.clone_from(left);
     campaign.hosts[1].host.clone_from(right);
-    let wide = Capacity { name: format!("{edge} behind"), rate: BitRate(1e10), ..gigabit(&[(from, to)]) };
-    campaign.header.capacities = vec![Capacity { name: edge.clone(), class, ..gigabit(&[(from, to)]) }, wide];
+    let wide =
+        Capacity { name: format!("{edge} behind"), rate: BitRate(1e10), ..gigabit(&[(from, to)]) };
+    campaign.header.capacities =
+        vec![Capacity { name: edge.clone(), class, ..gigabit(&[(from, to)]) }, wide];
     campaign
 }
 
 /// What is said: each rule with its verdict, and which stage of the picture is marked.
 fn said(campaign: &Campaign) -> (Vec<String>, Vec<usize>) {
     let study = study(campaign);
-    let rules = study.findings.iter().map(|finding| format!("{} {:?}", finding.rule, finding.verdict)).collect();
+    let rules = study
+        .findings
+        .iter()
+        .map(|finding| format!("{} {:?}", finding.rule, finding.verdict))
+        .collect();
     let told = headline(campaign, &study).expect("something was measured");
-    let marked = told.stages.iter().enumerate().filter(|(_, stage)| stage.limits).map(|(place, _)| place).collect();
+    let marked = told
+        .stages
+        .iter()
+        .enumerate()
+        .filter(|(_, stage)| stage.limits)
+        .map(|(place, _)| place)
+        .collect();
     (rules, marked)
 }
 

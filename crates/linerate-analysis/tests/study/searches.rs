@@ -1,10 +1,11 @@
-//! Searches judged from what was recorded of their trials: bursts, whose limit it was, recovery, and arms of a comparison.
+//! Searches judged from what was recorded of their trials: bursts, whose limit it was, recovery,
+//! and arms of a comparison.
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{SearchRun, SearchTrial, searched, study};
 use linerate_model::{
-    Arm, Counter, FlowReport, Goal, Interval, JobRecord, LastGap, LoadUnit, Method, Nanos, Purpose, Ratio, Role,
-    Search, Searched, Step, TrialId, TrialRecord, Validity,
+    Arm, Counter, FlowReport, Goal, Interval, JobRecord, LastGap, LoadUnit, Method, Nanos, Purpose,
+    Ratio, Role, Search, Searched, Step, TrialId, TrialRecord, Validity,
 };
 use serde_json::json;
 
@@ -64,7 +65,8 @@ fn end(length: Nanos, counts: &[&[(Counter, u64)]]) -> JobRecord {
         }
         record.intervals.push(interval);
     }
-    flow.next_sequence = flow.counters[Counter::DatagramsSent].max(flow.counters[Counter::DatagramsReceived]);
+    flow.next_sequence =
+        flow.counters[Counter::DatagramsSent].max(flow.counters[Counter::DatagramsReceived]);
     record.flows.push(flow);
     record
 }
@@ -74,13 +76,22 @@ fn recorded(number: u32, search: &Search, step: Step, ends: (JobRecord, JobRecor
     record.spec.repeat = 0;
     record.spec.phases.measure = step.duration + step.then.map_or(Nanos(0), |(_, length)| length);
     record.spec.phases.warmup = linerate_model::Warmup::Fixed(Nanos(0));
-    record.spec.search = Some(Box::new(Searched { search: search.clone(), step: Some(step), number }));
+    record.spec.search =
+        Some(Box::new(Searched { search: search.clone(), step: Some(step), number }));
     record.jobs = vec![ends];
     record
 }
 
-/// A trial of `step` that carried `received` of `sent` frames of those intended, of which `late` were sent more than 1 ms late.
-fn carried(number: u32, search: &Search, step: Step, sent: u64, received: u64, late: u64) -> TrialRecord {
+/// A trial of `step` that carried `received` of `sent` frames of those intended, of which `late`
+/// were sent more than 1 ms late.
+fn carried(
+    number: u32,
+    search: &Search,
+    step: Step,
+    sent: u64,
+    received: u64,
+    late: u64,
+) -> TrialRecord {
     let intended = (step.load * step.duration.as_secs_f64()).round() as u64;
     let own = [
         (Counter::Intended, intended),
@@ -102,7 +113,8 @@ fn only(trials: Vec<TrialRecord>) -> SearchRun {
     study(&two_hosts(trials)).searches.remove(0).runs.remove(0)
 }
 
-/// RFC 9004 from a record: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames (methodology 4.4).
+/// RFC 9004 from a record: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames
+/// (methodology 4.4).
 #[test]
 fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
     let rate = 1_488_095.238;
@@ -113,9 +125,18 @@ fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
         carried(0, &search, load(1e6), 1_000_000, 1_000_000, 0),
         carried(1, &search, load(1.005e6), 1_005_000, 1_004_000, 0),
     ];
-    // Two searches, each from its longest burst; one burst of which the tester did not send all stands for nothing.
-    let asked =
-        [(6_000, 2_000), (3_000, 0), (4_500, 500), (3_049, 0), (3_050, 1), (6_098, 2_050), (3_049, 0), (3_050, 1)];
+    // Two searches, each from its longest burst; one burst of which the tester did not send all
+    // stands for nothing.
+    let asked = [
+        (6_000, 2_000),
+        (3_000, 0),
+        (4_500, 500),
+        (3_049, 0),
+        (3_050, 1),
+        (6_098, 2_050),
+        (3_049, 0),
+        (3_050, 1),
+    ];
     for (number, (frames, lost)) in (2..).zip(asked) {
         trials.push(carried(number, &search, burst(frames), frames, frames - lost, 0));
     }
@@ -134,19 +155,32 @@ fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
 
 #[test]
 fn a_tester_that_sends_more_than_a_hundredth_of_its_frames_a_millisecond_late_spoils_the_trial() {
-    let of =
-        |purpose, late| judged(carried(0, &halving(1e4), at(purpose, 1e4, Nanos::from_secs(1)), 10_000, 9_850, late));
+    let of = |purpose, late| {
+        judged(carried(
+            0,
+            &halving(1e4),
+            at(purpose, 1e4, Nanos::from_secs(1)),
+            10_000,
+            9_850,
+            late,
+        ))
+    };
     assert_eq!(of(Purpose::Load, 100).validity, Validity::Valid);
     let spoilt = of(Purpose::Load, 200);
     assert_eq!(spoilt.validity, Validity::Invalid);
-    assert!(spoilt.why[0].to_string().contains("2.0 % of the frames more than 1 ms late"), "{:?}", spoilt.why);
+    assert!(
+        spoilt.why[0].to_string().contains("2.0 % of the frames more than 1 ms late"),
+        "{:?}",
+        spoilt.why
+    );
     assert!(
         of(Purpose::SelfTest, 200).validity <= Validity::Suspect,
         "what the tester can do is not spoilt by the tester"
     );
 }
 
-/// At the capacity a delay of 5 ms fills a buffer of 16 frames: one is lost, and some twenty left late.
+/// At the capacity a delay of 5 ms fills a buffer of 16 frames: one is lost, and some twenty left
+/// late.
 #[test]
 fn a_loss_no_larger_than_what_left_late_counts_only_if_three_repeats_did_not_clear_it() {
     let search = halving(8e3);
@@ -160,14 +194,23 @@ fn a_loss_no_larger_than_what_left_late_counts_only_if_three_repeats_did_not_cle
     assert_eq!(overloaded.found[0].strict.upper, Some(4e3), "more was lost than left late");
 }
 
-/// At twice the capacity half is lost, whatever the tester does: that a tenth left late may explain a tenth of the losses.
+/// At twice the capacity half is lost, whatever the tester does: that a tenth left late may explain
+/// a tenth of the losses.
 #[test]
 fn a_loss_far_above_what_left_late_is_the_devices_and_the_load_is_not_offered_again() {
     let search = halving(8e3);
     let of = |received| only(vec![carried(0, &search, load(8e3), 8_000, received, 800)]);
     let lossy = of(4_000);
-    assert_eq!((lossy.trials[0].validity, lossy.found[0].strict.upper), (Validity::Suspect, Some(8e3)), "{lossy:?}");
-    assert!(lossy.trials[0].why[0].to_string().contains("3200 more were lost"), "{:?}", lossy.trials[0].why);
+    assert_eq!(
+        (lossy.trials[0].validity, lossy.found[0].strict.upper),
+        (Validity::Suspect, Some(8e3)),
+        "{lossy:?}"
+    );
+    assert!(
+        lossy.trials[0].why[0].to_string().contains("3200 more were lost"),
+        "{:?}",
+        lossy.trials[0].why
+    );
     for received in [7_200, 8_000] {
         assert_eq!(
             of(received).trials[0].validity,
@@ -192,9 +235,16 @@ fn what_the_generator_did_not_send_pushes_the_search_down_and_the_answer_is_at_l
         ]
     };
     let found = only(trials(9_000)).found.remove(0);
-    assert_eq!((found.strict.lower, found.strict.upper, found.at_least), (Some(1e4), Some(1.005e4), true));
+    assert_eq!(
+        (found.strict.lower, found.strict.upper, found.at_least),
+        (Some(1e4), Some(1.005e4), true)
+    );
     let found = only(trials(10_050)).found.remove(0);
-    assert_eq!((found.strict.upper, found.at_least), (Some(1.005e4), false), "the device lost those");
+    assert_eq!(
+        (found.strict.upper, found.at_least),
+        (Some(1.005e4), false),
+        "the device lost those"
+    );
 }
 
 #[test]
@@ -213,10 +263,14 @@ fn a_search_that_the_self_test_bounded_finds_at_least_that() {
     assert!(!found(9_000).at_least);
 }
 
-/// 100 frames an interval; the receiver falls behind for two intervals without a loss, long after the last one.
+/// 100 frames an interval; the receiver falls behind for two intervals without a loss, long after
+/// the last one.
 #[test]
 fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
-    let search = search(1e4, Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 });
+    let search = search(
+        1e4,
+        Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 },
+    );
     let (length, low) = (Nanos::from_millis(100), Nanos::from_millis(800));
     let step = Step {
         purpose: Purpose::Overload,
@@ -228,31 +282,46 @@ fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
     let sent: Vec<[(Counter, u64); 4]> = received
         .iter()
         .map(|_| {
-            let all = [Counter::Intended, Counter::Started, Counter::DatagramsSent, Counter::PayloadSent];
+            let all =
+                [Counter::Intended, Counter::Started, Counter::DatagramsSent, Counter::PayloadSent];
             all.map(|counter| (counter, 100))
         })
         .collect();
     let sent: Vec<&[(Counter, u64)]> = sent.iter().map(<[_; 4]>::as_slice).collect();
-    let came: Vec<[(Counter, u64); 2]> =
-        received.iter().map(|n| [(Counter::DatagramsReceived, *n), (Counter::PayloadReceived, *n)]).collect();
+    let came: Vec<[(Counter, u64); 2]> = received
+        .iter()
+        .map(|n| [(Counter::DatagramsReceived, *n), (Counter::PayloadReceived, *n)])
+        .collect();
     let came: Vec<&[(Counter, u64)]> = came.iter().map(<[_; 2]>::as_slice).collect();
     let trial = judged(recorded(0, &search, step, (end(length, &sent), end(length, &came))));
     assert_eq!(trial.recovery_s, Some(0.2), "{trial:?}");
 }
 
-/// An overload of 200 ms and 800 ms of half; the low load's own flow and the overload's, of which each lost some.
+/// An overload of 200 ms and 800 ms of half; the low load's own flow and the overload's, of which
+/// each lost some.
 fn overloaded(low: &[Option<LastGap>; 2], received: u64) -> SearchTrial {
-    let search = search(1e4, Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 });
+    let search = search(
+        1e4,
+        Method::Recovery { goal: goal(1), overload: Nanos(0), after: Nanos(0), repeats: 1 },
+    );
     let then = Some((1_000.0, Nanos::from_millis(800)));
-    let step = Step { purpose: Purpose::Overload, load: 2_200.0, duration: Nanos::from_millis(200), then };
+    let step =
+        Step { purpose: Purpose::Overload, load: 2_200.0, duration: Nanos::from_millis(200), then };
     let length = Nanos::from_secs(1);
-    let sent = |n| end(length, &[&[(Counter::Intended, n), (Counter::DatagramsSent, n), (Counter::PayloadSent, n)]]);
+    let sent = |n| {
+        end(
+            length,
+            &[&[(Counter::Intended, n), (Counter::DatagramsSent, n), (Counter::PayloadSent, n)]],
+        )
+    };
     let came = |n, next, gap| {
-        let mut end = end(length, &[&[(Counter::DatagramsReceived, n), (Counter::PayloadReceived, n)]]);
+        let mut end =
+            end(length, &[&[(Counter::DatagramsReceived, n), (Counter::PayloadReceived, n)]]);
         (end.flows[0].next_sequence, end.flows[0].last_gap) = (next, gap);
         end
     };
-    let mut record = recorded(0, &search, step, (sent(1_000), came(received, received + 20, low[0])));
+    let mut record =
+        recorded(0, &search, step, (sent(1_000), came(received, received + 20, low[0])));
     let mut over = job("frames", "a", "b");
     over.background = Some(linerate_model::Background { start_ns: 0, duration: step.duration });
     record.spec.jobs.push(over);
@@ -261,18 +330,31 @@ fn overloaded(low: &[Option<LastGap>; 2], received: u64) -> SearchTrial {
     judged(record)
 }
 
-/// Known: a queue of 200 frames served at 2000 a second. It takes frames again at once; the last gap is 100 ms behind it.
+/// Known: a queue of 200 frames served at 2000 a second. It takes frames again at once; the last
+/// gap is 100 ms behind it.
 #[test]
 fn recovery_is_told_to_a_frame_at_both_ends_where_receivers_keep_the_last_gap() {
     let gap = |scheduled, seen| {
-        Some(LastGap { behind: 1, seen: Nanos::from_millis(seen), scheduled: Some(Nanos::from_millis(scheduled)) })
+        Some(LastGap {
+            behind: 1,
+            seen: Nanos::from_millis(seen),
+            scheduled: Some(Nanos::from_millis(scheduled)),
+        })
     };
     let found = overloaded(&[gap(201, 301), gap(198, 299)], 980);
     assert_eq!((found.recovery_s, found.cleared_s), (Some(0.001), Some(0.101)), "{found:?}");
     let before = overloaded(&[gap(150, 199), None], 980);
-    assert_eq!((before.recovery_s, before.cleared_s), (Some(0.0), Some(0.0)), "all was over before the load fell");
+    assert_eq!(
+        (before.recovery_s, before.cleared_s),
+        (Some(0.0), Some(0.0)),
+        "all was over before the load fell"
+    );
     let never = overloaded(&[gap(900, 990), gap(198, 299)], 970);
-    assert_eq!((never.recovery_s, never.cleared_s), (None, None), "the last ten never came: it had not recovered");
+    assert_eq!(
+        (never.recovery_s, never.cleared_s),
+        (None, None),
+        "the last ten never came: it had not recovered"
+    );
 }
 
 /// A campaign of six pairs whose arms find these rates, their bounds a hundredth apart.
@@ -307,8 +389,16 @@ fn arms_of_a_search_are_compared_and_the_searchs_step_is_the_resolution() {
     let figure = &worse.figures[0];
     assert_eq!((figure.metric.as_str(), figure.effect.n, figure.pairs), ("rate_of_RFC 2544", 6, 6));
     assert_eq!(figure.effect.change, Change::Worse, "{figure:?}");
-    assert!((figure.effect.margin - 1.0 - 0.01).abs() < 2e-3, "the bounds are a hundredth apart: {figure:?}");
+    assert!(
+        (figure.effect.margin - 1.0 - 0.01).abs() < 2e-3,
+        "the bounds are a hundredth apart: {figure:?}"
+    );
     assert_eq!(figure.found[1].0, "with");
     let same = compared([1e4, 9_950.0]);
-    assert_eq!(same.figures[0].effect.change, Change::None, "half a step is no difference: {:?}", same.figures[0]);
+    assert_eq!(
+        same.figures[0].effect.change,
+        Change::None,
+        "half a step is no difference: {:?}",
+        same.figures[0]
+    );
 }

@@ -1,5 +1,5 @@
-//! A disk's figures from counts made by hand: each direction by itself, Iometer's host figures, Little's law, the device's own counts,
-//! and whether the state was steady.
+//! A disk's figures from counts made by hand: each direction by itself, Iometer's host figures,
+//! Little's law, the device's own counts, and whether the state was steady.
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
@@ -24,10 +24,13 @@ fn disk() -> TrialRecord {
         (Counter::OutstandingTime, UNDER_WAY_NS),
     ]);
     for interval in &mut active.intervals {
-        interval.service = Distribution { buckets: vec![(1_000_000, READS)], lost: 0, ..Distribution::default() };
-        interval.writes = Distribution { buckets: vec![(2_000_000, WRITES)], lost: 0, ..Distribution::default() };
+        interval.service =
+            Distribution { buckets: vec![(1_000_000, READS)], lost: 0, ..Distribution::default() };
+        interval.writes =
+            Distribution { buckets: vec![(2_000_000, WRITES)], lost: 0, ..Distribution::default() };
     }
-    let modes = [("device", "vda"), ("cache", "direct")].map(|(name, mode)| (name.to_owned(), mode.to_owned()));
+    let modes = [("device", "vda"), ("cache", "direct")]
+        .map(|(name, mode)| (name.to_owned(), mode.to_owned()));
     active.flows = vec![FlowReport { modes: modes.into(), ..FlowReport::default() }];
     disk.jobs[0] = (active, steady(&[]));
     disk.samples = vec![(
@@ -64,18 +67,27 @@ fn each_direction_has_its_own_rates_and_times_and_both_add_up() {
     }
     near(figure("achieved_depth", Sum), 5.0);
     near(figure("depth_error", Sum), 0.0);
-    assert_eq!((figure("transfer_errors", Rx), figure("transfer_errors", Tx)), (Some(0.0), Some(0.0)));
+    assert_eq!(
+        (figure("transfer_errors", Rx), figure("transfer_errors", Tx)),
+        (Some(0.0), Some(0.0))
+    );
     assert_eq!((point.validity, &point.why), (Validity::Valid, &Vec::new()));
-    assert_eq!((point.jobs[0].reads.count(), point.jobs[0].writes.count()), (4 * READS, 4 * WRITES));
+    assert_eq!(
+        (point.jobs[0].reads.count(), point.jobs[0].writes.count()),
+        (4 * READS, 4 * WRITES)
+    );
 }
 
 #[test]
 fn the_host_is_told_as_iometer_told_it() {
     let study = study(&two_hosts(vec![disk()]));
     let figure = |name| value(only(&study), 0, name, Sum);
-    for (name, share) in
-        [("host_cpu", 0.4), ("host_cpu_user", 0.1), ("host_cpu_privileged", 0.3), ("host_cpu_softirq", 0.1)]
-    {
+    for (name, share) in [
+        ("host_cpu", 0.4),
+        ("host_cpu_user", 0.1),
+        ("host_cpu_privileged", 0.3),
+        ("host_cpu_softirq", 0.1),
+    ] {
         near(figure(name), share);
     }
     near(figure("cpu_effectiveness"), 4_000.0 / 40.0);
@@ -86,9 +98,10 @@ fn the_host_is_told_as_iometer_told_it() {
 
 #[test]
 fn what_the_device_counted_otherwise_is_marked() {
-    for (read, told) in
-        [(0.5, "the disk read 50.0 % of the load's bytes"), (1.5, "the disk read 50.0 % more than the load")]
-    {
+    for (read, told) in [
+        (0.5, "the disk read 50.0 % of the load's bytes"),
+        (1.5, "the disk read 50.0 % more than the load"),
+    ] {
         let mut disk = disk();
         disk.samples = vec![(
             "left".into(),
@@ -100,7 +113,11 @@ fn what_the_device_counted_otherwise_is_marked() {
         let study = study(&two_hosts(vec![disk]));
         let point = only(&study);
         assert_eq!(point.validity, Validity::Suspect);
-        assert!(point.why.iter().any(|why| why.to_string().contains(told)), "{told}: {:?}", point.why);
+        assert!(
+            point.why.iter().any(|why| why.to_string().contains(told)),
+            "{told}: {:?}",
+            point.why
+        );
     }
 }
 
@@ -115,7 +132,10 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
     near(value(point, 0, "depth_error", Sum), 0.5);
     assert_eq!(point.validity, Validity::Suspect);
     assert!(
-        point.why.iter().any(|why| why.to_string().contains("10.00 transfers were under way, 50.0 % from")),
+        point
+            .why
+            .iter()
+            .any(|why| why.to_string().contains("10.00 transfers were under way, 50.0 % from")),
         "{:?}",
         point.why
     );
@@ -146,12 +166,22 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
         let active = &mut disk.jobs[0].0;
         active.intervals[0].service.buckets.push((counted_ms * 1_000_000, 1));
         let end = active.intervals.last().expect("some").end;
-        let service = Distribution { buckets: vec![(longest_ms * 1_000_000, 1)], lost: 0, ..Distribution::default() };
-        active.intervals.push(Interval { start: end, end: end + Nanos::from_secs(2), service, ..Interval::default() });
+        let service = Distribution {
+            buckets: vec![(longest_ms * 1_000_000, 1)],
+            lost: 0,
+            ..Distribution::default()
+        };
+        active.intervals.push(Interval {
+            start: end,
+            end: end + Nanos::from_secs(2),
+            service,
+            ..Interval::default()
+        });
         let study = study(&two_hosts(vec![disk]));
         only(&study).why.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
-    let told = "a transfer under way at the end of the measurement took 2.40 s, longer than any that is counted";
+    let told = "a transfer under way at the end of the measurement took 2.40 s, longer than any \
+        that is counted";
     assert!(with_last(2_400, 900).contains(told), "{}", with_last(2_400, 900));
     // Begun after the end; and no longer than an interval.
     assert!(!with_last(1_900, 900).contains("under way at the end"));
@@ -171,9 +201,15 @@ fn transfers_are_counted_whole_worker_by_worker() {
     let counts = &only(&study).jobs[0].transfers;
     assert_eq!(counts.iter().map(|one| one.worker).collect::<Vec<_>>(), [0, 1]);
     for (one, errors) in counts.iter().zip([0, 4]) {
-        assert_eq!((one.reads, one.writes, one.timed), (4 * READS, 4 * WRITES, 4 * (READS + WRITES)));
+        assert_eq!(
+            (one.reads, one.writes, one.timed),
+            (4 * READS, 4 * WRITES, 4 * (READS + WRITES))
+        );
         assert_eq!((one.bytes_read, one.bytes_written), (4 * READS * BLOCK, 4 * WRITES * BLOCK));
-        assert_eq!((one.read_errors, one.read_max_ns, one.write_max_ns), (errors, 1_000_000, 2_000_000));
+        assert_eq!(
+            (one.read_errors, one.read_max_ns, one.write_max_ns),
+            (errors, 1_000_000, 2_000_000)
+        );
         near(Some(one.seconds), 4.0);
     }
 }
@@ -187,9 +223,13 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         interval.counters[Counter::BytesTrimmed] = 50 * BLOCK;
         // A tenth of a second of flushes and as much of discards in each second.
         interval.counters[Counter::OutstandingTime] += 200_000_000;
-        interval.flushes =
-            Distribution { buckets: vec![(500_000, 50), (1_500_000, 50)], lost: 0, ..Distribution::default() };
-        interval.trims = Distribution { buckets: vec![(2_000_000, 50)], lost: 0, ..Distribution::default() };
+        interval.flushes = Distribution {
+            buckets: vec![(500_000, 50), (1_500_000, 50)],
+            lost: 0,
+            ..Distribution::default()
+        };
+        interval.trims =
+            Distribution { buckets: vec![(2_000_000, 50)], lost: 0, ..Distribution::default() };
     }
     let study = study(&two_hosts(vec![durable]));
     let point = only(&study);
@@ -209,5 +249,8 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
     }
     // Little's law holds with them: without them it would be 4 % off.
     assert!(figure("depth_error").expect("known") < 1e-9);
-    assert_eq!((point.jobs[0].flushes.count(), point.jobs[0].service.count()), (400, 4 * (READS + WRITES)));
+    assert_eq!(
+        (point.jobs[0].flushes.count(), point.jobs[0].service.count()),
+        (400, 4 * (READS + WRITES))
+    );
 }

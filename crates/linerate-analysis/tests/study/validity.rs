@@ -3,10 +3,13 @@
 use linerate_analysis::{Reason, Stopped, Study, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{
-    Counter, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind, TrialRecord, Validity, Warmup,
+    Counter, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind, TrialRecord,
+    Validity, Warmup,
 };
 
-use crate::fixture::{campaign, costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value};
+use crate::fixture::{
+    campaign, costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value,
+};
 
 #[test]
 fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
@@ -20,13 +23,19 @@ fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
     campaign.ended = None;
     let study = study(&campaign);
     let point = only(&study);
-    assert_eq!(point.jobs[0].metric("goodput", Tx).and_then(|m| m.estimate).expect("three runs").n, 3);
+    assert_eq!(
+        point.jobs[0].metric("goodput", Tx).and_then(|m| m.estimate).expect("three runs").n,
+        3
+    );
     let of_six = |n, reason| Reason::OfTrials { n, of: 6, alike: true, reason: Box::new(reason) };
     assert!(point.why.contains(&of_six(2, Reason::NotRun)), "{:?}", point.why);
     assert!(point.why.contains(&of_six(1, Reason::CampaignEnded)), "{:?}", point.why);
 
     let nothing = TrialRecord::new(trial(0, vec![job("tcp_stream", "a", "b")]).spec);
-    assert_eq!(only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity, Validity::Invalid);
+    assert_eq!(
+        only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity,
+        Validity::Invalid
+    );
 }
 
 #[test]
@@ -36,13 +45,17 @@ fn a_receiver_that_stopped_counting_invalidates_the_trial() {
     let study = study(&two_hosts(vec![cut]));
     assert_eq!(only(&study).validity, Validity::Invalid);
     assert!(only(&study).why[1].to_string().contains("recorded 50 %"), "{:?}", only(&study).why);
-    assert_eq!(only(&study).trials[0].series["goodput_tx"], [Some(8e6), Some(8e6), Some(8e6), None, None]);
+    assert_eq!(
+        only(&study).trials[0].series["goodput_tx"],
+        [Some(8e6), Some(8e6), Some(8e6), None, None]
+    );
 }
 
 #[test]
 fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
     let mut stolen = costly();
-    stolen.samples[0].1 = samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
+    stolen.samples[0].1 =
+        samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
     let found = study(&two_hosts(vec![stolen]));
     assert_eq!(only(&found).validity, Validity::Suspect, "{:?}", only(&found).why);
     assert!(value(only(&found), 0, "goodput", Tx).is_some());
@@ -87,16 +100,28 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
 fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_is() {
     let scatter = [3, 8, 4, 9, 5, 2, 9, 9, 9, 9, 9, 9].map(|megabytes| megabytes * 1_000_000);
     let found = study(&two_hosts(vec![delivered(&scatter)]));
-    assert_eq!((only(&found).validity, only(&found).trials[0].measured_from), (Validity::Valid, 0.2));
+    assert_eq!(
+        (only(&found).validity, only(&found).trials[0].measured_from),
+        (Validity::Valid, 0.2)
+    );
 
     let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
     let found = study(&two_hosts(vec![delivered(&falling)]));
     assert_eq!(only(&found).validity, Validity::Suspect);
-    assert!(only(&found).why[0].to_string().contains("no steady state: goodput tx drifts: "), "{:?}", only(&found).why);
-    assert_eq!(value(only(&found), 0, "goodput", Tx), None, "one number would depend on when it was stopped");
+    assert!(
+        only(&found).why[0].to_string().contains("no steady state: goodput tx drifts: "),
+        "{:?}",
+        only(&found).why
+    );
+    assert_eq!(
+        value(only(&found), 0, "goodput", Tx),
+        None,
+        "one number would depend on when it was stopped"
+    );
 }
 
-/// Twelve seconds in intervals of 100 ms: two at `first`, the rest at `then` megabytes an interval, and a little scatter.
+/// Twelve seconds in intervals of 100 ms: two at `first`, the rest at `then` megabytes an interval,
+/// and a little scatter.
 fn stairs(number: u32, first: u64, then: u64) -> linerate_model::TrialRecord {
     let scatter = |bin: u64| bin * 7919 % 13 * 1_000;
     let level = |bin: u64| if bin < 70 { first } else { then } * 1_000_000;
@@ -110,7 +135,10 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
     let campaign = two_hosts(vec![stairs(0, 2, 1), stairs(1, 2, 1), stairs(2, 2, 2)]);
     let found = study(&campaign);
     let told = linerate_analysis::headline(&campaign, &found).expect("something was measured");
-    assert_eq!((told.moved, told.unsettled.as_deref()), (None, Some("inconsistent: 1 steady, 2 slows down")));
+    assert_eq!(
+        (told.moved, told.unsettled.as_deref()),
+        (None, Some("inconsistent: 1 steady, 2 slows down"))
+    );
     let point = only(&found);
     let goodput = point.jobs[0].metric("goodput", Tx).expect("it was measured");
     let settled = goodput.settled.as_ref().expect("the trials are long enough");
@@ -118,12 +146,22 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
     assert_eq!(settled.word, "inconsistent: 1 steady, 2 slows down");
     let levels = &settled.trials[0].as_ref().expect("it was asked").levels;
     assert_eq!(levels.len(), 2);
-    assert!((levels[0].value / 160e6 - 1.0).abs() < 0.01 && (levels[1].value / 80e6 - 1.0).abs() < 0.01, "{levels:?}");
+    assert!(
+        (levels[0].value / 160e6 - 1.0).abs() < 0.01 && (levels[1].value / 80e6 - 1.0).abs() < 0.01,
+        "{levels:?}"
+    );
     assert_eq!((levels[0].to, levels[1].to), (levels[1].from, 12.0));
     assert!((levels[0].to - 7.0).abs() <= 0.5, "to the batch of five: {levels:?}");
-    assert!(goodput.values.iter().all(Option::is_some), "what got through in the same time can still be compared");
+    assert!(
+        goodput.values.iter().all(Option::is_some),
+        "what got through in the same time can still be compared"
+    );
     assert_eq!(point.validity, Validity::Suspect);
-    assert!(point.why.iter().any(|why| why.to_string().contains("goodput tx slows down: 160")), "{:?}", point.why);
+    assert!(
+        point.why.iter().any(|why| why.to_string().contains("goodput tx slows down: 160")),
+        "{:?}",
+        point.why
+    );
 
     let found = study(&two_hosts(vec![stairs(0, 2, 1), stairs(1, 2, 2), stairs(2, 2, 2)]));
     assert!(
@@ -137,18 +175,26 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
 fn a_long_warm_up_is_cut_where_it_ends() {
     let found = study(&two_hosts(vec![stairs(0, 1, 2)]));
     let point = only(&found);
-    assert_eq!((point.validity, point.trials[0].measured_from), (Validity::Valid, 7.0), "{:?}", point.why);
+    assert_eq!(
+        (point.validity, point.trials[0].measured_from),
+        (Validity::Valid, 7.0),
+        "{:?}",
+        point.why
+    );
     let goodput = value(point, 0, "goodput", Tx).expect("a figure");
     assert!((goodput / 160e6 - 1.0).abs() < 0.01, "{goodput}");
 }
 
 #[test]
 fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
-    // One tick of 10 ms in four seconds of one CPU is 0.25 %: three ticks are 0.75 %, two of them beyond doubt are 0.5 %.
+    // One tick of 10 ms in four seconds of one CPU is 0.25 %: three ticks are 0.75 %, two of them
+    // beyond doubt are 0.5 %.
     let with_steal = |per_second: f64| {
         let mut trial = costly();
-        trial.samples[0].1 =
-            samples(&[("cpu", "idle", "cpu0", 1e9 - per_second), ("cpu", "steal", "cpu0", per_second)]);
+        trial.samples[0].1 = samples(&[
+            ("cpu", "idle", "cpu0", 1e9 - per_second),
+            ("cpu", "steal", "cpu0", per_second),
+        ]);
         only(&study(&two_hosts(vec![trial]))).validity
     };
     assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Validity::Valid, Validity::Suspect));
@@ -158,7 +204,11 @@ fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
 fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_most() {
     let of = |[first, second]: [f64; 2]| {
         let mut trial = stream(0, 1_000_000);
-        let lost = [("cpu", "steal", "cpu0", first), ("cpu", "steal", "cpu1", second), ("cpu", "idle", "cpu0", 5e8)];
+        let lost = [
+            ("cpu", "steal", "cpu0", first),
+            ("cpu", "steal", "cpu1", second),
+            ("cpu", "idle", "cpu0", 5e8),
+        ];
         trial.samples.push(("right".into(), samples(&lost)));
         only(&study(&two_hosts(vec![trial]))).taken()
     };
@@ -166,9 +216,17 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
     near(of([0.1e9, 0.3e9]), 0.2975);
     near(of([0.0, 0.0]), 0.0);
     let mut waits = stream(0, 1_000_000);
-    waits.jobs[0].1.intervals.iter_mut().for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
+    waits.jobs[0]
+        .1
+        .intervals
+        .iter_mut()
+        .for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
     near(only(&study(&two_hosts(vec![waits]))).taken(), 0.2);
-    assert_eq!(only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(), None, "not read is not nothing");
+    assert_eq!(
+        only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(),
+        None,
+        "not read is not nothing"
+    );
 }
 
 /// Requests on one kernel or on two, in whose third second these ends did not run for 500 ms.
@@ -177,18 +235,25 @@ fn stopped(kernels: [&str; 2], ends: [bool; 2], steal_ns: f64) -> Study {
     let end = |stood: bool| {
         let mut end = steady(&[(Counter::Transactions, 100), (Counter::PayloadReceived, 6400)]);
         for interval in &mut end.intervals {
-            interval.longest_step =
-                Some(StepGap { start: interval.start, length: Nanos::from_millis(10), ran: Nanos(0) });
+            interval.longest_step = Some(StepGap {
+                start: interval.start,
+                length: Nanos::from_millis(10),
+                ran: Nanos(0),
+            });
         }
         if stood {
             let start = Nanos::from_millis(2300);
-            end.intervals[2].longest_step = Some(StepGap { start, length: Nanos::from_millis(500), ran: Nanos(0) });
+            end.intervals[2].longest_step =
+                Some(StepGap { start, length: Nanos::from_millis(500), ran: Nanos(0) });
         }
         end
     };
     trial.jobs[0] = (end(ends[0]), end(ends[1]));
     let mut block = samples(&[("cpu", "steal", "cpu0", 0.0)]);
-    block.columns[0].iter_mut().skip(3).for_each(|value| *value = value.map(|value| value + steal_ns));
+    block.columns[0]
+        .iter_mut()
+        .skip(3)
+        .for_each(|value| *value = value.map(|value| value + steal_ns));
     trial.samples.push(("right".into(), block));
     let facts = kernels.map(|kernel| serde_json::json!({"kernel": {"boot_id": kernel}}));
     study(&campaign(TestbedKind::Hosts, facts, vec![trial]))
@@ -209,13 +274,25 @@ fn a_machine_that_stood_still_is_told_apart_from_a_tester_that_was_stopped() {
     };
     let (what, why) = of(&stopped(["one", "one"], [true, true], 0.0));
     assert_eq!(what, [Stopped::Machine; 2]);
-    assert!(why.starts_with("the machine of ") && why.contains("every worker of both ends at once"), "{why}");
+    assert!(
+        why.starts_with("the machine of ") && why.contains("every worker of both ends at once"),
+        "{why}"
+    );
     let (what, why) = of(&stopped(["one", "one"], [true, false], 0.0));
-    assert!(what == [Stopped::Tester] && why.starts_with("tester stall: worker 0 of tcp_rr on left"), "{why}");
+    assert!(
+        what == [Stopped::Tester] && why.starts_with("tester stall: worker 0 of tcp_rr on left"),
+        "{why}"
+    );
     let (what, why) = of(&stopped(["one", "two"], [true, true], 0.0));
-    assert!(what == [Stopped::Tester; 2] && why.starts_with("tester stall"), "two agents on two machines: {why}");
+    assert!(
+        what == [Stopped::Tester; 2] && why.starts_with("tester stall"),
+        "two agents on two machines: {why}"
+    );
     let (what, why) = of(&stopped(["one", "two"], [false, true], 0.4e9));
-    assert!(what == [Stopped::Machine] && why.contains("the hypervisor took 390 ms of a CPU around it"), "{why}");
+    assert!(
+        what == [Stopped::Machine] && why.contains("the hypervisor took 390 ms of a CPU around it"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -235,11 +312,19 @@ fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
     let short = open(1000, 900, 0, 900);
     near(value(only(&short), 0, "pacing_error", Sum), 0.1);
     assert_eq!(only(&short).validity, Validity::Suspect);
-    assert!(only(&short).why[0].to_string().contains("90.0 % of the intended load"), "{:?}", only(&short).why);
+    assert!(
+        only(&short).why[0].to_string().contains("90.0 % of the intended load"),
+        "{:?}",
+        only(&short).why
+    );
     assert_eq!(only(&open(1000, 995, 5, 995)).validity, Validity::Valid);
     assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Validity::Suspect);
     assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Validity::Valid, "batches of datagrams");
-    assert_eq!(only(&open(50, 49, 0, 49)).validity, Validity::Valid, "four of two hundred, two of them at the edges");
+    assert_eq!(
+        only(&open(50, 49, 0, 49)).validity,
+        Validity::Valid,
+        "four of two hundred, two of them at the edges"
+    );
     assert_eq!(only(&open(10, 9, 0, 9)).validity, Validity::Suspect, "four of forty");
 }
 
@@ -261,9 +346,16 @@ fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not()
     let disturbed = of(34_000_000, 1_000);
     assert_eq!(only(&disturbed).validity, Validity::Suspect);
     let why = &only(&disturbed).trials[0].why[0].to_string();
-    assert!(why.contains("worker 0 on right waited up to 2.2 %") && why.contains("stop them"), "{why}");
+    assert!(
+        why.contains("worker 0 on right waited up to 2.2 %") && why.contains("stop them"),
+        "{why}"
+    );
     assert!(value(only(&disturbed), 0, "goodput", Tx).is_some(), "the figure is kept and marked");
-    assert_eq!(value(only(&of(0, 10)), 0, "run_queue_wait", Sum), None, "not accounted is not zero");
+    assert_eq!(
+        value(only(&of(0, 10)), 0, "run_queue_wait", Sum),
+        None,
+        "not accounted is not zero"
+    );
 }
 
 #[test]
@@ -274,8 +366,11 @@ fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
             interval.counters[Counter::RunQueueWait] = 400_000_000;
             interval.counters[Counter::CpuUser] = 900_000_000;
         }
-        let used =
-            [("cpu", "user", "cpu0", used_by_all), ("cpu", "softirq", "cpu0", 5e7), ("cpu", "idle", "cpu0", 1e8)];
+        let used = [
+            ("cpu", "user", "cpu0", used_by_all),
+            ("cpu", "softirq", "cpu0", 5e7),
+            ("cpu", "idle", "cpu0", 1e8),
+        ];
         trial.samples.push(("right".into(), samples(&used)));
         study(&two_hosts(vec![trial])).points[0].clone()
     };
@@ -288,8 +383,13 @@ fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
 
 #[test]
 fn a_drift_over_the_order_run_is_told() {
-    let trials = (0..8).map(|number| stream(number, 1_000_000 + u64::from(number) * 50_000)).collect();
+    let trials =
+        (0..8).map(|number| stream(number, 1_000_000 + u64::from(number) * 50_000)).collect();
     let study = study(&two_hosts(trials));
     assert_eq!(only(&study).validity, Validity::Suspect);
-    assert!(only(&study).why.iter().any(|why| why.to_string().contains("drifts")), "{:?}", only(&study).why);
+    assert!(
+        only(&study).why.iter().any(|why| why.to_string().contains("drifts")),
+        "{:?}",
+        only(&study).why
+    );
 }

@@ -1,4 +1,5 @@
-//! Limit by limit: what is suspected is put to the test, and where the change lifts the limit, what limits next is looked for.
+//! Limit by limit: what is suspected is put to the test, and where the change lifts the limit, what
+//! limits next is looked for.
 
 use linerate_analysis::PointStudy;
 use linerate_analysis::diagnosis::{moved, scores, suspects, unknown};
@@ -40,17 +41,25 @@ impl Rung {
     }
 }
 
-/// Looks for the limits of `load`, from the one that shows on: for as many different ones as `limits` says.
+/// Looks for the limits of `load`, from the one that shows on: for as many different ones as
+/// `limits` says.
 ///
 /// # Errors
 /// If a stage could not be run to its end, or the load not be measured.
 pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
     let mut notes = Vec::new();
     let (campaign, study) = bench.look("baseline", &load.baseline(), &mut notes)?;
-    let why =
-        campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
+    let why = campaign
+        .trials
+        .iter()
+        .flat_map(|trial| &trial.incidents)
+        .map(|incident| incident.message.as_str())
+        .next();
     let mut point = study.points.into_iter().next().ok_or_else(|| {
-        let message = format!("diagnose: the load could not be measured: {}", why.unwrap_or("no figure came of it"));
+        let message = format!(
+            "diagnose: the load could not be measured: {}",
+            why.unwrap_or("no figure came of it")
+        );
         Failure::new(Exit::Invalid, message)
     })?;
     let mut rungs = Vec::new();
@@ -72,13 +81,17 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
 
 /// Limits that the leading findings name: what was lifted in part and limits again is one.
 fn different(rungs: &[Rung]) -> usize {
-    let mut names: Vec<&str> =
-        rungs.iter().filter_map(|rung| rung.findings.first()).map(|leading| leading.rule.as_str()).collect();
+    let mut names: Vec<&str> = rungs
+        .iter()
+        .filter_map(|rung| rung.findings.first())
+        .map(|leading| leading.rule.as_str())
+        .collect();
     names.dedup();
     names.len()
 }
 
-/// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven. What disturbed its runs is added to `notes`.
+/// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven. What
+/// disturbed its runs is added to `notes`.
 fn test(
     bench: &dyn Bench,
     number: usize,
@@ -96,7 +109,8 @@ fn test(
             continue;
         }
         n_tested += 1;
-        let (outcome, reached) = put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
+        let (outcome, reached) =
+            put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
         if proven {
@@ -104,13 +118,21 @@ fn test(
             break;
         }
     }
-    // Rules come in the order in which they are asked: of equal verdicts the first is the leading one.
+    // Rules come in the order in which they are asked: of equal verdicts the first is the leading
+    // one.
     findings.sort_by_key(|finding| finding.verdict);
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         findings.insert(0, unknown(point));
     }
     Ok((
-        Rung { metric: moved(point), goodput: goodput(point), scores: scores(point), findings, lifted: None, notes },
+        Rung {
+            metric: moved(point),
+            goodput: goodput(point),
+            scores: scores(point),
+            findings,
+            lifted: None,
+            notes,
+        },
         next,
     ))
 }

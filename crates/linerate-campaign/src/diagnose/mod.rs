@@ -1,8 +1,10 @@
 //! What limits a path, with proof.
 //!
-//! A short baseline is run and its leading hypothesis taken; what that says is the limit is changed, beside a placebo, and the pairs are
-//! judged. Where the change lifts the limit the ladder goes on from there, limit by limit. All it changes are parameters of its own load and,
-//! where a host consents, a setting. Every stage is a plan of its own, so that everything it says can be judged again.
+//! A short baseline is run and its leading hypothesis taken; what that says is the limit is
+//! changed, beside a placebo, and the pairs are judged. Where the change lifts the limit the ladder
+//! goes on from there, limit by limit. All it changes are parameters of its own load and, where a
+//! host consents, a setting. Every stage is a plan of its own, so that everything it says can be
+//! judged again.
 
 mod climb;
 mod pairs;

@@ -1,4 +1,5 @@
-//! What is suspected, put to the test: pairs with and without the change, once more with longer runs where noise hides what it did.
+//! What is suspected, put to the test: pairs with and without the change, once more with longer
+//! runs where noise hides what it did.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
@@ -19,8 +20,9 @@ pub(super) struct Next {
     pub(super) name: String,
 }
 
-/// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit. Single runs come first: they choose among
-/// candidates, and where they leave the claim no hope it is set aside without pairs.
+/// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit.
+/// Single runs come first: they choose among candidates, and where they leave the claim no hope it
+/// is set aside without pairs.
 pub(super) fn put_to_test(
     bench: &dyn Bench,
     number: usize,
@@ -32,7 +34,8 @@ pub(super) fn put_to_test(
     let stage = format!("limit-{number}-{}", rule.name());
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
-        match scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)? {
+        match scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)?
+        {
             Scouted::Chosen(change) => tested.push((experiment, change)),
             Scouted::Hopeless(after) => {
                 suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
@@ -51,8 +54,11 @@ pub(super) fn put_to_test(
             // Without those that ask something of a host that does not let us.
             Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
                 let refused = format!("not run, its host did not let us: {}", failure.message());
-                let asking = tested.extract_if(.., |one| asks_hosts(one)).map(|(experiment, _)| experiment.name);
-                suspicion = asking.fold(suspicion, |told, name| told.experimented(format!("{name}: {refused}")));
+                let asking = tested
+                    .extract_if(.., |one| asks_hosts(one))
+                    .map(|(experiment, _)| experiment.name);
+                suspicion = asking
+                    .fold(suspicion, |told, name| told.experimented(format!("{name}: {refused}")));
                 if tested.is_empty() {
                     return Ok((suspicion, None));
                 }
@@ -68,12 +74,20 @@ pub(super) fn put_to_test(
     let reached = lifting.and_then(|(experiment, change)| {
         let is_changed = |point: &PointStudy| {
             point.sweep == experiment.name
-                && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == experiment.name.as_str())
+                && point
+                    .parameters
+                    .get(ARM_AXIS)
+                    .is_some_and(|arm| *arm == experiment.name.as_str())
         };
         let reached = study.points.into_iter().find(is_changed)?;
-        // Another experiment may have proven the claim, while this one made no difference and leads nowhere.
+        // Another experiment may have proven the claim, while this one made no difference and leads
+        // nowhere.
         let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
-        leads.then(|| Next { load: load.changed(change), point: reached, name: experiment.name.clone() })
+        leads.then(|| Next {
+            load: load.changed(change),
+            point: reached,
+            name: experiment.name.clone(),
+        })
     });
     Ok((outcome, reached))
 }
@@ -93,16 +107,27 @@ fn look_twice(
     notes: &mut Vec<String>,
 ) -> Result<(Finding, Study), Ended> {
     let attempts = attempts(load.n_pairs());
-    let mut look = |stage: &str, load: &Load, attempt: Attempt| -> Result<(Finding, Study), Ended> {
+    let mut look = |stage: &str,
+                    load: &Load,
+                    attempt: Attempt|
+     -> Result<(Finding, Study), Ended> {
         let (_, study) = bench.observe(stage, &load.pairs(stage, rule, tested, attempt))?;
         notes.extend(disturbed(stage, &study));
-        let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(|| {
-            Failure::new(Exit::Invalid, format!("diagnose: the pairs of {stage} gave no outcome: see their report"))
-        })?;
+        let outcome =
+            study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(
+                || {
+                    Failure::new(
+                        Exit::Invalid,
+                        format!("diagnose: the pairs of {stage} gave no outcome: see their report"),
+                    )
+                },
+            )?;
         Ok((outcome, study))
     };
     let (first, study) = look(stage, load, attempts[0])?;
-    let (Some(again), Some(times)) = (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule)) else {
+    let (Some(again), Some(times)) =
+        (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule))
+    else {
         return Ok((first, study));
     };
     let long = load.longer(times);

@@ -20,8 +20,9 @@ const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
 pub const STORAGE: &str = "storage";
 
-/// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked (RFC 2474 clause 3). Of a load on a disk or
-/// file it is the window of a search for the depth: no rule judges a load that searches, so that nothing uses it.
+/// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked
+/// (RFC 2474 clause 3). Of a load on a disk or file it is the window of a search for the depth: no
+/// rule judges a load that searches, so that nothing uses it.
 fn placebo(workload: &str) -> DraftArm {
     let (name, parameter, value) = match workload {
         STORAGE => ("another window that nothing uses", "latency_window", "2 s".into()),
@@ -72,11 +73,15 @@ impl Load {
         Ok(load)
     }
 
-    /// Sets a parameter as a person gives it: `KEY=VALUE`, where a word without quotes is taken for a text.
+    /// Sets a parameter as a person gives it: `KEY=VALUE`, where a word without quotes is taken for
+    /// a text.
     fn set(&mut self, assignment: &str) -> Result<(), Failure> {
         let (key, value) = parameter(assignment).map_err(|problem| {
             let expected = problem.expected.unwrap_or_default();
-            Failure::wrong(format!("diagnose --param {assignment}: {}, expected {expected}", problem.message))
+            Failure::wrong(format!(
+                "diagnose --param {assignment}: {}, expected {expected}",
+                problem.message
+            ))
         })?;
         self.params.set(&key, value);
         Ok(())
@@ -113,7 +118,8 @@ impl Load {
         draft
     }
 
-    /// A sweep of one point. What is still under way when it ends has a quarter of the run to arrive, [`LONGEST_DRAIN`] at the most.
+    /// A sweep of one point. What is still under way when it ends has a quarter of the run to
+    /// arrive, [`LONGEST_DRAIN`] at the most.
     fn sweep(&self, name: &str) -> DraftSweep {
         let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);
         let mut job = DraftJob::new(&self.workload, &self.from, &self.to);
@@ -139,8 +145,15 @@ impl Load {
         self.draft(name, 1, base.into_iter().chain(sweeps).collect())
     }
 
-    /// Pairs with and without each change. A placebo stands beside those of the first: it is the same for all, and run in the same time.
-    pub(super) fn pairs(&self, name: &str, rule: &str, tested: &[(Experiment, Change)], attempt: Attempt) -> Draft {
+    /// Pairs with and without each change. A placebo stands beside those of the first: it is the
+    /// same for all, and run in the same time.
+    pub(super) fn pairs(
+        &self,
+        name: &str,
+        rule: &str,
+        tested: &[(Experiment, Change)],
+        attempt: Attempt,
+    ) -> Draft {
         let sweep = |(number, (experiment, change)): (usize, &(Experiment, Change))| {
             let tests = Hypothesis {
                 rule: rule.to_owned(),
@@ -153,7 +166,10 @@ impl Load {
                 tests: Some(tests),
                 placebo: (number == 0).then(|| placebo(&self.workload)),
                 a: DraftArm::named(BASE),
-                b: DraftArm { settings: experiment.settings.clone(), ..arm(&experiment.name, change) },
+                b: DraftArm {
+                    settings: experiment.settings.clone(),
+                    ..arm(&experiment.name, change)
+                },
             };
             DraftSweep { compare: Some(compare), ..self.sweep(&experiment.name) }
         };
@@ -203,7 +219,10 @@ mod tests {
             load.set(assignment).unwrap_or_else(|_| panic!("{assignment} is one"));
         }
         assert_eq!(load.params.0["streams"], 2);
-        assert_eq!((&load.params.0["message_size"], &load.params.0["congestion"]), (&"64 B".into(), &"bbr".into()));
+        assert_eq!(
+            (&load.params.0["message_size"], &load.params.0["congestion"]),
+            (&"64 B".into(), &"bbr".into())
+        );
         assert!(load.set("streams").is_err());
         assert!(read(&load.baseline().text()).is_ok());
     }
@@ -214,8 +233,12 @@ mod tests {
         for assignment in ["target=/dev/shm", "pattern=zipf", "skew=110 %"] {
             load.set(assignment).expect(assignment);
         }
-        let tested = [(Experiment::lift("twice the depth", vec![], [1.2, 2.5]), vec![("depth".to_owned(), 64.into())])];
-        let mut plan = read(&load.pairs("pairs", "disk_depth", &tested, attempts(6)[1]).text()).expect("no problem");
+        let tested = [(
+            Experiment::lift("twice the depth", vec![], [1.2, 2.5]),
+            vec![("depth".to_owned(), 64.into())],
+        )];
+        let mut plan = read(&load.pairs("pairs", "disk_depth", &tested, attempts(6)[1]).text())
+            .expect("no problem");
         let comparison = plan.sweeps.remove(0).compare.expect("pairs");
         let changed = comparison.placebo.expect("one").params;
         assert_eq!(changed.0.keys().collect::<Vec<_>>(), ["latency_window"]);
@@ -226,20 +249,35 @@ mod tests {
     fn every_plan_is_one_that_can_be_read_back() {
         let change = |key: &str, value: &str| vec![(key.to_owned(), value.into())];
         let candidates = vec![change("window_clamp", "4344 B"), change("window_clamp", "7240 B")];
-        let experiment =
-            Experiment::lift_by_one("a window that a shallow buffer survives", candidates.clone(), [1.1, 100.0]);
+        let experiment = Experiment::lift_by_one(
+            "a window that a shallow buffer survives",
+            candidates.clone(),
+            [1.1, 100.0],
+        );
         let rule = RULES[0].name();
         let polled = HostSetting { at: "b".into(), name: "threaded".into(), value: "1".into() };
-        let elsewhere = Experiment::at_host("polled elsewhere", polled, [1.1, 2.5]).refuting_nothing();
+        let elsewhere =
+            Experiment::at_host("polled elsewhere", polled, [1.1, 2.5]).refuting_nothing();
         let tested = [(experiment, candidates[1].clone()), (elsewhere, Change::new())];
         let scouts = |beside| load().scouts("scout", &candidates, beside);
         let pairs = load().pairs("pairs", rule, &tested, attempts(6)[1]);
-        assert_eq!(pairs.sweeps.iter().filter_map(|sweep| sweep.compare.as_ref()?.placebo.as_ref()).count(), 1);
+        assert_eq!(
+            pairs
+                .sweeps
+                .iter()
+                .filter_map(|sweep| sweep.compare.as_ref()?.placebo.as_ref())
+                .count(),
+            1
+        );
         for draft in [load().baseline(), scouts(Beside::Nothing), scouts(Beside::Base), pairs] {
             let text = draft.text();
             let plan = read(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
             for job in plan.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
-                assert_eq!(linerate_load::workload(&job.workload).expect("known").check(&job.params), [], "{text}");
+                assert_eq!(
+                    linerate_load::workload(&job.workload).expect("known").check(&job.params),
+                    [],
+                    "{text}"
+                );
             }
         }
     }

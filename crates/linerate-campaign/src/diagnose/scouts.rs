@@ -1,4 +1,5 @@
-//! Single runs of what might be changed, before pairs of it are run: they choose among candidates and drop claims without hope.
+//! Single runs of what might be changed, before pairs of it are run: they choose among candidates
+//! and drop claims without hope.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::moved;
@@ -10,14 +11,15 @@ use crate::stages::Bench;
 
 /// What single runs of candidates came to.
 pub(super) enum Scouted {
-    /// The candidate that yields most of those that end what they should: pairs of fresh runs judge it.
+    /// The candidate that yields most of those that end what they should: pairs of fresh runs judge
+    /// it.
     Chosen(Change),
     /// None makes the difference that is predicted: goodput of the best, in both looks.
     Hopeless(Vec<f64>),
 }
 
-/// One run of each candidate against the goodput of the load's point, and where that leaves no hope one more of the best beside one of the load as it
-/// is: an accident must not drop a claim.
+/// One run of each candidate against the goodput of the load's point, and where that leaves no hope
+/// one more of the best beside one of the load as it is: an accident must not drop a claim.
 pub(super) fn scout(
     bench: &dyn Bench,
     stage: &str,
@@ -31,8 +33,11 @@ pub(super) fn scout(
     if !experiment.settings.is_empty() {
         return Ok(Scouted::Chosen(first));
     }
-    let (_, study) = bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
-    let at = |study: &Study, sweep: &str| study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput);
+    let (_, study) =
+        bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
+    let at = |study: &Study, sweep: &str| {
+        study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput)
+    };
     let goes_on = |study: &Study, sweep: &str| {
         let point = study.points.iter().find(|point| point.sweep == sweep);
         let of = |point| Some(highest(point, experiment.ends?));
@@ -40,13 +45,20 @@ pub(super) fn scout(
         before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
     };
     let yields = |number: usize| at(&study, &plans::scout(number));
-    // One that yields more and leaves what it was to end is no cure: it is not preferred to one that ends it and yields less.
-    let cures =
-        |number: usize| !goes_on(&study, &plans::scout(number)) && !experiment.is_hopeless(&[yields(number) / before]);
-    let nearest = |&a: &usize, &b: &usize| {
-        cures(a).cmp(&cures(b)).then_with(|| experiment.rank(yields(a) / before, yields(b) / before))
+    // One that yields more and leaves what it was to end is no cure: it is not preferred to one
+    // that ends it and yields less.
+    let cures = |number: usize| {
+        !goes_on(&study, &plans::scout(number))
+            && !experiment.is_hopeless(&[yields(number) / before])
     };
-    let Some(best) = (0..experiment.candidates.len()).max_by(nearest) else { return Ok(Scouted::Chosen(first)) };
+    let nearest = |&a: &usize, &b: &usize| {
+        cures(a)
+            .cmp(&cures(b))
+            .then_with(|| experiment.rank(yields(a) / before, yields(b) / before))
+    };
+    let Some(best) = (0..experiment.candidates.len()).max_by(nearest) else {
+        return Ok(Scouted::Chosen(first));
+    };
     let change = experiment.candidates.get(best).cloned().unwrap_or(first);
     let seen = yields(best);
     let survived = goes_on(&study, &plans::scout(best));
@@ -64,8 +76,8 @@ pub(super) fn scout(
     Ok(Scouted::Chosen(change))
 }
 
-/// What experiments on the load move, of the measured jobs in the direction that carries most: goodput, bit/s, or of disks and files transfers
-/// per second; zero if none is known.
+/// What experiments on the load move, of the measured jobs in the direction that carries most:
+/// goodput, bit/s, or of disks and files transfers per second; zero if none is known.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
 }

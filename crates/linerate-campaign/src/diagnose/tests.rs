@@ -1,4 +1,5 @@
-//! The ladder of `diagnose`, in virtual time: claims that are right, wrong, noisy, refused, interrupted, and hosts that go away.
+//! The ladder of `diagnose`, in virtual time: claims that are right, wrong, noisy, refused,
+//! interrupted, and hosts that go away.
 
 use linerate_analysis::diagnosis::experiment::Experiment;
 use linerate_analysis::diagnosis::suspects;
@@ -22,7 +23,14 @@ const PAIRS: &str = "limit-1-send_buffer";
 const LONGER: &str = "limit-1-send_buffer-longer";
 
 fn question() -> Question {
-    Question { workload: "tcp_stream".into(), params: Vec::new(), pairs: 6, seconds: 1.0, omit: 0.5, seed: 1 }
+    Question {
+        workload: "tcp_stream".into(),
+        params: Vec::new(),
+        pairs: 6,
+        seconds: 1.0,
+        omit: 0.5,
+        seed: 1,
+    }
 }
 
 /// A path on which the sender waits for its buffer, and a larger one makes no difference.
@@ -52,10 +60,12 @@ fn leading(rung: &Rung) -> (&str, Verdict) {
 
 /// How it ends if `stage` is interrupted as its trial `number` begins.
 fn interrupted(path: SimulatedPath, stage: &str, number: u32) -> Option<Ended> {
-    climbed(&SimulatedBench::new(path).with(stage, Trouble::Interrupted(number)), &question(), 4).err()
+    climbed(&SimulatedBench::new(path).with(stage, Trouble::Interrupted(number)), &question(), 4)
+        .err()
 }
 
-/// What comes of it if the other host leaves `stage` in its trial `trial`, and is away for so many attempts to reach it.
+/// What comes of it if the other host leaves `stage` in its trial `trial`, and is away for so many
+/// attempts to reach it.
 fn left(stage: &str, trial: u32, away_for: u32) -> Result<(Vec<Rung>, SimulatedBench), Failure> {
     let leaves = Trouble::Leaves(Leaving { host: 1, trial, away_for });
     let bench = SimulatedBench::new(SimulatedPath::default()).with(stage, leaves);
@@ -92,7 +102,10 @@ fn tested(
     let dynamic: &dyn Bench = &bench;
     let (_, study) = dynamic.observe("baseline", &load.baseline())?;
     let point = &study.points[0];
-    let claim = suspects(point).into_iter().find(|(rule, _)| rule.name() == "send_buffer").expect("it is suspected");
+    let claim = suspects(point)
+        .into_iter()
+        .find(|(rule, _)| rule.name() == "send_buffer")
+        .expect("it is suspected");
     put_to_test(dynamic, 1, (&load, point), claim, experiments, &mut Vec::new())
 }
 
@@ -186,7 +199,10 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
     for draft in bench.drafts.borrow().iter() {
         assert_eq!(draft.campaign.seed, Some(77));
         for job in draft.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
-            assert_eq!((job.workload.as_str(), job.from.as_str(), job.to.as_str()), ("tcp_stream", "a", "b"));
+            assert_eq!(
+                (job.workload.as_str(), job.from.as_str(), job.to.as_str()),
+                ("tcp_stream", "a", "b")
+            );
             assert_eq!(job.params.get("dscp"), Some(&8.into()));
         }
     }
@@ -195,7 +211,9 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
 #[test]
 fn a_parameter_that_is_no_assignment_is_refused() {
     let asked = Question { params: vec!["streams".into()], ..question() };
-    let Err(Ended::Failed(failure)) = climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4) else {
+    let Err(Ended::Failed(failure)) =
+        climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4)
+    else {
         panic!("wrong")
     };
     assert_eq!(failure.exit(), Exit::Wrong);
@@ -221,7 +239,10 @@ fn a_claim_that_was_set_aside_says_what_was_seen_and_advises_nothing() {
     let (rungs, _) = rungs(wrong());
     let aside = rungs[0].findings.iter().find(|found| found.rule == "send_buffer").expect("told");
     assert_eq!((aside.verdict, aside.advice.len()), (Verdict::Inconclusive, 0));
-    assert!(aside.counterfactual.as_ref().is_some_and(|text| text.contains("set aside")), "{aside:?}");
+    assert!(
+        aside.counterfactual.as_ref().is_some_and(|text| text.contains("set aside")),
+        "{aside:?}"
+    );
 }
 
 #[test]
@@ -276,10 +297,15 @@ fn some_noise_leaves_the_proof() {
 fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
     let (rungs, bench) = rungs(SimulatedPath { noise: 0.2, ..SimulatedPath::default() });
     assert_eq!(leading(&rungs[0]), PROVEN);
-    assert_eq!(bench.n_completed(LONGER), Some(21), "seven pairs, for what the first look has used up of the error");
+    assert_eq!(
+        bench.n_completed(LONGER),
+        Some(21),
+        "seven pairs, for what the first look has used up of the error"
+    );
     let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
     assert!(
-        changed.starts_with("first with runs of 1 s, undecided:") && changed.contains("then with runs of 4 s:"),
+        changed.starts_with("first with runs of 1 s, undecided:")
+            && changed.contains("then with runs of 4 s:"),
         "{changed}"
     );
 }
@@ -289,7 +315,12 @@ fn the_longer_runs_are_longer() {
     let (_, bench) = rungs(SimulatedPath { noise: 0.2, ..SimulatedPath::default() });
     let drafts = bench.drafts.borrow();
     let duration = |name: &str| {
-        drafts.iter().find(|draft| draft.campaign.name == format!("diagnose-{name}")).expect(name).sweeps[0].duration
+        drafts
+            .iter()
+            .find(|draft| draft.campaign.name == format!("diagnose-{name}"))
+            .expect(name)
+            .sweeps[0]
+            .duration
     };
     assert_eq!(duration(LONGER).0, 4 * duration(PAIRS).0);
 }
@@ -317,7 +348,11 @@ fn a_wrong_claim_is_set_aside_beside_noise_too() {
 fn no_noise_proves_a_claim_that_is_wrong() {
     for (seed, noise) in (0..8).flat_map(|seed| [(seed, 0.1), (seed, 0.3)]) {
         let (rungs, _) = rungs(SimulatedPath { noise, seed, ..wrong() });
-        assert!(!rungs.iter().any(Rung::is_proven), "seed {seed}, noise {noise}: {:#?}", rungs[0].findings);
+        assert!(
+            !rungs.iter().any(Rung::is_proven),
+            "seed {seed}, noise {noise}: {:#?}",
+            rungs[0].findings
+        );
     }
 }
 
@@ -331,17 +366,26 @@ fn a_right_claim_is_proven_whatever_the_order_of_a_little_noise() {
 
 #[test]
 fn an_interrupted_baseline_ends_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), "baseline", 0), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), "baseline", 0),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
 fn a_baseline_interrupted_in_its_second_run_ends_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), "baseline", 1), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), "baseline", 1),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
 fn an_interrupted_single_run_ends_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), SCOUT, 0), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), SCOUT, 0),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
@@ -351,17 +395,26 @@ fn a_second_look_that_is_interrupted_ends_it() {
 
 #[test]
 fn pairs_interrupted_at_once_end_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 0), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), PAIRS, 0),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
 fn pairs_interrupted_in_the_middle_end_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 9), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), PAIRS, 9),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
 fn pairs_interrupted_in_the_last_run_end_it() {
-    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 17), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(SimulatedPath::default(), PAIRS, 17),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
@@ -374,7 +427,10 @@ fn longer_pairs_that_are_interrupted_end_it() {
 
 #[test]
 fn an_interrupt_behind_the_first_limit_ends_it() {
-    assert_eq!(interrupted(gigabit(), "limit-2-send_buffer", 4), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(
+        interrupted(gigabit(), "limit-2-send_buffer", 4),
+        Some(Ended::With(Exit::Interrupted))
+    );
 }
 
 #[test]
@@ -424,7 +480,10 @@ fn a_host_that_leaves_the_baseline_for_good_ends_it() {
 #[test]
 fn a_single_run_that_is_lost_leaves_it_to_the_pairs() {
     let (rungs, bench) = left(SCOUT, 0, 2).expect("it goes on");
-    assert_eq!((leading(&rungs[0]), bench.n_completed(SCOUT), bench.n_completed(PAIRS)), (PROVEN, Some(0), Some(18)));
+    assert_eq!(
+        (leading(&rungs[0]), bench.n_completed(SCOUT), bench.n_completed(PAIRS)),
+        (PROVEN, Some(0), Some(18))
+    );
 }
 
 #[test]
@@ -443,20 +502,29 @@ fn a_host_that_leaves_in_the_middle_of_the_pairs_for_good_ends_it() {
 #[test]
 fn a_setting_that_is_refused_is_told_and_the_claim_stays_suspected() {
     let (finding, reached) =
-        tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled()]).expect("it goes on");
+        tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled()])
+            .expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Suspected);
     assert!(reached.is_none());
     let told = finding.counterfactual.expect("told");
-    assert!(told.contains("not run, its host did not let us") && told.contains("not consented"), "{told}");
+    assert!(
+        told.contains("not run, its host did not let us") && told.contains("not consented"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_setting_that_is_refused_leaves_the_other_experiment() {
     let (finding, reached) =
-        tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled(), doubled()]).expect("it goes on");
+        tested(SimulatedPath::default(), Some(Trouble::Refused), vec![polled(), doubled()])
+            .expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Proven);
     assert!(reached.is_some_and(|next| next.name == "twice the send buffer"));
-    assert!(finding.counterfactual.is_some_and(|told| told.contains("not run, its host did not let us")));
+    assert!(
+        finding
+            .counterfactual
+            .is_some_and(|told| told.contains("not run, its host did not let us"))
+    );
 }
 
 #[test]
@@ -475,6 +543,7 @@ fn a_setting_that_is_let_and_does_nothing_proves_nothing() {
 
 #[test]
 fn pairs_that_are_interrupted_are_no_refusal() {
-    let ended = tested(SimulatedPath::default(), Some(Trouble::Interrupted(3)), vec![polled()]).err();
+    let ended =
+        tested(SimulatedPath::default(), Some(Trouble::Interrupted(3)), vec![polled()]).err();
     assert_eq!(ended, Some(Ended::With(Exit::Interrupted)));
 }

@@ -1,15 +1,16 @@
-//! Settings of both hosts of a path tried one after the other: predicted, proven by interleaved pairs beside a
-//! placebo, put back; what helps and harms nothing goes into a profile for its host.
+//! Settings of both hosts of a path tried one after the other: predicted, proven by interleaved
+//! pairs beside a placebo, put back; what helps and harms nothing goes into a profile for its host.
 //!
-//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that everything can be judged again. The placebo
-//! writes the present value once more. What it does not see: other traffic on the path while it measures, and two changes that help only
-//! together.
+//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that everything
+//! can be judged again. The placebo writes the present value once more. What it does not see: other
+//! traffic on the path while it measures, and two changes that help only together.
 
 use std::collections::BTreeMap;
 
 use linerate_analysis::compare::prove;
 use linerate_analysis::tune::experiments::{
-    By, Candidate, Hindrance, HindranceKind, Host, Known, Looked, TUNING_EXPERIMENTS, TuningExperiment, Untried,
+    By, Candidate, Hindrance, HindranceKind, Host, Known, Looked, TUNING_EXPERIMENTS,
+    TuningExperiment, Untried,
 };
 use linerate_analysis::tune::{change_of, missed, rates};
 use linerate_analysis::{End, PointStudy};
@@ -38,9 +39,11 @@ pub struct HostTuning {
     pub omit: f64,
 }
 
-/// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the grain of windows.
+/// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the
+/// grain of windows.
 const SLACK: f64 = 1.05;
-/// How long a run waits for what is still under way, the pause after it, and the length of its intervals.
+/// How long a run waits for what is still under way, the pause after it, and the length of its
+/// intervals.
 const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(50);
 const INTERVAL: Nanos = Nanos::from_millis(100);
@@ -52,12 +55,20 @@ const FLOOD: &str = "flood";
 /// # Errors
 /// If there is none of a name.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failure> {
-    let all = || TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
-    if let Some(unknown) = names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name)) {
-        return Err(Failure::wrong(format!("tune: `{unknown}` is no kind of change (there are {})", all())));
+    let all = || {
+        TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ")
+    };
+    if let Some(unknown) =
+        names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name))
+    {
+        return Err(Failure::wrong(format!(
+            "tune: `{unknown}` is no kind of change (there are {})",
+            all()
+        )));
     }
-    let wanted =
-        |experiment: &&&dyn TuningExperiment| names.is_empty() || names.iter().any(|name| name == experiment.name());
+    let wanted = |experiment: &&&dyn TuningExperiment| {
+        names.is_empty() || names.iter().any(|name| name == experiment.name())
+    };
     Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
 }
 
@@ -76,16 +87,21 @@ pub fn tune(
     let floods = chosen.iter().any(|experiment| experiment.floods());
     let (campaign, study) = bench.observe("baseline", &load.baseline(floods))?;
     let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
-        Failure::new(Exit::Invalid, "tune: the path could not be measured: see the report of baseline.ledger")
+        Failure::new(
+            Exit::Invalid,
+            "tune: the path could not be measured: see the report of baseline.ledger",
+        )
     })?;
     let looked = look(sessions, &campaign, point, ends, &chosen)?;
     let mut findings = Findings { campaign: campaign.header.id.clone(), ..Findings::default() };
     for (experiment, looked) in looked {
         let name = experiment.name();
-        let not_tried = |untried: Untried| NotTried::new(name, endpoint(untried.end, ends), untried);
+        let not_tried =
+            |untried: Untried| NotTried::new(name, endpoint(untried.end, ends), untried);
         let (candidates, untried): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
         findings.untried.extend(untried.into_iter().filter_map(Result::err).map(not_tried));
-        let (best, outdone) = scout(bench, &load, name, candidates.into_iter().flatten().collect())?;
+        let (best, outdone) =
+            scout(bench, &load, name, candidates.into_iter().flatten().collect())?;
         findings.untried.extend(outdone.into_iter().map(not_tried));
         if let Some(candidate) = best {
             findings.tried.push(put_to_test(bench, &load, name, candidate, ends)?);
@@ -101,7 +117,8 @@ fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpo
 /// An experiment, and what came of its look at the path.
 type Look = (&'static dyn TuningExperiment, Vec<Looked>);
 
-/// What speaks for each of the experiments, and what hinders it. What does has been set once, and put back, to know that it can be.
+/// What speaks for each of the experiments, and what hinders it. What does has been set once, and
+/// put back, to know that it can be.
 fn look(
     sessions: &(impl Sessions + ?Sized),
     campaign: &Campaign,
@@ -116,13 +133,17 @@ fn look(
             opened.insert(host.as_str(), sessions.open(host)?);
         }
     }
-    let asked: Vec<&'static str> = chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
+    let asked: Vec<&'static str> =
+        chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
     let mut host = |endpoint: &Endpoint| {
         let mut host = facts(campaign, endpoint);
         if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
             // One by one: an interface without a setting must not hide the others.
             let mut read = |name: &'static str| {
-                (name, value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])))
+                (
+                    name,
+                    value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])),
+                )
             };
             host.settings = asked.iter().map(|name| read(name)).collect();
         }
@@ -135,15 +156,22 @@ fn look(
         sender: host(from),
         receiver: host(to),
         flood: trial(FLOOD).and_then(rates),
-        dropped: stream.and_then(|trial| change_of(trial, &from.host, |read| qdisc::DROPS.is(read))),
+        dropped: stream
+            .and_then(|trial| change_of(trial, &from.host, |read| qdisc::DROPS.is(read))),
         missed: stream.and_then(|trial| missed(trial, &to.host)),
     };
     let mut can_be = |candidate: Candidate| -> Looked {
         let endpoint = endpoint(candidate.end, ends);
-        let Some(session) = opened.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent) else {
+        let Some(session) =
+            opened.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent)
+        else {
             return Ok(candidate);
         };
-        let set = session.apply(vec![Setting::of(candidate.setting, endpoint.device.as_deref(), &candidate.after)]);
+        let set = session.apply(vec![Setting::of(
+            candidate.setting,
+            endpoint.device.as_deref(),
+            &candidate.after,
+        )]);
         match set.and_then(|_| session.revert()) {
             Ok(()) => Ok(candidate),
             Err(error) => {
@@ -168,7 +196,9 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
     let names = |value: &Value| -> Vec<String> {
         match value {
             Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
-            Value::Array(names) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            Value::Array(names) => {
+                names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+            }
             _ => Vec::new(),
         }
     };
@@ -177,7 +207,9 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
     let device = endpoint.device.as_deref().unwrap_or_default();
     Host {
         settings: BTreeMap::new(),
-        congestion_controls: at(&["net", "available_congestion_control"]).map(names).unwrap_or_default(),
+        congestion_controls: at(&["net", "available_congestion_control"])
+            .map(names)
+            .unwrap_or_default(),
         n_cpus,
         all_cpus: steering::mask(&(0..n_cpus).collect::<Vec<_>>()),
         largest_ring: at(&["interfaces", device, "rings", "rx_max"]).and_then(Value::as_u64),
@@ -186,7 +218,8 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
 
 /// The one value of a setting that may be changed.
 fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
-    let not_offered = |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
+    let not_offered =
+        |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
     let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
     let state = states.into_iter().next().ok_or_else(|| not_offered("the agent did not tell"))?;
     if let Some(why) = state.refused {
@@ -194,9 +227,9 @@ fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hin
     }
     match state.setting {
         Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Ok(value),
-        Setting::Steering { value, .. } if value.contains(' ') => {
-            Err(not_offered(&format!("its queues differ ({value}): there is no one value to put back")))
-        }
+        Setting::Steering { value, .. } if value.contains(' ') => Err(not_offered(&format!(
+            "its queues differ ({value}): there is no one value to put back"
+        ))),
         Setting::Steering { value, .. } => Ok(value),
         Setting::RouteWindow { .. } => Err(not_offered("the agent told of a route")),
     }
@@ -228,7 +261,8 @@ impl Load<'_> {
     }
 
     fn sweep(&self, name: &str, job: DraftJob) -> DraftSweep {
-        let (duration, warmup) = (Nanos::from_secs_f64(self.tuning.seconds), Nanos::from_secs_f64(self.tuning.omit));
+        let (duration, warmup) =
+            (Nanos::from_secs_f64(self.tuning.seconds), Nanos::from_secs_f64(self.tuning.omit));
         DraftSweep {
             drain: Some(DRAIN),
             rest: Some(REST),
@@ -243,7 +277,8 @@ impl Load<'_> {
 
     fn baseline(&self, floods: bool) -> Draft {
         let stream = self.sweep(FORWARD, self.job("tcp_stream"));
-        let flood = floods.then(|| self.sweep(FLOOD, self.job("udp_stream").with([("gso", 1.into())])));
+        let flood =
+            floods.then(|| self.sweep(FLOOD, self.job("udp_stream").with([("gso", 1.into())])));
         self.draft("baseline", [stream].into_iter().chain(flood).collect())
     }
 
@@ -254,7 +289,11 @@ impl Load<'_> {
             let mut arm = DraftArm::named(name);
             match candidate.by {
                 By::Agent => {
-                    arm.settings.push(HostSetting { at: at.into(), name: setting.into(), value: value.into() });
+                    arm.settings.push(HostSetting {
+                        at: at.into(),
+                        name: setting.into(),
+                        value: value.into(),
+                    });
                 }
                 // A socket that nothing is asked of: the same once more.
                 By::Load if value.is_empty() => {}
@@ -289,13 +328,17 @@ impl Load<'_> {
         // What a socket does to itself, it does to no other.
         if candidate.by == By::Agent {
             let backward = self.job("tcp_stream").with([("direction", "rx".into())]);
-            sweeps.extend([sweep(BACKWARD, backward, false), sweep(REQUESTS, self.job("tcp_rr"), false)]);
+            sweeps.extend([
+                sweep(BACKWARD, backward, false),
+                sweep(REQUESTS, self.job("tcp_rr"), false),
+            ]);
         }
         self.draft(name, sweeps)
     }
 }
 
-/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs judge the best.
+/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs
+/// judge the best.
 fn scout(
     bench: &dyn Bench,
     load: &Load<'_>,
@@ -309,13 +352,20 @@ fn scout(
     let (_, study) = bench.observe(&stage, &load.scouts(&stage, &candidates))?;
     let yields = |candidate: &Candidate| {
         let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
-        of.and_then(linerate_analysis::diagnosis::goodput_of).map_or(0.0, |goodput| goodput.effect.shift)
+        of.and_then(linerate_analysis::diagnosis::goodput_of)
+            .map_or(0.0, |goodput| goodput.effect.shift)
     };
     candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
     let best = candidates.pop();
     let outdone = |candidate: Candidate| {
-        let more = best.as_ref().map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
-        let why = format!("{} yields x{:.2} in a run of its own{more}", candidate.name, yields(&candidate));
+        let more = best
+            .as_ref()
+            .map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
+        let why = format!(
+            "{} yields x{:.2} in a run of its own{more}",
+            candidate.name,
+            yields(&candidate)
+        );
         Untried {
             end: candidate.end,
             setting: candidate.setting,
@@ -345,9 +395,10 @@ fn put_to_test(
             let [least, most] = candidate.ratio;
             let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
             match proof.verdict {
-                Verdict::Proven if !predicted => {
-                    (Verdict::Suspected, format!("it moved, but not as predicted (x{least:.2} to x{most:.2})"))
-                }
+                Verdict::Proven if !predicted => (
+                    Verdict::Suspected,
+                    format!("it moved, but not as predicted (x{least:.2} to x{most:.2})"),
+                ),
                 verdict => (verdict, proof.why),
             }
         }

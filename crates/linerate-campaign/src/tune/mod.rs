@@ -1,7 +1,7 @@
 //! Settings changed with consent, what they do proven, and put back.
 //!
-//! The ladders know no agent, only [`Sessions`] that read and change the settings of a host; what they measure they have a
-//! [`Bench`](crate::stages::Bench) run.
+//! The ladders know no agent, only [`Sessions`] that read and change the settings of a host; what
+//! they measure they have a [`Bench`](crate::stages::Bench) run.
 
 pub mod host;
 pub mod outcome;
@@ -21,7 +21,8 @@ use crate::keys::keys_for;
 
 pub use settings::{Present, Way};
 
-/// An open session about the settings of one host. What it changed is put back when it ends, unless it is kept.
+/// An open session about the settings of one host. What it changed is put back when it ends, unless
+/// it is kept.
 pub trait Settings {
     /// What the settings named are now.
     ///
@@ -79,7 +80,8 @@ pub trait Sessions {
 impl Sessions for [(String, HostAddress)] {
     fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
         let address = self.iter().find(|(name, _)| name == host).map(|(_, address)| address);
-        let address = address.ok_or_else(|| Failure::wrong(format!("tune: host {host} is not in the testbed")))?;
+        let address = address
+            .ok_or_else(|| Failure::wrong(format!("tune: host {host} is not in the testbed")))?;
         Ok(Box::new(Tuner::open(host, address, keys_for(self)?.as_ref(), "linerate tune")?))
     }
 }

@@ -1,4 +1,5 @@
-//! What came of tuning a host: what was tried and what it did, what was not and why; told as text, as JSON and in a file beside the ledgers.
+//! What came of tuning a host: what was tried and what it did, what was not and why; told as text,
+//! as JSON and in a file beside the ledgers.
 
 use std::fmt::Write as _;
 
@@ -82,7 +83,13 @@ pub struct NotTried {
 impl NotTried {
     pub(super) fn new(experiment: &'static str, endpoint: &Endpoint, untried: Untried) -> Self {
         let Untried { setting, hindrance, .. } = untried;
-        Self { experiment, host: endpoint.host.clone(), device: device_of(setting, endpoint), setting, hindrance }
+        Self {
+            experiment,
+            host: endpoint.host.clone(),
+            device: device_of(setting, endpoint),
+            setting,
+            hindrance,
+        }
     }
 
     fn told(&self) -> String {
@@ -118,7 +125,8 @@ impl Tried {
     #[must_use]
     pub fn is_kept(&self) -> bool {
         let harms = self.side_effects.iter().any(SideEffect::harms);
-        let better = self.goodput.as_ref().is_some_and(|goodput| goodput.effect.change == Change::Better);
+        let better =
+            self.goodput.as_ref().is_some_and(|goodput| goodput.effect.change == Change::Better);
         self.verdict == Verdict::Proven && better && !harms
     }
 
@@ -130,11 +138,14 @@ impl Tried {
             || "no interval: fewer than six pairs".to_owned(),
             |(low, high)| format!("{low:.3} to {high:.3} at 95 %"),
         );
-        let placebo =
-            goodput.placebo.as_ref().map_or(String::new(), |placebo| format!("; a placebo x{:.3}", placebo.shift));
+        let placebo = goodput
+            .placebo
+            .as_ref()
+            .map_or(String::new(), |placebo| format!("; a placebo x{:.3}", placebo.shift));
         let [least, most] = self.candidate.ratio;
         format!(
-            "goodput {} -> {}, x{:.3} [{interval}], n = {} pairs; predicted x{least:.2} to x{most:.2}{placebo}",
+            "goodput {} -> {}, x{:.3} [{interval}], n = {} pairs; predicted x{least:.2} to \
+                x{most:.2}{placebo}",
             BitRate(effect.before),
             BitRate(effect.after),
             effect.shift,
@@ -179,7 +190,9 @@ impl Tried {
 
 impl SideEffect {
     fn harms(&self) -> bool {
-        self.change == Change::Worse && self.what != LOADED && self.percent.abs() > MOST_HARM * 100.0
+        self.change == Change::Worse
+            && self.what != LOADED
+            && self.percent.abs() > MOST_HARM * 100.0
     }
 
     fn told(&self) -> String {
@@ -196,8 +209,11 @@ impl SideEffect {
 /// What `study` tells of side effects.
 pub(super) fn side_effects(study: &Study) -> Vec<SideEffect> {
     let told = SIDE_EFFECTS.iter().filter_map(|(sweep, metric, what)| {
-        let comparison: &Comparison = study.comparisons.iter().find(|comparison| comparison.sweep == *sweep)?;
-        let of = |direction| comparison.figures.iter().find(|f| f.metric == *metric && f.direction == direction);
+        let comparison: &Comparison =
+            study.comparisons.iter().find(|comparison| comparison.sweep == *sweep)?;
+        let of = |direction| {
+            comparison.figures.iter().find(|f| f.metric == *metric && f.direction == direction)
+        };
         let figure = [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(of)?;
         let percent = (figure.effect.shift - 1.0) * 100.0;
         Some(SideEffect { what, percent, change: figure.effect.change })
@@ -236,7 +252,8 @@ impl Findings {
             let _infallible = writeln!(text, "   {}", untried.told());
         }
         for path in &self.profiles {
-            let _infallible = writeln!(text, "\nprofile {path}: on its host, `linerate tune apply {path}`");
+            let _infallible =
+                writeln!(text, "\nprofile {path}: on its host, `linerate tune apply {path}`");
         }
         text
     }

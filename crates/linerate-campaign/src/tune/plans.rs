@@ -38,7 +38,8 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The plan of `stints`, each run `repeats` times, in blocks of one run of each in random order.
+    /// The plan of `stints`, each run `repeats` times, in blocks of one run of each in random
+    /// order.
     pub(super) fn draft(&self, name: &str, repeats: u32, stints: &[Stint]) -> Draft {
         let sweep = |Stint { name, milliseconds, jobs }: &Stint| {
             let duration = Nanos::from_millis((*milliseconds).into());
@@ -72,7 +73,8 @@ impl Path {
         DraftJob::new(workload, &self.from, &self.to)
     }
 
-    /// First look: the round trip with nothing waiting, what goes in and what comes out of the hose, a stream as it is.
+    /// First look: the round trip with nothing waiting, what goes in and what comes out of the
+    /// hose, a stream as it is.
     pub(super) fn look(&self) -> Vec<Stint> {
         vec![
             Stint::one("round trip", self.length(800), self.job("tcp_rr")),
@@ -86,7 +88,9 @@ impl Path {
         const TRAINS: u32 = 20;
         let train = |&length: &u32| {
             let rate = f64::from(length) * 1e3 / f64::from(gap_ms);
-            let job = self.job("udp_stream").with([("gso", 1.into()), ("rate", format!("{rate} pps").into())]);
+            let job = self
+                .job("udp_stream")
+                .with([("gso", 1.into()), ("rate", format!("{rate} pps").into())]);
             let burst = (length > 1).then(|| ("burst", length.into()));
             Stint::one(format!("train {length}"), (TRAINS * gap_ms).max(300), job.with(burst))
         };
@@ -96,15 +100,17 @@ impl Path {
     /// A stream with its own window, and with each of these.
     pub(super) fn windows(&self, windows: &[u64]) -> Vec<Stint> {
         let own = Stint::one("own window", self.length(1_000), self.stream(None));
-        let clamped = windows
-            .iter()
-            .map(|&bytes| Stint::one(format!("window {bytes}"), self.length(1_000), self.stream(Some(bytes))));
+        let clamped = windows.iter().map(|&bytes| {
+            Stint::one(format!("window {bytes}"), self.length(1_000), self.stream(Some(bytes)))
+        });
         [own].into_iter().chain(clamped).collect()
     }
 
-    /// What a setting is judged by, and what may get worse: figure, jobs. The first is the one it is made for.
+    /// What a setting is judged by, and what may get worse: figure, jobs. The first is the one it
+    /// is made for.
     pub(super) fn figures(&self) -> Vec<(&'static str, Vec<DraftJob>)> {
-        let with = |direction: &str| vec![self.stream(None).with([("direction", direction.into())])];
+        let with =
+            |direction: &str| vec![self.stream(None).with([("direction", direction.into())])];
         let mut figures = vec![
             ("to the host", vec![self.stream(None)]),
             ("from the host", with("rx")),
@@ -112,7 +118,10 @@ impl Path {
             ("request and response", vec![self.job("tcp_rr")]),
         ];
         if let Some(other) = &self.other {
-            figures.push(("from another host", vec![DraftJob { from: other.clone(), ..self.stream(None) }]));
+            figures.push((
+                "from another host",
+                vec![DraftJob { from: other.clone(), ..self.stream(None) }],
+            ));
         }
         figures
     }
@@ -132,11 +141,17 @@ mod tests {
             milliseconds: None,
             omit_ms: 300,
         };
-        let figures =
-            path.figures().into_iter().map(|(name, jobs)| Stint { name: name.into(), milliseconds: 1_000, jobs });
-        for stints in [path.look(), path.trains(&[1, 6], 20), path.windows(&[2920, 7300]), figures.collect()] {
+        let figures = path.figures().into_iter().map(|(name, jobs)| Stint {
+            name: name.into(),
+            milliseconds: 1_000,
+            jobs,
+        });
+        for stints in
+            [path.look(), path.trains(&[1, 6], 20), path.windows(&[2920, 7300]), figures.collect()]
+        {
             let text = path.draft("tune", 2, &stints).text();
-            let plan = linerate_model::plan::read(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+            let plan = linerate_model::plan::read(&text)
+                .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
             assert_eq!(plan.sweeps.len(), stints.len());
             for job in plan.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
                 let workload = linerate_load::workload(&job.workload).expect("known");

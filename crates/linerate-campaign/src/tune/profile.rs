@@ -1,4 +1,5 @@
-//! Profiles: what was changed at a host and why, so that it can be made so again, checked, and put back.
+//! Profiles: what was changed at a host and why, so that it can be made so again, checked, and put
+//! back.
 //!
 //! ```toml
 //! # ... how it is applied, checked and reverted, and the commands that do the same by hand
@@ -15,12 +16,14 @@
 //! side_effects = ["CPU for a gigabyte -8.0 % (better)"]
 //! ```
 //!
-//! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike: `tune apply` cannot make other programs do it, and
-//! says how they do. What was tried and not kept stands under `[[dropped]]`, and what could not be tried under `[[untried]]`: both with why, and for
-//! people alone.
+//! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike:
+//! `tune apply` cannot make other programs do it, and says how they do. What was tried and not kept
+//! stands under `[[dropped]]`, and what could not be tried under `[[untried]]`: both with why, and
+//! for people alone.
 //!
-//! A profile is applied, checked and reverted on the host itself, by whoever may. A setting is changed only where it is as the profile expects
-//! it: what somebody else has set since is left alone and told. All of a profile or nothing is changed.
+//! A profile is applied, checked and reverted on the host itself, by whoever may. A setting is
+//! changed only where it is as the profile expects it: what somebody else has set since is left
+//! alone and told. All of a profile or nothing is changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -105,7 +108,12 @@ impl Profile {
     /// That of `host`.
     fn of(host: &str, campaign: &str, findings: &Findings) -> Self {
         let of = |wanted: &dyn Fn(&Tried) -> bool| {
-            findings.tried.iter().filter(|tried| tried.host == host && wanted(tried)).map(Entry::from).collect()
+            findings
+                .tried
+                .iter()
+                .filter(|tried| tried.host == host && wanted(tried))
+                .map(Entry::from)
+                .collect()
         };
         let kept = |by: By| of(&|tried: &Tried| tried.is_kept() && tried.candidate.by == by);
         let hindered = |untried: &NotTried| Hindered {
@@ -119,26 +127,36 @@ impl Profile {
             change: kept(By::Agent),
             program: kept(By::Load),
             dropped: of(&|tried| !tried.is_kept()),
-            untried: findings.untried.iter().filter(|untried| untried.host == host).map(hindered).collect(),
+            untried: findings
+                .untried
+                .iter()
+                .filter(|untried| untried.host == host)
+                .map(hindered)
+                .collect(),
         }
     }
 
     /// Writes it into `folder`; its path.
     fn write(&self, folder: &Path) -> Result<String, Failure> {
         let path = folder.join(format!("{}.profile.toml", self.host.replace('/', "-")));
-        let written = |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
+        let written =
+            |cause: String| Failure::missing(format!("write profile {}: {cause}", path.display()));
         let text = toml::to_string(self).map_err(|error| written(error.to_string()))?;
         let (host, file) = (&self.host, path.display().to_string());
-        let by_hand = |entry: &Entry| format!("#   {}\n", typed(&entry.setting, &entry.device, &entry.after));
+        let by_hand =
+            |entry: &Entry| format!("#   {}\n", typed(&entry.setting, &entry.device, &entry.after));
         let by_hand: String = self.change.iter().map(by_hand).collect();
         let head = format!(
-            "# What `linerate tune host` found to help at {host}; nothing of it is in force. On {host} itself:\n\
+            "# What `linerate tune host` found to help at {host}; nothing of it is in force. On \
+                {host} itself:\n\
              #   linerate tune apply {file}    makes it so, until the next boot\n\
              #   linerate tune check {file}    says whether it is so\n\
              #   linerate tune revert {file}   puts back what was there before\n"
         );
-        let lasting = "# To have it after every boot, let an init script apply it, or do the same by hand:\n";
-        let lasting = if by_hand.is_empty() { String::new() } else { format!("{lasting}{by_hand}") };
+        let lasting =
+            "# To have it after every boot, let an init script apply it, or do the same by hand:\n";
+        let lasting =
+            if by_hand.is_empty() { String::new() } else { format!("{lasting}{by_hand}") };
         linerate_sys::whole_file::replace(&path, format!("{head}{lasting}\n{text}").as_bytes())
             .map_err(|error| written(error.cause.to_string()))?;
         Ok(file)
@@ -147,13 +165,15 @@ impl Profile {
     fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::wrong(format!("read profile {}: {error}", path.display())))?;
-        let profile: Self = toml::from_str(&text)
-            .map_err(|error| Failure::wrong(format!("profile {}: {}", path.display(), error.message())))?;
+        let profile: Self = toml::from_str(&text).map_err(|error| {
+            Failure::wrong(format!("profile {}: {}", path.display(), error.message()))
+        })?;
         let unknown = |entry: &&Entry| HOST_SETTINGS.iter().all(|(name, _)| *name != entry.setting);
         match profile.change.iter().find(unknown) {
-            Some(Entry { setting, .. }) => {
-                Err(Failure::wrong(format!("profile {}: `{setting}` is never changed", path.display())))
-            }
+            Some(Entry { setting, .. }) => Err(Failure::wrong(format!(
+                "profile {}: `{setting}` is never changed",
+                path.display()
+            ))),
             None => Ok(profile),
         }
     }
@@ -165,13 +185,18 @@ impl Profile {
 /// If one cannot be written.
 pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>, Failure> {
     let hosts: BTreeSet<&str> = findings.kept().map(|tried| tried.host.as_str()).collect();
-    hosts.into_iter().map(|host| Profile::of(host, &findings.campaign, findings).write(folder)).collect()
+    hosts
+        .into_iter()
+        .map(|host| Profile::of(host, &findings.campaign, findings).write(folder))
+        .collect()
 }
 
-/// Applies, checks or reverts the profile at `path`, on this host: what was done and found, line by line, and how that ends.
+/// Applies, checks or reverts the profile at `path`, on this host: what was done and found, line by
+/// line, and how that ends.
 ///
 /// # Errors
-/// If there is no such profile, somebody has set something since, or a setting cannot be read or changed.
+/// If there is no such profile, somebody has set something since, or a setting cannot be read or
+/// changed.
 pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
     let profile = Profile::read(path)?;
     let mut entries = profile.change;
@@ -187,14 +212,19 @@ pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
         if same(entry, &now, after) {
             lines.push(format!("{setting} is {after} already"));
         } else if way == Turn::Check {
-            let made = if same(entry, &now, before) { "as it was before" } else { "somebody has set it since" };
+            let made = if same(entry, &now, before) {
+                "as it was before"
+            } else {
+                "somebody has set it since"
+            };
             lines.push(format!("{setting} is {now}, not {after}: {made}"));
             wanting.push(entry);
         } else if same(entry, &now, before) {
             wanting.push(entry);
         } else {
             return Err(Failure::wrong(format!(
-                "profile {}: {setting} is {now:?}, which is neither {before:?} nor {after:?}: somebody has set it since; nothing was changed",
+                "profile {}: {setting} is {now:?}, which is neither {before:?} nor {after:?}: \
+                    somebody has set it since; nothing was changed",
                 path.display()
             )));
         }
@@ -213,20 +243,24 @@ pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
 fn make(entries: &[&Entry]) -> Result<Vec<String>, Failure> {
     for (at, entry) in entries.iter().enumerate() {
         if let Err(error) = set(entry, &entry.after) {
-            let undo = entries[..=at].iter().rev().filter_map(|entry| set(entry, &entry.before).err());
-            let failed: Vec<String> = [error].into_iter().chain(undo).map(|error| error.to_string()).collect();
+            let undo =
+                entries[..=at].iter().rev().filter_map(|entry| set(entry, &entry.before).err());
+            let failed: Vec<String> =
+                [error].into_iter().chain(undo).map(|error| error.to_string()).collect();
             return Err(Failure::missing(failed.join("; ")));
         }
     }
-    let made =
-        |entry: &&Entry| format!("{} set to {} (it was {}): {}", entry.setting, entry.after, entry.before, entry.why);
+    let made = |entry: &&Entry| {
+        format!("{} set to {} (it was {}): {}", entry.setting, entry.after, entry.before, entry.why)
+    };
     Ok(entries.iter().map(made).collect())
 }
 
 /// What is not done here, and by whom it is.
 fn of_programs(entry: &Entry) -> String {
     format!(
-        "{} {}: not set, programs do it at their own sockets (setsockopt SO_MAX_PACING_RATE, bytes per second), or the kernel for each of \
+        "{} {}: not set, programs do it at their own sockets (setsockopt SO_MAX_PACING_RATE, bytes \
+            per second), or the kernel for each of \
          their connections (`tc qdisc replace dev {} root fq maxrate {}`): {}",
         entry.setting,
         entry.after,
@@ -245,8 +279,10 @@ fn read(entry: &Entry) -> Result<String, SysError> {
         return sysctl::read(&entry.setting);
     }
     let places = steering::places(&entry.device, &entry.setting)?;
-    let mut values: Vec<String> =
-        places.iter().map(|place| steering::read(&entry.device, place)).collect::<Result<_, _>>()?;
+    let mut values: Vec<String> = places
+        .iter()
+        .map(|place| steering::read(&entry.device, place))
+        .collect::<Result<_, _>>()?;
     values.dedup();
     Ok(values.join(" "))
 }
@@ -283,7 +319,11 @@ mod tests {
     }
 
     fn profile(change: Vec<Entry>, program: Vec<Entry>) -> Profile {
-        let untried = Hindered { setting: "rx_ring".into(), device: "eth0".into(), why: "not offered".into() };
+        let untried = Hindered {
+            setting: "rx_ring".into(),
+            device: "eth0".into(),
+            why: "not offered".into(),
+        };
         let (host, campaign) = ("b".to_owned(), "campaign".to_owned());
         Profile { host, campaign, change, program, dropped: Vec::new(), untried: vec![untried] }
     }
@@ -294,9 +334,18 @@ mod tests {
         let written = profile(vec![entry("gro", "1"), entry("rx_ring", "512")], Vec::new());
         let path = written.write(folder.path()).unwrap_or_else(|_| panic!("written"));
         assert!(path.ends_with("/b.profile.toml"));
-        assert_eq!(Profile::read(Path::new(&path)).unwrap_or_else(|_| panic!("a profile")), written);
+        assert_eq!(
+            Profile::read(Path::new(&path)).unwrap_or_else(|_| panic!("a profile")),
+            written
+        );
         let text = std::fs::read_to_string(&path).expect("there");
-        for told in ["tune apply", "tune check", "tune revert", "ethtool -K eth0 gro on", "ethtool -G eth0 rx 512"] {
+        for told in [
+            "tune apply",
+            "tune check",
+            "tune revert",
+            "ethtool -K eth0 gro on",
+            "ethtool -G eth0 rx 512",
+        ] {
             assert!(text.contains(told), "{told}: {text}");
         }
     }

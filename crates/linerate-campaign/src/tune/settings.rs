@@ -10,7 +10,8 @@ pub(super) const RECEIVE: &str = "net.ipv4.tcp_rmem";
 const SEND: &str = "net.ipv4.tcp_wmem";
 /// A receive buffer of the kernel is never smaller (one page).
 const LEAST_BUFFER: u64 = 4096;
-/// The largest window TCP can advertise (RFC 7323 clause 2.3): over a route that says this, nothing is bounded.
+/// The largest window TCP can advertise (RFC 7323 clause 2.3): over a route that says this, nothing
+/// is bounded.
 const LARGEST_WINDOW: u32 = 65_535 << 14;
 
 /// A way to give the window.
@@ -30,10 +31,12 @@ pub struct Present {
     send: SettingState,
 }
 
-/// What is to be asked of the host to know them, with `console` the address that the window is advertised to.
+/// What is to be asked of the host to know them, with `console` the address that the window is
+/// advertised to.
 pub(super) fn questions(console: IpAddr) -> Vec<Setting> {
     let sysctl = |name: &str| Setting::Sysctl { name: name.into(), value: String::new() };
-    let route = Setting::RouteWindow { destination: console, device: String::new(), window: 0, initial: 0 };
+    let route =
+        Setting::RouteWindow { destination: console, device: String::new(), window: 0, initial: 0 };
     vec![route, sysctl(RECEIVE), sysctl(SEND)]
 }
 
@@ -63,7 +66,8 @@ impl Present {
         }
     }
 
-    /// The setting that gives a window of `bytes` by `way`; `buffer` is the receive buffer that gives it.
+    /// The setting that gives a window of `bytes` by `way`; `buffer` is the receive buffer that
+    /// gives it.
     pub(super) fn setting(&self, way: Way, bytes: u64, mss: u64, buffer: u64) -> Setting {
         match way {
             Way::Route => {
@@ -72,24 +76,34 @@ impl Present {
             }
             Way::Host => {
                 let buffer = buffer.max(LEAST_BUFFER);
-                Setting::Sysctl { name: RECEIVE.into(), value: format!("{LEAST_BUFFER} {buffer} {buffer}") }
+                Setting::Sysctl {
+                    name: RECEIVE.into(),
+                    value: format!("{LEAST_BUFFER} {buffer} {buffer}"),
+                }
             }
         }
     }
 
-    /// A change of the same kind that must make no difference: a route's window that bounds nothing; send buffers of a host that
-    /// receives.
+    /// A change of the same kind that must make no difference: a route's window that bounds
+    /// nothing; send buffers of a host that receives.
     pub(super) fn placebo(&self, way: Way) -> Setting {
         match way {
             Way::Route => self.route_with(LARGEST_WINDOW, 0),
             Way::Host => {
                 let fields: Vec<u64> = match &self.send.setting {
-                    Setting::Sysctl { value, .. } => value.split(' ').filter_map(|word| word.parse().ok()).collect(),
-                    Setting::CpuQuota { .. } | Setting::RouteWindow { .. } | Setting::Steering { .. } => Vec::new(),
+                    Setting::Sysctl { value, .. } => {
+                        value.split(' ').filter_map(|word| word.parse().ok()).collect()
+                    }
+                    Setting::CpuQuota { .. }
+                    | Setting::RouteWindow { .. }
+                    | Setting::Steering { .. } => Vec::new(),
                 };
                 let halved = fields.get(2).map_or(1 << 20, |most| (most / 2).max(64 << 10));
                 let middle = fields.get(1).map_or(16 << 10, |middle| *middle.min(&halved));
-                Setting::Sysctl { name: SEND.into(), value: format!("{LEAST_BUFFER} {middle} {halved}") }
+                Setting::Sysctl {
+                    name: SEND.into(),
+                    value: format!("{LEAST_BUFFER} {middle} {halved}"),
+                }
             }
         }
     }
@@ -98,7 +112,9 @@ impl Present {
     pub(super) fn before(&self, way: Way) -> String {
         match (way, &self.route.setting) {
             (Way::Host, _) => self.command(&self.receive.setting),
-            (Way::Route, Setting::RouteWindow { window: 0, .. }) => format!("ip route change {}", self.route.spelled),
+            (Way::Route, Setting::RouteWindow { window: 0, .. }) => {
+                format!("ip route change {}", self.route.spelled)
+            }
             (Way::Route, setting) => self.command(setting),
         }
     }
@@ -106,9 +122,12 @@ impl Present {
     /// As a person types it.
     pub(super) fn command(&self, setting: &Setting) -> String {
         match setting {
-            Setting::CpuQuota { value } => format!("systemctl set-property --runtime UNIT CPUQuota=\"{value}\""),
+            Setting::CpuQuota { value } => {
+                format!("systemctl set-property --runtime UNIT CPUQuota=\"{value}\"")
+            }
             Setting::RouteWindow { window, initial, .. } => {
-                let initial = if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
+                let initial =
+                    if *initial > 0 { format!(" initrwnd {initial}") } else { String::new() };
                 format!("ip route change {} window {window}{initial}", self.route.spelled)
             }
             Setting::Steering { device, name, value } => typed(name, device, value),
@@ -123,15 +142,23 @@ pub(super) fn typed(setting: &str, device: &str, value: &str) -> String {
     match setting {
         "gro" | "gso" | "tso" => format!("ethtool -K {device} {setting} {switch}"),
         "adaptive_rx" => format!("ethtool -C {device} adaptive-rx {switch}"),
-        "rx_usecs" | "rx_frames" => format!("ethtool -C {device} {} {value}", setting.replace('_', "-")),
-        "rx_ring" | "tx_ring" => format!("ethtool -G {device} {} {value}", setting.trim_end_matches("_ring")),
+        "rx_usecs" | "rx_frames" => {
+            format!("ethtool -C {device} {} {value}", setting.replace('_', "-"))
+        }
+        "rx_ring" | "tx_ring" => {
+            format!("ethtool -G {device} {} {value}", setting.trim_end_matches("_ring"))
+        }
         // Below the interface's device, or beside it (virtio).
         "irq_cpus" => format!(
-            "for n in $(cd /sys/class/net/{device}/device && ls msi_irqs 2>/dev/null || ls ../msi_irqs); do echo {value} > \
+            "for n in $(cd /sys/class/net/{device}/device && ls msi_irqs 2>/dev/null || ls \
+                ../msi_irqs); do echo {value} > \
              /proc/irq/$n/smp_affinity; done"
         ),
         "rps_cpus" | "threaded" | "xps_cpus" => {
-            format!("for f in $(find /sys/class/net/{device}/ -name {setting}); do echo {value} > $f; done")
+            format!(
+                "for f in $(find /sys/class/net/{device}/ -name {setting}); do echo {value} > $f; \
+                    done"
+            )
         }
         sysctl => format!("sysctl -w {sysctl}=\"{value}\""),
     }
@@ -143,7 +170,8 @@ mod tests {
 
     fn present() -> Present {
         let destination = "198.18.0.1".parse().expect("literal");
-        let route = Setting::RouteWindow { destination, device: "eth0".into(), window: 0, initial: 0 };
+        let route =
+            Setting::RouteWindow { destination, device: "eth0".into(), window: 0, initial: 0 };
         let sysctl = |name: &str, value: &str| SettingState {
             setting: Setting::Sysctl { name: name.into(), value: value.into() },
             spelled: name.into(),
@@ -164,11 +192,15 @@ mod tests {
         let route = present.setting(Way::Route, 7300, 1460, 0);
         assert_eq!(
             present.command(&route),
-            "ip route change 198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3 window 7300 initrwnd 5"
+            "ip route change 198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3 window \
+                7300 initrwnd 5"
         );
         let host = present.setting(Way::Host, 7300, 1460, 12_288);
         assert_eq!(present.command(&host), "sysctl -w net.ipv4.tcp_rmem=\"4096 12288 12288\"");
-        assert_eq!(present.before(Way::Host), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"");
+        assert_eq!(
+            present.before(Way::Host),
+            "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\""
+        );
         assert!(present.before(Way::Route).ends_with("src 198.18.0.3"));
     }
 
@@ -182,7 +214,10 @@ mod tests {
             ("ethtool -C eth0 rx-usecs 1".into(), "ethtool -G eth0 rx 1".into())
         );
         for setting in linerate_sys::steering::settings() {
-            assert!(typed(setting).contains("eth0") && !typed(setting).starts_with("sysctl"), "{setting}");
+            assert!(
+                typed(setting).contains("eth0") && !typed(setting).starts_with("sysctl"),
+                "{setting}"
+            );
         }
     }
 
@@ -190,6 +225,9 @@ mod tests {
     fn placebos_are_of_the_same_kind_and_bound_nothing_that_matters() {
         let present = present();
         assert!(present.command(&present.placebo(Way::Route)).ends_with("window 1073725440"));
-        assert_eq!(present.command(&present.placebo(Way::Host)), "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 2097152\"");
+        assert_eq!(
+            present.command(&present.placebo(Way::Host)),
+            "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 2097152\""
+        );
     }
 }

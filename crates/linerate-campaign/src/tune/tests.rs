@@ -1,4 +1,5 @@
-//! The ladder of `tune host`, in virtual time: changes that help, do nothing or harm, and agents that refuse or go away.
+//! The ladder of `tune host`, in virtual time: changes that help, do nothing or harm, and agents
+//! that refuse or go away.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,7 +43,11 @@ impl Default for SimulatedHosts {
 impl Sessions for SimulatedHosts {
     fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
         self.done.borrow_mut().push(format!("open {host}"));
-        if self.there { Ok(Box::new(self.clone())) } else { Err(Failure::missing(format!("{host} is not there"))) }
+        if self.there {
+            Ok(Box::new(self.clone()))
+        } else {
+            Err(Failure::missing(format!("{host} is not there")))
+        }
     }
 }
 
@@ -53,9 +58,13 @@ fn refused(why: &str) -> ControlError {
 impl Settings for SimulatedHosts {
     fn read(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
         let read = |setting: Setting| {
-            let Setting::Sysctl { name, .. } = setting else { return Err(refused("setting: there is none")) };
-            let value = self.values.get(name.as_str()).ok_or_else(|| refused("setting: there is none"))?;
-            let refused = (!self.consents).then(|| "setting: the agent was not told that it may".to_owned());
+            let Setting::Sysctl { name, .. } = setting else {
+                return Err(refused("setting: there is none"));
+            };
+            let value =
+                self.values.get(name.as_str()).ok_or_else(|| refused("setting: there is none"))?;
+            let refused =
+                (!self.consents).then(|| "setting: the agent was not told that it may".to_owned());
             let setting = Setting::Sysctl { name: name.clone(), value: (*value).to_owned() };
             Ok(SettingState { setting, spelled: name, refused })
         };
@@ -64,7 +73,11 @@ impl Settings for SimulatedHosts {
 
     fn apply(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
         self.done.borrow_mut().push("apply".into());
-        if self.settable { self.read(settings) } else { Err(refused("setting: the kernel does not take it")) }
+        if self.settable {
+            self.read(settings)
+        } else {
+            Err(refused("setting: the kernel does not take it"))
+        }
     }
 
     fn revert(&mut self) -> Result<(), ControlError> {
@@ -100,7 +113,11 @@ fn findings(path: SimulatedPath, hosts: &SimulatedHosts) -> (Findings, Simulated
 
 /// Why a setting was not tried.
 fn hindrance(found: &Findings, setting: &str) -> Option<HindranceKind> {
-    found.untried.iter().find(|untried| untried.setting == setting).map(|untried| untried.hindrance.kind)
+    found
+        .untried
+        .iter()
+        .find(|untried| untried.setting == setting)
+        .map(|untried| untried.hindrance.kind)
 }
 
 #[test]
@@ -109,9 +126,16 @@ fn a_change_that_helps_as_predicted_is_proven_and_kept() {
     let (found, bench) = findings(path(10.0), &hosts);
     assert_eq!(found.tried.len(), 1, "{:?}", found.untried);
     let tried = &found.tried[0];
-    assert_eq!((tried.candidate.setting, tried.verdict, tried.why.as_str()), (SEND, Verdict::Proven, ""));
+    assert_eq!(
+        (tried.candidate.setting, tried.verdict, tried.why.as_str()),
+        (SEND, Verdict::Proven, "")
+    );
     assert!(tried.is_kept() && found.kept().count() == 1);
-    assert_eq!((tried.host.as_str(), tried.device.as_str()), ("here", ""), "a sysctl is of the whole host");
+    assert_eq!(
+        (tried.host.as_str(), tried.device.as_str()),
+        ("here", ""),
+        "a sysctl is of the whole host"
+    );
     assert_eq!(bench.names(), ["baseline", "socket_buffers"]);
 }
 
@@ -146,14 +170,20 @@ fn a_change_that_moves_goodput_otherwise_than_predicted_is_suspected() {
 
 #[test]
 fn where_the_placebo_works_nothing_is_proven() {
-    let (found, _) = findings(SimulatedPath { placebo: 10.0, ..path(10.0) }, &SimulatedHosts::default());
-    assert_eq!(found.tried[0].verdict, Verdict::Inconclusive, "single pairs of the placebo differ as much");
+    let (found, _) =
+        findings(SimulatedPath { placebo: 10.0, ..path(10.0) }, &SimulatedHosts::default());
+    assert_eq!(
+        found.tried[0].verdict,
+        Verdict::Inconclusive,
+        "single pairs of the placebo differ as much"
+    );
     assert_eq!(found.kept().count(), 0);
 }
 
 #[test]
 fn what_nothing_speaks_for_is_not_tried() {
-    let (found, bench) = findings(SimulatedPath { waits: 0.1, ..path(10.0) }, &SimulatedHosts::default());
+    let (found, bench) =
+        findings(SimulatedPath { waits: 0.1, ..path(10.0) }, &SimulatedHosts::default());
     assert_eq!(found.tried.len(), 0);
     assert_eq!(hindrance(&found, SEND), Some(HindranceKind::NothingSpeaksForIt));
     assert_eq!(bench.names(), ["baseline"]);
@@ -179,8 +209,12 @@ fn what_cannot_be_set_is_not_tried() {
     let hosts = SimulatedHosts { settable: false, ..SimulatedHosts::default() };
     let (found, _) = findings(path(10.0), &hosts);
     assert_eq!(hindrance(&found, SEND), Some(HindranceKind::Refused));
-    let why = &found.untried.iter().find(|untried| untried.setting == SEND).expect("told").hindrance.why;
-    assert_eq!(why, "the kernel does not take it", "without what was asked for, which stands beside it");
+    let why =
+        &found.untried.iter().find(|untried| untried.setting == SEND).expect("told").hindrance.why;
+    assert_eq!(
+        why, "the kernel does not take it",
+        "without what was asked for, which stands beside it"
+    );
 }
 
 #[test]
@@ -192,7 +226,10 @@ fn what_a_host_does_not_have_is_not_tried() {
 
 #[test]
 fn a_buffer_that_is_no_three_numbers_is_left_alone() {
-    let hosts = SimulatedHosts { values: [(SEND, "many"), (RECEIVE, "many")].into(), ..SimulatedHosts::default() };
+    let hosts = SimulatedHosts {
+        values: [(SEND, "many"), (RECEIVE, "many")].into(),
+        ..SimulatedHosts::default()
+    };
     let (found, _) = findings(path(10.0), &hosts);
     assert_eq!(hindrance(&found, SEND), Some(HindranceKind::AlreadySo));
 }
@@ -200,7 +237,9 @@ fn a_buffer_that_is_no_three_numbers_is_left_alone() {
 #[test]
 fn a_host_that_is_not_there_to_be_asked_ends_it_before_anything_is_changed() {
     let hosts = SimulatedHosts { there: false, ..SimulatedHosts::default() };
-    let Err(Ended::Failed(failure)) = tuned(&SimulatedBench::new(path(10.0)), &hosts) else { panic!("it cannot") };
+    let Err(Ended::Failed(failure)) = tuned(&SimulatedBench::new(path(10.0)), &hosts) else {
+        panic!("it cannot")
+    };
     assert_eq!((failure.exit(), failure.message().as_str()), (Exit::Missing, "here is not there"));
 }
 
@@ -217,7 +256,9 @@ fn an_interrupted_stage_ends_it_as_interrupted() {
 fn an_agent_that_is_busy_ends_it() {
     for stage in ["baseline", "socket_buffers"] {
         let bench = SimulatedBench::new(path(10.0)).with(stage, Trouble::Busy);
-        let Err(Ended::Failed(failure)) = tuned(&bench, &SimulatedHosts::default()) else { panic!("{stage}") };
+        let Err(Ended::Failed(failure)) = tuned(&bench, &SimulatedHosts::default()) else {
+            panic!("{stage}")
+        };
         assert_eq!(failure.exit(), Exit::Missing);
     }
 }
@@ -225,7 +266,9 @@ fn an_agent_that_is_busy_ends_it() {
 #[test]
 fn an_agent_that_refuses_the_setting_of_a_trial_ends_it_with_its_words() {
     let bench = SimulatedBench::new(path(10.0)).with("socket_buffers", Trouble::Refused);
-    let Err(Ended::Failed(failure)) = tuned(&bench, &SimulatedHosts::default()) else { panic!("refused") };
+    let Err(Ended::Failed(failure)) = tuned(&bench, &SimulatedHosts::default()) else {
+        panic!("refused")
+    };
     assert!(failure.message().contains("not consented"), "{failure:?}");
 }
 
@@ -236,7 +279,9 @@ fn a_host_that_comes_back_costs_a_pair_and_one_that_stays_away_the_rest() {
     let found = tuned(&back, &SimulatedHosts::default()).expect("it goes on");
     assert_eq!(found.tried.len(), 1);
     let gone = SimulatedBench::new(path(10.0)).with("socket_buffers", leaving(u32::MAX));
-    let Err(Ended::Failed(failure)) = tuned(&gone, &SimulatedHosts::default()) else { panic!("gone") };
+    let Err(Ended::Failed(failure)) = tuned(&gone, &SimulatedHosts::default()) else {
+        panic!("gone")
+    };
     assert_eq!(failure.exit(), Exit::Missing);
 }
 
@@ -252,7 +297,11 @@ fn a_path_that_cannot_be_measured_is_not_tuned() {
 fn only_kinds_that_there_are_can_be_chosen() {
     let wrong = super::host::chosen(&["socket_bufers".to_owned()]).err().expect("there is none");
     assert_eq!(wrong.exit(), Exit::Wrong);
-    assert!(wrong.message().contains("socket_buffers"), "those that there are: {}", wrong.message());
+    assert!(
+        wrong.message().contains("socket_buffers"),
+        "those that there are: {}",
+        wrong.message()
+    );
     assert!(super::host::chosen(&[]).expect("all").len() > 5);
 }
 
@@ -261,8 +310,8 @@ fn everything_can_be_tried_at_once() {
     let testbed = testbed();
     let all = HostTuning { tried: Vec::new(), ..tuning() };
     let ends = (&testbed.endpoints[0], &testbed.endpoints[1]);
-    let found =
-        tune(&SimulatedBench::new(path(10.0)), &SimulatedHosts::default(), ends, &all).expect("every stage ends");
+    let found = tune(&SimulatedBench::new(path(10.0)), &SimulatedHosts::default(), ends, &all)
+        .expect("every stage ends");
     assert_eq!(found.kept().map(|tried| tried.candidate.setting).collect::<Vec<_>>(), [SEND]);
     assert!(found.untried.len() > 5, "{:?}", found.untried);
 }
@@ -270,7 +319,8 @@ fn everything_can_be_tried_at_once() {
 #[test]
 fn noise_hides_a_change_and_never_makes_one() {
     for seed in 0..6 {
-        let (found, _) = findings(SimulatedPath { noise: 0.3, seed, ..path(1.0) }, &SimulatedHosts::default());
+        let (found, _) =
+            findings(SimulatedPath { noise: 0.3, seed, ..path(1.0) }, &SimulatedHosts::default());
         assert_eq!(found.kept().count(), 0, "seed {seed}: {:?}", found.tried);
     }
 }
@@ -288,7 +338,9 @@ fn a_profile_is_written_for_each_host_at_which_something_helps_and_for_no_other(
 
 #[test]
 fn every_answer_is_told_as_text_and_as_data() {
-    for hosts in [SimulatedHosts::default(), SimulatedHosts { consents: false, ..SimulatedHosts::default() }] {
+    for hosts in
+        [SimulatedHosts::default(), SimulatedHosts { consents: false, ..SimulatedHosts::default() }]
+    {
         let (found, _) = findings(path(10.0), &hosts);
         let (text, data) = (found.text(), found.json());
         assert_eq!(data["tried"].as_array().map(Vec::len), Some(found.tried.len()));

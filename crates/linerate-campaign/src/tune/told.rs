@@ -259,7 +259,9 @@ impl Told {
     #[must_use]
     pub fn indicates(&self) -> bool {
         let enough = |proof: &Proof| proof.effect.interval.is_none() && proof.effect.shift >= WORTH;
-        self.proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Suspected && enough(proof))
+        self.proof
+            .as_ref()
+            .is_some_and(|proof| proof.verdict == Verdict::Suspected && enough(proof))
     }
 
     pub(super) fn choose(&mut self, choice: &Choice, predicted: BitRate) {

@@ -1,19 +1,23 @@
 //! The receive window that a shallow buffer survives; found, applied, proven, and put back.
 //!
-//! Order: look at the path, find the buffer by trains, sweep the window per socket, choose; then, unless it is a dry run, find the
-//! narrowest setting that gives the window, and compare it with nothing and with a placebo, run by run. Every stage is a campaign
-//! in a ledger of its own. What it does not see: other traffic on the path while it measures.
+//! Order: look at the path, find the buffer by trains, sweep the window per socket, choose; then,
+//! unless it is a dry run, find the narrowest setting that gives the window, and compare it with
+//! nothing and with a placebo, run by run. Every stage is a campaign in a ledger of its own. What
+//! it does not see: other traffic on the path while it measures.
 
-use linerate_analysis::fire_hose::{BufferSearch, Drops, Hose, Inferred, WindowPoint, attribute, onset};
+use linerate_analysis::fire_hose::{
+    BufferSearch, Drops, Hose, Inferred, WindowPoint, attribute, onset,
+};
 use linerate_analysis::tune::{
-    Better, Change, Choice, Effect, Proof, change_of, choose, effect, prove, rates, reading_of, report, retransmitted,
-    trains, window_seen,
+    Better, Change, Choice, Effect, Proof, change_of, choose, effect, prove, rates, reading_of,
+    report, retransmitted, trains, window_seen,
 };
 use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::{ControlError, Setting};
 use linerate_model::series::tcp_extension as tcp;
 use linerate_model::{
-    BitRate, Bytes, Campaign, Capacity, Direction, Endpoint, Nanos, Series, TrialRecord, Verdict, metric, series,
+    BitRate, Bytes, Campaign, Capacity, Direction, Endpoint, Nanos, Series, TrialRecord, Verdict,
+    metric, series,
 };
 
 use super::plans::{Path, Stint};
@@ -48,7 +52,8 @@ pub struct WindowTuning {
 const DOUBLINGS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Time between trains, ms: a sideband of 100 Mbit/s drains 125 KB in it.
 const TRAIN_GAP_MS: u32 = 10;
-/// Lengths between two that the search would halve its way through, sent in one campaign if they are no more.
+/// Lengths between two that the search would halve its way through, sent in one campaign if they
+/// are no more.
 const FEW_LENGTHS: u32 = 8;
 /// A window that the sender sees within this share of the one wanted holds.
 const HOLDS: f64 = 0.2;
@@ -68,7 +73,8 @@ pub struct Asked {
 /// Opens the session that changes settings of the host of `to`, and learns what they are.
 ///
 /// # Errors
-/// If it cannot be reached, does not tell, or its route leads out of another interface than the one that may be touched.
+/// If it cannot be reached, does not tell, or its route leads out of another interface than the one
+/// that may be touched.
 pub fn ask(
     sessions: &(impl Sessions + ?Sized),
     endpoints: &[Endpoint],
@@ -77,13 +83,16 @@ pub fn ask(
 ) -> Result<Asked, Failure> {
     let ends = Ends::of(endpoints, (from, to), tuning);
     let host = &to.host;
-    let console = from.address.ok_or_else(|| Failure::wrong(format!("tune: endpoint {} has no address", from.name)))?;
+    let console = from
+        .address
+        .ok_or_else(|| Failure::wrong(format!("tune: endpoint {} has no address", from.name)))?;
     let mut tuner = sessions.open(host)?;
     let present = Present::of(tuner.read(questions(console))?)
         .ok_or_else(|| Failure::missing(format!("settings of {host}: it told not all of them")))?;
     match &tuning.interface {
         Some(wanted) if wanted != present.device() => Err(Failure::wrong(format!(
-            "tune {wanted} of {host}: its route to {console} leads out of {}, which it was not told to touch (say \
+            "tune {wanted} of {host}: its route to {console} leads out of {}, which it was not \
+                told to touch (say \
              --interface {})",
             present.device(),
             present.device()
@@ -92,8 +101,8 @@ pub fn ask(
     }
 }
 
-/// Finds the window, applies what gives it, proves it, and puts it back: what came of it, and how that ends. `capacities` are those known of the
-/// path.
+/// Finds the window, applies what gives it, proves it, and puts it back: what came of it, and how
+/// that ends. `capacities` are those known of the path.
 ///
 /// # Errors
 /// If a stage could not be run to its end, the path not be measured, or a setting not be put back.
@@ -114,7 +123,8 @@ pub fn tune(
     let window = choice.point.window.0;
     told.choose(&choice, found.hose.goodput(choice.point.window));
     if tuning.dry_run {
-        // Until the kernel has learned better, half of a receive buffer is window (tcp_adv_win_scale 1).
+        // Until the kernel has learned better, half of a receive buffer is window
+        // (tcp_adv_win_scale 1).
         for way in [Way::Route, Way::Host] {
             let setting = present.setting(way, window, found.hose.mss.0, 2 * window);
             told.commands.push(present.command(&setting));
@@ -122,7 +132,8 @@ pub fn tune(
         told.dry_run = true;
         return Ok((told, Exit::Done));
     }
-    let Some((way, setting)) = settle(bench, &ends, tuner, &present, &found, window, &mut told)? else {
+    let Some((way, setting)) = settle(bench, &ends, tuner, &present, &found, window, &mut told)?
+    else {
         told.verdict = Some(Verdict::Inconclusive);
         let exit = if told.refused { Exit::Missing } else { Exit::Missed };
         return Ok((told, exit));
@@ -153,8 +164,14 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(endpoints: &[Endpoint], (from, to): (&Endpoint, &Endpoint), tuning: &WindowTuning) -> Self {
-        let other = endpoints.iter().find(|endpoint| endpoint.host != to.host && endpoint.host != from.host);
+    fn of(
+        endpoints: &[Endpoint],
+        (from, to): (&Endpoint, &Endpoint),
+        tuning: &WindowTuning,
+    ) -> Self {
+        let other = endpoints
+            .iter()
+            .find(|endpoint| endpoint.host != to.host && endpoint.host != from.host);
         let path = Path {
             from: from.name.clone(),
             to: to.name.clone(),
@@ -182,10 +199,16 @@ fn point<'a>(study: &'a Study, sweep: &str) -> Option<&'a PointStudy> {
 }
 
 /// A metric of the first job of a sweep, run by run.
-fn values(study: &Study, sweep: &str, metric: &str, direction: Option<Direction>) -> Vec<Option<f64>> {
+fn values(
+    study: &Study,
+    sweep: &str,
+    metric: &str,
+    direction: Option<Direction>,
+) -> Vec<Option<f64>> {
     let job = point(study, sweep).and_then(|point| point.jobs.first());
     let metrics = job.into_iter().flat_map(|job| &job.metrics);
-    let mut found = metrics.filter(|found| found.name == metric && direction.is_none_or(|d| d == found.direction));
+    let mut found = metrics
+        .filter(|found| found.name == metric && direction.is_none_or(|d| d == found.direction));
     found.next().map(|found| found.values.clone()).unwrap_or_default()
 }
 
@@ -195,27 +218,52 @@ fn typical(study: &Study, sweep: &str, metric: &str) -> Option<f64> {
 }
 
 /// Looks at the path, finds its buffer and sweeps the window.
-fn find(bench: &dyn Bench, ends: &Ends, capacities: &[Capacity], quick: bool, told: &mut Told) -> Result<Found, Ended> {
-    let (campaign, study) = bench.observe("look", &ends.path.draft("tune-look", 1, &ends.path.look()))?;
+fn find(
+    bench: &dyn Bench,
+    ends: &Ends,
+    capacities: &[Capacity],
+    quick: bool,
+    told: &mut Told,
+) -> Result<Found, Ended> {
+    let (campaign, study) =
+        bench.observe("look", &ends.path.draft("tune-look", 1, &ends.path.look()))?;
     let missing = |what: &str| {
-        let why =
-            campaign.trials.iter().flat_map(|trial| &trial.incidents).map(|incident| incident.message.as_str()).next();
+        let why = campaign
+            .trials
+            .iter()
+            .flat_map(|trial| &trial.incidents)
+            .map(|incident| incident.message.as_str())
+            .next();
         Failure::new(
             Exit::Invalid,
-            format!("tune: {what} could not be measured: {}", why.unwrap_or("no figure came of it")),
+            format!(
+                "tune: {what} could not be measured: {}",
+                why.unwrap_or("no figure came of it")
+            ),
         )
     };
-    let rtt = typical(&study, "round trip", metric::RESPONSE_TIME_P50).ok_or_else(|| missing("the round trip"))?;
-    let flood = trial(&campaign, "flood").and_then(rates).ok_or_else(|| missing("what the path carries"))?;
+    let rtt = typical(&study, "round trip", metric::RESPONSE_TIME_P50)
+        .ok_or_else(|| missing("the round trip"))?;
+    let flood = trial(&campaign, "flood")
+        .and_then(rates)
+        .ok_or_else(|| missing("what the path carries"))?;
     let stream = trial(&campaign, "as it is").ok_or_else(|| missing("a stream as it is"))?;
     let flows = stream.jobs.first().map(|(active, _)| &active.flows[..]).unwrap_or_default();
-    let mss = flows.iter().filter_map(|flow| flow.tcp).map(|tcp| tcp.send_mss).max().filter(|mss| *mss > 0);
+    let mss = flows
+        .iter()
+        .filter_map(|flow| flow.tcp)
+        .map(|tcp| tcp.send_mss)
+        .max()
+        .filter(|mss| *mss > 0);
     let mss = mss.ok_or_else(|| missing("a stream as it is"))?;
-    // A flood is counted where it is sent, and what the sender's own queue drops of it never sees the link: what is known of the
-    // link beforehand is worth more.
+    // A flood is counted where it is sent, and what the sender's own queue drops of it never sees
+    // the link: what is known of the link beforehand is worth more.
     let leaves = |pairs: &[(String, String)]| pairs.iter().any(|(from, _)| *from == ends.path.from);
-    let fastest =
-        capacities.iter().filter(|capacity| leaves(&capacity.pairs)).map(|capacity| capacity.rate.0).reduce(f64::max);
+    let fastest = capacities
+        .iter()
+        .filter(|capacity| leaves(&capacity.pairs))
+        .map(|capacity| capacity.rate.0)
+        .reduce(f64::max);
     let fastest = fastest.filter(|rate| *rate > flood.drain.0 * WORTH).unwrap_or(flood.feed.0);
     let mut hose = Hose {
         buffer: Bytes(0),
@@ -266,18 +314,32 @@ fn search(bench: &dyn Bench, ends: &Ends, hose: &Hose) -> Result<Option<Inferred
             let message = format!("tune: trains of {wanted} datagrams could not be sent");
             return Err(Failure::new(Exit::Invalid, message).into());
         }
-        lengths = between(&seen.iter().map(|sent| (sent.length, sent.lost == 0)).collect::<Vec<_>>(), search.next());
+        lengths = between(
+            &seen.iter().map(|sent| (sent.length, sent.lost == 0)).collect::<Vec<_>>(),
+            search.next(),
+        );
     }
     Ok(search.inferred(hose))
 }
 
-/// What to send in one campaign: everything between the longest train that passed and the shortest that did not, if it is little.
+/// What to send in one campaign: everything between the longest train that passed and the shortest
+/// that did not, if it is little.
 fn between(seen: &[(u32, bool)], next: Option<u32>) -> Vec<u32> {
     let Some(next) = next else { return Vec::new() };
-    let passed = seen.iter().filter(|(length, whole)| *whole && *length < next).map(|(length, _)| *length).max();
-    let failed = seen.iter().filter(|(length, whole)| !*whole && *length > next).map(|(length, _)| *length).min();
+    let passed = seen
+        .iter()
+        .filter(|(length, whole)| *whole && *length < next)
+        .map(|(length, _)| *length)
+        .max();
+    let failed = seen
+        .iter()
+        .filter(|(length, whole)| !*whole && *length > next)
+        .map(|(length, _)| *length)
+        .min();
     match (passed, failed) {
-        (Some(passed), Some(failed)) if failed - passed <= FEW_LENGTHS => (passed + 1..failed).collect(),
+        (Some(passed), Some(failed)) if failed - passed <= FEW_LENGTHS => {
+            (passed + 1..failed).collect()
+        }
         _ => vec![next],
     }
 }
@@ -285,7 +347,12 @@ fn between(seen: &[(u32, bool)], next: Option<u32>) -> Vec<u32> {
 /// A stream with one window.
 fn row(campaign: &Campaign, study: &Study, name: &str, window: Option<u64>) -> Option<WindowRow> {
     let goodput = typical(study, name, metric::GOODPUT)?;
-    let seen = campaign.trials.iter().filter(|trial| trial.spec.sweep == name).filter_map(window_seen).max();
+    let seen = campaign
+        .trials
+        .iter()
+        .filter(|trial| trial.spec.sweep == name)
+        .filter_map(window_seen)
+        .max();
     let loss = typical(study, name, metric::RETRANSMIT_RATIO).unwrap_or(0.0);
     Some(WindowRow { window, goodput, loss, seen })
 }
@@ -299,7 +366,17 @@ fn sweep(
     told: &mut Told,
 ) -> Result<Found, Ended> {
     let few = [2, frames, 2 * frames, 4 * frames, 16 * frames];
-    let more = [2, 3, frames.saturating_sub(1), frames, frames + 1, frames * 3 / 2, 2 * frames, 3 * frames, 4 * frames];
+    let more = [
+        2,
+        3,
+        frames.saturating_sub(1),
+        frames,
+        frames + 1,
+        frames * 3 / 2,
+        2 * frames,
+        3 * frames,
+        4 * frames,
+    ];
     let more = more.into_iter().chain([8 * frames, 16 * frames]);
     let mut segments: Vec<u64> = if quick { few.to_vec() } else { more.collect() };
     segments.retain(|segments| *segments >= 2);
@@ -307,18 +384,26 @@ fn sweep(
     segments.dedup();
     let windows: Vec<u64> = segments.iter().map(|segments| segments * hose.mss.0).collect();
     let repeats = if quick { 1 } else { 2 };
-    let (campaign, study) =
-        bench.observe("windows", &ends.path.draft("tune-windows", repeats, &ends.path.windows(&windows)))?;
+    let (campaign, study) = bench.observe(
+        "windows",
+        &ends.path.draft("tune-windows", repeats, &ends.path.windows(&windows)),
+    )?;
     let invalid = || Failure::new(Exit::Invalid, "tune: the window sweep gave no figures");
     let own = row(&campaign, &study, "own window", None).ok_or_else(invalid)?;
-    let rows: Vec<WindowRow> =
-        windows.iter().filter_map(|&bytes| row(&campaign, &study, &format!("window {bytes}"), Some(bytes))).collect();
+    let rows: Vec<WindowRow> = windows
+        .iter()
+        .filter_map(|&bytes| row(&campaign, &study, &format!("window {bytes}"), Some(bytes)))
+        .collect();
     let points = rows.iter().filter_map(|row| {
-        Some(WindowPoint { window: Bytes(row.window?), loss: row.loss, goodput: BitRate(row.goodput) })
+        Some(WindowPoint {
+            window: Bytes(row.window?),
+            loss: row.loss,
+            goodput: BitRate(row.goodput),
+        })
     });
     let found = onset(&points.collect::<Vec<_>>()).ok_or_else(invalid)?;
-    let attribution =
-        trial(&campaign, "own window").map(|trial| attribute(&drops(trial, ends, &hose, &own), &hose.bracket()));
+    let attribution = trial(&campaign, "own window")
+        .map(|trial| attribute(&drops(trial, ends, &hose, &own), &hose.bracket()));
     told.sweep(&hose, &own, rows, &found, attribution);
     let mut choice = choose(&found, BitRate(own.goodput));
     if choice.gain < WORTH {
@@ -339,16 +424,23 @@ fn sweep(
 
 /// The counters of one stream with the host's own window.
 fn drops(trial: &TrialRecord, ends: &Ends, hose: &Hose, own: &WindowRow) -> Drops {
-    let there = |columns: &[Series]| change_of(trial, &ends.to.host, |read| series::any(columns, read));
-    let pauses =
-        |host: &str| change_of(trial, host, |read| read.sampler == series::ETHTOOL && read.name.contains("pause"));
+    let there =
+        |columns: &[Series]| change_of(trial, &ends.to.host, |read| series::any(columns, read));
+    let pauses = |host: &str| {
+        change_of(trial, host, |read| {
+            read.sampler == series::ETHTOOL && read.name.contains("pause")
+        })
+    };
     Drops {
         controller_received: there(&[series::ncsi::PASS_THROUGH_RECEIVED]),
         controller_dropped: there(&[series::ncsi::PASS_THROUGH_DROPPED]),
         ring_missed: there(&[series::interface::RX_MISSED, series::interface::RX_FIFO]),
         socket_dropped: there(&[tcp::BACKLOG_DROP, tcp::RCV_PRUNED, tcp::RCV_QUEUE_DROP]),
         retransmitted: retransmitted(trial),
-        pauses: [&ends.from.host, &ends.to.host].into_iter().filter_map(|host| pauses(host)).reduce(|a, b| a + b),
+        pauses: [&ends.from.host, &ends.to.host]
+            .into_iter()
+            .filter_map(|host| pauses(host))
+            .reduce(|a, b| a + b),
         utilisation: own.goodput / hose.full_rate().0,
         window: own.seen.unwrap_or(0),
     }
@@ -372,11 +464,18 @@ fn settle(
             let command = present.command(&setting);
             if let Err(error) = tuner.apply(vec![setting.clone()]) {
                 told.refused |= matches!(error, ControlError::Setting { .. });
-                told.tried.push(Tried { command, seen: None, holds: false, why: error.to_string() });
+                told.tried.push(Tried {
+                    command,
+                    seen: None,
+                    holds: false,
+                    why: error.to_string(),
+                });
                 break;
             }
-            let name =
-                format!("hold-{}", if way == Way::Route { "route".to_owned() } else { format!("host-{}", round + 1) });
+            let name = format!(
+                "hold-{}",
+                if way == Way::Route { "route".to_owned() } else { format!("host-{}", round + 1) }
+            );
             let stint = Stint::one("hold", ends.path.length(1_500), ends.path.stream(None));
             let held = bench.observe(&name, &ends.path.draft("tune-hold", 1, &[stint]));
             tuner.revert()?;
@@ -420,8 +519,12 @@ impl Arm {
     }
 }
 
-/// Runs pairs with and without the setting, the placebo beside them, and what else may have changed.
-#[allow(clippy::too_many_arguments, reason = "one call, whose arguments are the whole of what is known")]
+/// Runs pairs with and without the setting, the placebo beside them, and what else may have
+/// changed.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one call, whose arguments are the whole of what is known"
+)]
 fn compare(
     bench: &dyn Bench,
     ends: &Ends,
@@ -436,7 +539,11 @@ fn compare(
     let mut stints = Vec::new();
     for (index, (name, jobs)) in figures.iter().enumerate() {
         for arm in Arm::ALL.into_iter().filter(|arm| index == 0 || *arm != Arm::Placebo) {
-            stints.push(Stint { name: arm.sweep(name), milliseconds: ends.path.length(1_000), jobs: jobs.clone() });
+            stints.push(Stint {
+                name: arm.sweep(name),
+                milliseconds: ends.path.length(1_000),
+                jobs: jobs.clone(),
+            });
         }
     }
     let placebo = present.placebo(way);
@@ -444,7 +551,10 @@ fn compare(
     let mut now = Arm::Before;
     let draft = ends.path.draft("tune-proof", pairs, &stints);
     let campaign = bench.run("proof", &draft, &mut |trial| {
-        let wanted = Arm::ALL.into_iter().find(|arm| trial.sweep.starts_with(arm.name())).unwrap_or(Arm::Before);
+        let wanted = Arm::ALL
+            .into_iter()
+            .find(|arm| trial.sweep.starts_with(arm.name()))
+            .unwrap_or(Arm::Before);
         if wanted != std::mem::replace(&mut now, wanted) {
             tuner.revert()?;
             match wanted {
@@ -456,15 +566,29 @@ fn compare(
         Ok(())
     })?;
     let study = study(&campaign);
-    let of = |arm: Arm, figure: &str, metric: &str, direction| values(&study, &arm.sweep(figure), metric, direction);
-    let pair = |figure: &str, arm: Arm, metric: &str, direction: Option<Direction>, better| -> Option<Effect> {
+    let of = |arm: Arm, figure: &str, metric: &str, direction| {
+        values(&study, &arm.sweep(figure), metric, direction)
+    };
+    let pair = |figure: &str,
+                arm: Arm,
+                metric: &str,
+                direction: Option<Direction>,
+                better|
+     -> Option<Effect> {
         let way = direction.map_or(String::new(), |direction| format!(" {direction}"));
         let before = of(Arm::Before, figure, metric, direction);
-        effect(&format!("{metric} {figure}{way}"), &before, &of(arm, figure, metric, direction), better)
+        effect(
+            &format!("{metric} {figure}{way}"),
+            &before,
+            &of(arm, figure, metric, direction),
+            better,
+        )
     };
     let (main, _) = &figures[0];
     let made = pair(main, Arm::Tuned, metric::GOODPUT, None, Better::More);
-    let made = made.ok_or_else(|| Failure::new(Exit::Invalid, "tune: no pair of the proof gave two figures"))?;
+    let made = made.ok_or_else(|| {
+        Failure::new(Exit::Invalid, "tune: no pair of the proof gave two figures")
+    })?;
     let proof = prove(made, pair(main, Arm::Placebo, metric::GOODPUT, None, Better::More));
     told.side_effects = figures[1..]
         .iter()
@@ -473,13 +597,18 @@ fn compare(
                 return vec![pair(name, Arm::Tuned, metric::RESPONSE_TIME_P50, None, Better::Less)];
             }
             let both = *name == "both ways";
-            let directions = if both { vec![Some(Direction::Tx), Some(Direction::Rx)] } else { vec![None] };
-            directions.into_iter().map(|d| pair(name, Arm::Tuned, metric::GOODPUT, d, Better::More)).collect()
+            let directions =
+                if both { vec![Some(Direction::Tx), Some(Direction::Rx)] } else { vec![None] };
+            directions
+                .into_iter()
+                .map(|d| pair(name, Arm::Tuned, metric::GOODPUT, d, Better::More))
+                .collect()
         })
         .flatten()
         .collect();
     let loss = |arm: Arm| {
-        let known: Vec<f64> = of(arm, main, metric::RETRANSMIT_RATIO, None).into_iter().flatten().collect();
+        let known: Vec<f64> =
+            of(arm, main, metric::RETRANSMIT_RATIO, None).into_iter().flatten().collect();
         linerate_analysis::statistics::median(&known)
     };
     told.loss = loss(Arm::Before).zip(loss(Arm::Tuned));

@@ -1,4 +1,5 @@
-//! A malicious agent: a real one, so that it is paired, proves secrets and counts; but its offers and its texts are lies.
+//! A malicious agent: a real one, so that it is paired, proves secrets and counts; but its offers
+//! and its texts are lies.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -6,7 +7,8 @@ use std::time::Duration;
 
 use linerate_control::{Access, Agent, AgentOptions, KeyStore};
 use linerate_load::{
-    Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload, workload,
+    Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload,
+    workload,
 };
 use linerate_model::{FlowReport, FlowTcp, Load, Nanos, ParamError, Params};
 use serde_json::{Value, json};
@@ -44,7 +46,10 @@ fn facts() -> Value {
     let mut facts = linerate_observe::facts();
     if let Value::Object(fields) = &mut facts {
         fields.values_mut().for_each(spoil);
-        fields.insert(format!("extra {HOSTILE}"), json!({ "interfaces": { HOSTILE: { "driver": HOSTILE } } }));
+        fields.insert(
+            format!("extra {HOSTILE}"),
+            json!({ "interfaces": { HOSTILE: { "driver": HOSTILE } } }),
+        );
     }
     facts
 }
@@ -81,7 +86,10 @@ impl Workload for Liar {
     fn listen(&self, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
         let says_so = setup.params.get("streams").is_some_and(|streams| *streams == 7);
         if lie().0 == Attack::Texts && says_so {
-            return Err(LoadError::Unsupported { what: format!("listen {HOSTILE}"), why: HOSTILE.into() });
+            return Err(LoadError::Unsupported {
+                what: format!("listen {HOSTILE}"),
+                why: HOSTILE.into(),
+            });
         }
         Ok(Box::new(LyingListener(self.0.listen(setup)?)))
     }
@@ -106,7 +114,10 @@ impl Listener for LyingListener {
 
 fn spoiled(workers: Vec<Box<dyn Worker>>) -> Vec<Box<dyn Worker>> {
     match lie().0 {
-        Attack::Texts => workers.into_iter().map(|worker| -> Box<dyn Worker> { Box::new(Spoiled(worker)) }).collect(),
+        Attack::Texts => workers
+            .into_iter()
+            .map(|worker| -> Box<dyn Worker> { Box::new(Spoiled(worker)) })
+            .collect(),
         _ => workers,
     }
 }

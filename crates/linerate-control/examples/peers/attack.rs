@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 pub(crate) const VICTIM_TCP: u16 = 5000;
 /// Where nothing listens at the victim.
 const VICTIM_UDP: u16 = 5300;
-/// Text that a terminal would obey: a window's title, a cleared screen, C1's spelling of a colour, an override of direction.
+/// Text that a terminal would obey: a window's title, a cleared screen, C1's spelling of a colour,
+/// an override of direction.
 pub(crate) const HOSTILE: &str = "\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{202e}\r\nforged";
 
 /// One kind of lie.
@@ -19,11 +20,13 @@ pub(crate) enum Attack {
     Proven,
     /// Every address of an offer is the victim's.
     Victim,
-    /// The first address is the attacker's, where the secret is proved; those for data are the victim's.
+    /// The first address is the attacker's, where the secret is proved; those for data are the
+    /// victim's.
     Split,
     /// The first address is the victim's, those for data are the attacker's.
     First,
-    /// The attacker connects, and its datagrams have the victim's address as their source; somebody else rewrites them.
+    /// The attacker connects, and its datagrams have the victim's address as their source; somebody
+    /// else rewrites them.
     Spoof,
     /// Nothing but text with control characters, everywhere.
     Texts,
@@ -63,7 +66,8 @@ impl Attack {
     }
 }
 
-/// Every workload that reaches another host, with parameters by which the active end sends; `few`: one of each kind.
+/// Every workload that reaches another host, with parameters by which the active end sends; `few`:
+/// one of each kind.
 pub(crate) fn workloads(few: bool) -> Vec<(&'static str, Value)> {
     let frames = |mode: &str| ("frames", json!({ "mode": mode, "allow_outside_lab": true }));
     if few {

@@ -1,4 +1,5 @@
-//! A malicious conductor with a valid key. The agent at the other end is honest; the other end of each job is here, in this process.
+//! A malicious conductor with a valid key. The agent at the other end is honest; the other end of
+//! each job is here, in this process.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -7,7 +8,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linerate_control::wire::{Greeting, HelloRole, JobOffer, Message, Prepare, PreparedJob, decode, encode, name};
+use linerate_control::wire::{
+    Greeting, HelloRole, JobOffer, Message, Prepare, PreparedJob, decode, encode, name,
+};
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::pinned::{self, PinnedKeys};
 use linerate_load::{LoadError, Offer, Permits, Secret, Setup, Worker, workload};
@@ -31,7 +34,14 @@ const LOAD: Nanos = Nanos::from_millis(150);
 /// Nothing here reads or writes a disk.
 static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 
-pub(crate) fn run(keys: &str, agent: &str, own: &str, victim: &str, attack: &str, few: bool) -> Outcome {
+pub(crate) fn run(
+    keys: &str,
+    agent: &str,
+    own: &str,
+    victim: &str,
+    attack: &str,
+    few: bool,
+) -> Outcome {
     let attack = Attack::named(attack)?;
     let mut conductor = Conductor::greet(keys.as_ref(), agent, own.parse()?, victim.parse()?)?;
     for (name, params) in workloads(few) {
@@ -53,7 +63,12 @@ struct Conductor {
 type Accepting = JoinHandle<Result<Vec<Box<dyn Worker>>, LoadError>>;
 
 impl Conductor {
-    fn greet(keys: &Path, agent: &str, own: IpAddr, victim: IpAddr) -> Result<Self, Box<dyn std::error::Error>> {
+    fn greet(
+        keys: &Path,
+        agent: &str,
+        own: IpAddr,
+        victim: IpAddr,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let certificate = CertificateDer::from_pem_file(keys.join("certificate.pem"))?;
         let key = PrivateKeyDer::from_pem_file(keys.join("key.pem"))?;
         let anyone = PinnedKeys::new(|_: &[u8]| true);
@@ -65,7 +80,8 @@ impl Conductor {
         let connection = ClientConnection::new(Arc::new(config), "linerate".try_into()?)?;
         let stream = StreamOwned::new(connection, TcpStream::connect(agent)?);
         let mut conductor = Self { stream, pending: Vec::new(), trial: 0, own, victim };
-        conductor.say(&Message::Hello(Box::new(Greeting::new(HelloRole::Conductor, "malicious"))))?;
+        conductor
+            .say(&Message::Hello(Box::new(Greeting::new(HelloRole::Conductor, "malicious"))))?;
         conductor.hear(|message| matches!(message, Message::Hello(_)))?;
         Ok(conductor)
     }
@@ -77,7 +93,10 @@ impl Conductor {
     }
 
     /// The next message that is one of those `wanted`.
-    fn hear(&mut self, wanted: impl Fn(&Message) -> bool) -> Result<Message, Box<dyn std::error::Error>> {
+    fn hear(
+        &mut self,
+        wanted: impl Fn(&Message) -> bool,
+    ) -> Result<Message, Box<dyn std::error::Error>> {
         loop {
             while let Some((message, taken)) = decode(&self.pending)? {
                 self.pending.drain(..taken);
@@ -129,18 +148,28 @@ impl Conductor {
             peer_clock: None,
         };
         let patience_ms = PATIENCE.as_millis() as u64;
-        let prepare = Prepare { trial, phases, jobs: vec![job], patience_ms, sample_period_ms: 100, legs: Vec::new() };
+        let prepare = Prepare {
+            trial,
+            phases,
+            jobs: vec![job],
+            patience_ms,
+            sample_period_ms: 100,
+            legs: Vec::new(),
+        };
         self.say(&Message::Prepare(Box::new(prepare)))?;
-        let answer = self.hear(|message| matches!(message, Message::Offers { .. } | Message::Done { .. }))?;
+        let answer =
+            self.hear(|message| matches!(message, Message::Offers { .. } | Message::Done { .. }))?;
         let offered = match answer {
             Message::Offers { offers, .. } => offers,
             Message::Done { failed, .. } => return Ok(failed),
             _ => Vec::new(),
         };
         let opening = self.open(workload, &params, attack, &offered)?;
-        let offers = opening.offer.iter().map(|offer| JobOffer { job: 0, offer: offer.clone() }).collect();
+        let offers =
+            opening.offer.iter().map(|offer| JobOffer { job: 0, offer: offer.clone() }).collect();
         self.say(&Message::Connect { trial, offers })?;
-        let ready = self.hear(|message| matches!(message, Message::Ready { .. } | Message::Done { .. }))?;
+        let ready =
+            self.hear(|message| matches!(message, Message::Ready { .. } | Message::Done { .. }))?;
         // What fails at this end is the attacker's own affair.
         let own = opening.own.join().map_err(|_| "the own end panicked")?;
         if let Message::Done { failed, .. } = ready {
@@ -151,7 +180,8 @@ impl Conductor {
         self.say(&Message::StartAt { trial, clock_ns: start.0 })?;
         let load_until = start + LOAD;
         let drain_until = load_until + Nanos::from_millis(50);
-        let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: LOAD };
+        let timeline =
+            Timeline { start, load_from: start, load_until, drain_until, interval: LOAD };
         let engine = own.map(|workers| Engine::start(workers, timeline, &[], 1));
         let done = self.hear(|message| matches!(message, Message::Done { .. }))?;
         drop(engine);
@@ -161,7 +191,8 @@ impl Conductor {
         }
     }
 
-    /// Opens this end of the job, on a thread of its own, and says what the honest end is to be offered.
+    /// Opens this end of the job, on a thread of its own, and says what the honest end is to be
+    /// offered.
     fn open(
         &self,
         name: &str,
@@ -175,7 +206,8 @@ impl Conductor {
         if let Some(theirs) = offered.first().map(|job| job.offer.clone()) {
             let (local, own) = (local, self.own);
             let theirs = reached(theirs, own);
-            let own = std::thread::spawn(move || workload.connect(&setup(&params, &local), &theirs));
+            let own =
+                std::thread::spawn(move || workload.connect(&setup(&params, &local), &theirs));
             return Ok(Opening { offer: None, own });
         }
         let listener = workload.listen(&setup(&params, &local))?;
@@ -191,7 +223,8 @@ struct Opening {
     own: Accepting,
 }
 
-/// An honest agent that listens on every address leaves its own open: it is the one of the control connection, beside ours.
+/// An honest agent that listens on every address leaves its own open: it is the one of the control
+/// connection, beside ours.
 fn reached(mut offer: Offer, own: IpAddr) -> Offer {
     for address in &mut offer.addresses {
         if let (true, IpAddr::V4(own)) = (address.ip().is_unspecified(), own) {

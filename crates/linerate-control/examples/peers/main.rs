@@ -1,4 +1,5 @@
-//! Malicious peers with valid keys, for `cargo xtask torture peers`: they speak the protocol, and want others to load a third host.
+//! Malicious peers with valid keys, for `cargo xtask torture peers`: they speak the protocol, and
+//! want others to load a third host.
 //!
 //! | Command | Is |
 //! |---|---|
@@ -24,7 +25,9 @@ fn main() {
         }
         ["agent", keys, listen, victim, attack] => agent::run(keys, listen, victim, attack),
         ["victim", address] => victim::run(address),
-        _ => Err("usage: peers conductor KEYS AGENT OWN VICTIM ATTACK WORKLOADS | agent KEYS LISTEN VICTIM ATTACK | victim ADDRESS".into()),
+        _ => Err("usage: peers conductor KEYS AGENT OWN VICTIM ATTACK WORKLOADS | agent KEYS \
+            LISTEN VICTIM ATTACK | victim ADDRESS"
+            .into()),
     };
     if let Err(error) = outcome {
         eprintln!("peers: {error}");

@@ -1,4 +1,5 @@
-//! A third host: it takes every connection and answers as earlier versions did, or with what it was sent. It knows no secret.
+//! A third host: it takes every connection and answers as earlier versions did, or with what it was
+//! sent. It knows no secret.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -17,13 +18,19 @@ pub(crate) fn run(address: &str) -> Outcome {
             for stream in listener.incoming().flatten() {
                 let number = connections.fetch_add(1, Ordering::Relaxed);
                 let most = Arc::clone(&most);
-                std::thread::spawn(move || most.fetch_max(serve(stream, number), Ordering::Relaxed));
+                std::thread::spawn(move || {
+                    most.fetch_max(serve(stream, number), Ordering::Relaxed)
+                });
             }
         });
     }
     println!("ready");
     wait_for_the_end()?;
-    println!("{} connections, at most {} bytes", connections.load(Ordering::Relaxed), most.load(Ordering::Relaxed));
+    println!(
+        "{} connections, at most {} bytes",
+        connections.load(Ordering::Relaxed),
+        most.load(Ordering::Relaxed)
+    );
     Ok(())
 }
 

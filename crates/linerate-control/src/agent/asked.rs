@@ -1,17 +1,19 @@
-//! What a trial asks for beyond what its workloads ask for themselves, held against the policy of this host before anything is opened.
+//! What a trial asks for beyond what its workloads ask for themselves, held against the policy of
+//! this host before anything is opened.
 
 use linerate_load::{LoadError, Permits};
 use linerate_model::{BitRate, Side};
 
 use crate::wire::{Prepare, PreparedJob};
 
-/// Parameters by which a sender is given a rate in bits per second. Rates in packets per second, and loads without a rate, are held to
-/// the policy's by the engine.
+/// Parameters by which a sender is given a rate in bits per second. Rates in packets per second,
+/// and loads without a rate, are held to the policy's by the engine.
 const RATES: [&str; 3] = ["pacing_rate", "rate", "source_rate"];
 /// The workload whose rate is a disk's.
 const OF_DISKS: &str = "storage";
 
-/// Refuses a trial that asks to send faster than this host's owner permits, or to ask a network controller that the owner did not name.
+/// Refuses a trial that asks to send faster than this host's owner permits, or to ask a network
+/// controller that the owner did not name.
 ///
 /// # Errors
 /// The first that is not permitted, with the line of the policy that would.
@@ -21,8 +23,13 @@ pub(super) fn permitted(prepare: &Prepare, permits: &Permits) -> Result<(), Load
         .iter()
         .filter_map(|job| job.local.ncsi.as_deref())
         .try_for_each(|interface| permits.ncsi(interface))?;
-    let rates: Vec<BitRate> = prepare.jobs.iter().filter(|job| sends(job)).filter_map(offered).collect();
-    if rates.is_empty() { Ok(()) } else { permits.offered_rate(BitRate(rates.iter().map(|rate| rate.0).sum())) }
+    let rates: Vec<BitRate> =
+        prepare.jobs.iter().filter(|job| sends(job)).filter_map(offered).collect();
+    if rates.is_empty() {
+        Ok(())
+    } else {
+        permits.offered_rate(BitRate(rates.iter().map(|rate| rate.0).sum()))
+    }
 }
 
 /// Whether this end of `job` sends: the active one unless it says otherwise.
@@ -68,28 +75,59 @@ mod tests {
             }
         };
         let (none, second) = (Nanos(0), Nanos::from_secs(1));
-        let phases = Phases { warmup: Warmup::Fixed(none), measure: second, drain: none, rest: none, interval: second };
+        let phases = Phases {
+            warmup: Warmup::Fixed(none),
+            measure: second,
+            drain: none,
+            rest: none,
+            interval: second,
+        };
         let jobs = jobs.iter().map(of).collect();
-        Prepare { trial: TrialId(1), phases, jobs, patience_ms: 0, sample_period_ms: 0, legs: Vec::new() }
+        Prepare {
+            trial: TrialId(1),
+            phases,
+            jobs,
+            patience_ms: 0,
+            sample_period_ms: 0,
+            legs: Vec::new(),
+        }
     }
 
     #[test]
     fn a_trial_is_held_against_the_rate_of_all_that_this_end_sends() {
-        let permits = Permits::only(Limits { rate: Some(BitRate(1e9)), ..Limits::new("agent.toml") });
+        let permits =
+            Permits::only(Limits { rate: Some(BitRate(1e9)), ..Limits::new("agent.toml") });
         let (active, passive) = (Side::Active, Side::Passive);
-        let of = |jobs: &[(&str, Side, Value)]| permitted(&prepare(jobs), &permits).map_err(|error| error.to_string());
+        let of = |jobs: &[(&str, Side, Value)]| {
+            permitted(&prepare(jobs), &permits).map_err(|error| error.to_string())
+        };
         let half = || ("tcp_stream", active, json!({ "pacing_rate": "600 Mbit/s" }));
         assert_eq!(of(&[half()]), Ok(()));
         let why = of(&[half(), half()]).expect_err("together they are faster");
         assert!(why.contains("`rate = \"1.2 Gbit/s\"` in agent.toml"), "{why}");
         assert!(of(&[("udp_stream", active, json!({ "rate": "2 Gbit/s" }))]).is_err());
-        assert_eq!(of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s" }))]), Ok(()), "it receives");
-        assert!(of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s", "direction": "rx" }))]).is_err());
-        assert!(of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s", "direction": "both" }))]).is_err());
-        assert_eq!(of(&[("storage", active, json!({ "rate": "2 Gbit/s" }))]), Ok(()), "a disk's");
-        assert_eq!(of(&[("tcp_rr", active, json!({ "rate": "10 kpps" }))]), Ok(()), "the engine sees to it");
         assert_eq!(
-            permitted(&prepare(&[half(), half()]), &Permits::EVERYTHING).map_err(|error| error.to_string()),
+            of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s" }))]),
+            Ok(()),
+            "it receives"
+        );
+        assert!(
+            of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s", "direction": "rx" }))])
+                .is_err()
+        );
+        assert!(
+            of(&[("udp_stream", passive, json!({ "rate": "2 Gbit/s", "direction": "both" }))])
+                .is_err()
+        );
+        assert_eq!(of(&[("storage", active, json!({ "rate": "2 Gbit/s" }))]), Ok(()), "a disk's");
+        assert_eq!(
+            of(&[("tcp_rr", active, json!({ "rate": "10 kpps" }))]),
+            Ok(()),
+            "the engine sees to it"
+        );
+        assert_eq!(
+            permitted(&prepare(&[half(), half()]), &Permits::EVERYTHING)
+                .map_err(|error| error.to_string()),
             Ok(())
         );
     }
@@ -97,9 +135,12 @@ mod tests {
     #[test]
     fn a_network_controller_is_asked_only_where_the_owner_named_it() {
         let asks = prepare(&[("null", Side::Active, json!({ "ncsi": "eth1" }))]);
-        let limits =
-            |ncsi: &[&str]| Limits { ncsi: ncsi.iter().map(ToString::to_string).collect(), ..Limits::new("a") };
-        let why = permitted(&asks, &Permits::only(limits(&["eth0"]))).expect_err("not named").to_string();
+        let limits = |ncsi: &[&str]| Limits {
+            ncsi: ncsi.iter().map(ToString::to_string).collect(),
+            ..Limits::new("a")
+        };
+        let why =
+            permitted(&asks, &Permits::only(limits(&["eth0"]))).expect_err("not named").to_string();
         assert!(why.contains("`ncsi = [\"eth1\"]`"), "{why}");
         permitted(&asks, &Permits::only(limits(&["eth1"]))).expect("named");
     }

@@ -1,7 +1,9 @@
-//! The interfaces under a trial: whether those that were there at its beginning are there and up at its end.
+//! The interfaces under a trial: whether those that were there at its beginning are there and up at
+//! its end.
 //!
-//! TCP waits minutes for a path that is gone, so that a trial whose interface was removed would look merely slow. What it
-//! does not see: a link that went down and came up again in between, and interfaces beyond this host.
+//! TCP waits minutes for a path that is gone, so that a trial whose interface was removed would
+//! look merely slow. What it does not see: a link that went down and came up again in between, and
+//! interfaces beyond this host.
 
 use std::net::IpAddr;
 
@@ -10,7 +12,8 @@ use linerate_sys::netlink::{Link, RouteSocket};
 
 use crate::wire::PreparedJob;
 
-/// `operstate` of an interface that cannot carry traffic: not present, down, lower layer down (RFC 2863, `ifOperStatus`).
+/// `operstate` of an interface that cannot carry traffic: not present, down, lower layer down (RFC
+/// 2863, `ifOperStatus`).
 const UNUSABLE: [u8; 3] = [1, 2, 3];
 
 /// The interfaces of a trial's endpoints at this host, as they were when it began.
@@ -18,8 +21,8 @@ const UNUSABLE: [u8; 3] = [1, 2, 3];
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
-    /// Looks at the interfaces that the endpoints of `jobs` name or whose addresses they have. Where the kernel does not
-    /// list its interfaces there is nothing to compare with later.
+    /// Looks at the interfaces that the endpoints of `jobs` name or whose addresses they have.
+    /// Where the kernel does not list its interfaces there is nothing to compare with later.
     pub(super) fn of(jobs: &[PreparedJob]) -> Self {
         Self(look(jobs).unwrap_or_default())
     }
@@ -29,7 +32,9 @@ impl Links {
         if self.0.is_empty() {
             return Vec::new();
         }
-        listed().map(|now| self.0.iter().filter_map(|before| change(before, &now)).collect()).unwrap_or_default()
+        listed()
+            .map(|now| self.0.iter().filter_map(|before| change(before, &now)).collect())
+            .unwrap_or_default()
     }
 }
 
@@ -41,7 +46,9 @@ fn look(jobs: &[PreparedJob]) -> Result<Vec<Link>, SysError> {
             holders.push(of.index);
         }
     })?;
-    let named = |link: &Link| jobs.iter().any(|job| job.local.device.as_deref() == Some(link.name.as_str()));
+    let named = |link: &Link| {
+        jobs.iter().any(|job| job.local.device.as_deref() == Some(link.name.as_str()))
+    };
     Ok(listed()?.into_iter().filter(|link| holders.contains(&link.index) || named(link)).collect())
 }
 
@@ -74,7 +81,8 @@ mod tests {
         assert_eq!(change(&link(1, up), &[link(2, up)]), gone);
         let fell = Some("the link of interface eth1 went down during the trial".to_owned());
         assert_eq!(change(&link(1, up), &[link(1, down)]), fell);
-        for (before, now) in [(up, up), (unknown, unknown), (down, down), (down, up), (up, unknown)] {
+        for (before, now) in [(up, up), (unknown, unknown), (down, down), (down, up), (up, unknown)]
+        {
             assert_eq!(change(&link(1, before), &[link(1, now)]), None, "{before} {now}");
         }
     }

@@ -1,8 +1,10 @@
-//! Who is at the other end of a connection over loopback: the user whose process opened it, as the kernel knows.
+//! Who is at the other end of a connection over loopback: the user whose process opened it, as the
+//! kernel knows.
 //!
-//! An agent without keys serves this host only, and not every user of it: one that runs as root would do root's work for anybody. The
-//! kernel lists each TCP socket with its owner (proc_net_tcp: `/proc/net/tcp` and `tcp6`); the row is the client's own socket, which no
-//! other user can make. What it does not see: a proxy that root runs and that carries anybody's bytes.
+//! An agent without keys serves this host only, and not every user of it: one that runs as root
+//! would do root's work for anybody. The kernel lists each TCP socket with its owner (proc_net_tcp:
+//! `/proc/net/tcp` and `tcp6`); the row is the client's own socket, which no other user can make.
+//! What it does not see: a proxy that root runs and that carries anybody's bytes.
 
 use std::fs;
 use std::io;
@@ -31,11 +33,16 @@ pub(super) fn user_of(socket: &TcpStream) -> io::Result<u32> {
 /// The owner of the socket in `row`, if it is the established one from `local` to `remote`.
 fn owner(row: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let mut fields = row.split_ascii_whitespace();
-    let (_number, from, to, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    if state != ESTABLISHED || address(from)? != canonical(local) || address(to)? != canonical(remote) {
+    let (_number, from, to, state) =
+        (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    if state != ESTABLISHED
+        || address(from)? != canonical(local)
+        || address(to)? != canonical(remote)
+    {
         return None;
     }
-    // Queues, timer and retransmissions come before the owner, then the timeout and the inode: none, if no process holds it any more.
+    // Queues, timer and retransmissions come before the owner, then the timeout and the inode:
+    // none, if no process holds it any more.
     let user = fields.nth(3)?.parse().ok()?;
     (fields.nth(1)? != "0").then_some(user)
 }
@@ -70,8 +77,12 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn a_row_is_the_owners_only_if_it_is_this_connection_and_somebody_holds_it() {
-        let row = "  17: 0100007F:A1B2 0100007F:12A9 01 00000000:00000000 00:00000000 00000000  1000        0 424242 1 0 20 4 30 10 -1";
-        let (client, agent) = ("127.0.0.1:41394".parse().expect("literal"), "127.0.0.1:4777".parse().expect("literal"));
+        let row = "  17: 0100007F:A1B2 0100007F:12A9 01 00000000:00000000 00:00000000 00000000  \
+            1000        0 424242 1 0 20 4 30 10 -1";
+        let (client, agent) = (
+            "127.0.0.1:41394".parse().expect("literal"),
+            "127.0.0.1:4777".parse().expect("literal"),
+        );
         assert_eq!(owner(row, client, agent), Some(1000));
         assert_eq!(owner(row, agent, client), None, "the agent's own end");
         let another = "127.0.0.1:4778".parse().expect("literal");
@@ -81,9 +92,12 @@ mod tests {
         let closed = row.replace("  1000        0 424242", "     0        0 0");
         assert_eq!(owner(&closed, client, agent), None);
         assert_eq!(owner(&row.replace(" 01 ", " 06 "), client, agent), None, "TIME_WAIT");
-        assert_eq!(owner("  sl  local_address rem_address   st tx_queue rx_queue", client, agent), None);
-        let mapped =
-            "   0: 0000000000000000FFFF00000100007F:A1B2 0000000000000000FFFF00000100007F:12A9 01 0:0 0:0 0 7 0 9 1";
+        assert_eq!(
+            owner("  sl  local_address rem_address   st tx_queue rx_queue", client, agent),
+            None
+        );
+        let mapped = "   0: 0000000000000000FFFF00000100007F:A1B2 \
+            0000000000000000FFFF00000100007F:12A9 01 0:0 0:0 0 7 0 9 1";
         assert_eq!(owner(mapped, client, agent), Some(7));
     }
 
@@ -91,9 +105,13 @@ mod tests {
     fn the_user_of_a_connection_of_this_process_is_this_user() {
         for loopback in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(loopback).expect("loopback");
-            let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
+            let client =
+                TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
             let (accepted, _) = listener.accept().expect("loopback");
-            assert_eq!(user_of(&accepted).expect("it is held"), rustix::process::geteuid().as_raw());
+            assert_eq!(
+                user_of(&accepted).expect("it is held"),
+                rustix::process::geteuid().as_raw()
+            );
             drop(client);
             assert!(user_of(&accepted).is_err(), "nobody holds it");
         }

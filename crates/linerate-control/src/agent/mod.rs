@@ -1,8 +1,8 @@
 //! The agent: carries out what a conductor asks for, and outlives whatever a peer does.
 //!
-//! It serves one conductor at a time and tells a second one so. Strangers have a handshake's time to prove who they are,
-//! in a bounded number of threads; when too many try, the oldest attempt is cut off, so that slow ones keep nobody out.
-//! What a stranger sends is counted and dropped.
+//! It serves one conductor at a time and tells a second one so. Strangers have a handshake's time
+//! to prove who they are, in a bounded number of threads; when too many try, the oldest attempt is
+//! cut off, so that slow ones keep nobody out. What a stranger sends is counted and dropped.
 
 mod asked;
 mod links;
@@ -33,7 +33,8 @@ use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
 use crate::wire::{
-    GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest, announced, decode_within,
+    GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest,
+    announced, decode_within,
 };
 use crate::{ControlError, Fingerprint, KeyStore, Right};
 
@@ -43,7 +44,8 @@ pub use tuning::{Consent, HostWide, Keeping, Restored, restore};
 /// Who may talk to a listening agent.
 #[derive(Debug)]
 pub enum Access {
-    /// Root and the agent's own user on this host, and whom its owner names, over plain TCP; it listens on loopback only.
+    /// Root and the agent's own user on this host, and whom its owner names, over plain TCP; it
+    /// listens on loopback only.
     Loopback,
     /// Whoever holds a key this host has been paired with, over TLS.
     Paired(KeyStore),
@@ -64,7 +66,8 @@ pub struct AgentOptions {
     pub consent: Consent,
     /// Which claimed disks loads may write to, whatever a conductor says.
     pub writable: Writable,
-    /// Memory that a trial may need here, bytes; `None`: half of what is available when it is prepared.
+    /// Memory that a trial may need here, bytes; `None`: half of what is available when it is
+    /// prepared.
     pub memory: Option<u64>,
     /// Folders whose files may be sent to foreign clients, whatever a conductor says.
     pub served: Vec<PathBuf>,
@@ -246,19 +249,29 @@ impl Agent {
         let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
         let (tuner, tuner_released, changes) = Default::default();
         let (refusals, leftovers) = Default::default();
-        let shared =
-            Shared { options, current, released, tuner, tuner_released, changes, rejected, refusals, leftovers };
+        let shared = Shared {
+            options,
+            current,
+            released,
+            tuner,
+            tuner_released,
+            changes,
+            rejected,
+            refusals,
+            leftovers,
+        };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Puts back every setting that a conductor has changed, for good: for a process that is about to end. What could not be
-    /// put back, a sentence each.
+    /// Puts back every setting that a conductor has changed, for good: for a process that is about
+    /// to end. What could not be put back, a sentence each.
     #[must_use]
     pub fn put_back(&self) -> Vec<String> {
         self.shared.put_back(ForGood::Yes)
     }
 
-    /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took too long.
+    /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took
+    /// too long.
     #[must_use]
     pub fn rejected(&self) -> u64 {
         self.shared.rejected.load(Ordering::Relaxed)
@@ -269,14 +282,21 @@ impl Agent {
     /// # Errors
     /// If it cannot be bound, or is not on loopback and there are no keys.
     pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving, ControlError> {
-        let error = |operation, cause: String| ControlError::Listen { operation, address: address.to_string(), cause };
+        let error = |operation, cause: String| ControlError::Listen {
+            operation,
+            address: address.to_string(),
+            cause,
+        };
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
-            let cause = "no host has been paired with this one, and without keys an agent listens on loopback only \
+            let cause = "no host has been paired with this one, and without keys an agent listens \
+                on loopback only \
                          (run `linerate pair offer`)";
             return Err(error("listen beyond loopback on", cause.into()));
         }
-        let listener = TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
-        let address = listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
+        let listener =
+            TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
+        let address =
+            listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
         // Refused, it costs something only where large packets are lost.
         let _ = linerate_sys::tcp::set_largest_segment(&listener, transport::LARGEST_SEGMENT);
         Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })
@@ -300,7 +320,9 @@ impl Agent {
         let deadline = || Deadline::at(Instant::now() + timeouts.handshake);
         let channel = transport::unix(theirs, "this process", deadline(), &timeouts)?;
         let shared = Arc::clone(&self.shared);
-        thread::Builder::new().name("linerate-agent".into()).spawn(move || session::serve(&shared, channel, None))?;
+        thread::Builder::new()
+            .name("linerate-agent".into())
+            .spawn(move || session::serve(&shared, channel, None))?;
         transport::unix(ours, "the agent in this process", deadline(), &timeouts)
     }
 }
@@ -408,7 +430,8 @@ impl Receptionist for Entrance {
     }
 }
 
-/// Ends the sessions of conductors that are no longer known, soon after they were forgotten, until `stopping`.
+/// Ends the sessions of conductors that are no longer known, soon after they were forgotten, until
+/// `stopping`.
 fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
     /// A forgotten conductor is gone within a second, and a look costs next to nothing.
     const PERIOD: Duration = Duration::from_millis(250);
@@ -418,12 +441,17 @@ fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<Joi
         while !stopping.load(Ordering::Relaxed) {
             thread::sleep(PERIOD);
             for serving in [shared.current(), shared.tuner()] {
-                let Some((current, key)) = serving.as_ref().and_then(|current| Some((current, current.key?))) else {
+                let Some((current, key)) =
+                    serving.as_ref().and_then(|current| Some((current, current.key?)))
+                else {
                     continue;
                 };
                 // A list that cannot be read ends nobody's session, and lets nobody in.
                 if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {
-                    (shared.options.notify)(&format!("{} is no longer paired: its session ends", current.by));
+                    (shared.options.notify)(&format!(
+                        "{} is no longer paired: its session ends",
+                        current.by
+                    ));
                     (current.closer)();
                 }
             }
@@ -457,7 +485,8 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
             transport::secured(connection, &socket, Deadline::at(at), timeouts)
         }
         (Access::Paired(_), _) => {
-            let why = "this agent speaks TLS with paired hosts only (run `linerate pair`)".to_owned();
+            let why =
+                "this agent speaks TLS with paired hosts only (run `linerate pair`)".to_owned();
             refuse(&socket, why, timeouts)?;
             Err(io::Error::other("it does not speak TLS"))
         }
@@ -471,7 +500,8 @@ fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io:
     let why = match user {
         Ok(user) if user == 0 || user == own || named.contains(&user) => return Ok(()),
         Ok(user) => format!(
-            "this agent was started by user {own} and serves that user and root; the owner of this host can let user {user} in, with \
+            "this agent was started by user {own} and serves that user and root; the owner of this \
+                host can let user {user} in, with \
              `local_users = [{user}]` in its policy"
         ),
         Err(error) => error.to_string(),

@@ -1,15 +1,19 @@
-//! Whether the host of a conductor that is served is still there, asked when another conductor wants its place.
+//! Whether the host of a conductor that is served is still there, asked when another conductor
+//! wants its place.
 //!
-//! A conductor whose process ends is known to be gone at once: its kernel closes the connection. A host that loses its network says nothing.
-//! Silence alone ends a session only after [`Timeouts::silence`](crate::Timeouts), because heartbeats share the path with the load. But when somebody
-//! waits for the place, the agent asks: it says something to the conductor it serves, several times, and looks whether anything comes
-//! back. The kernel there acknowledges what arrives, however busy its programs are, so that of the losses all would have to hit.
+//! A conductor whose process ends is known to be gone at once: its kernel closes the connection. A
+//! host that loses its network says nothing. Silence alone ends a session only after
+//! [`Timeouts::silence`](crate::Timeouts), because heartbeats share the path with the load. But
+//! when somebody waits for the place, the agent asks: it says something to the conductor it serves,
+//! several times, and looks whether anything comes back. The kernel there acknowledges what
+//! arrives, however busy its programs are, so that of the losses all would have to hit.
 
 use std::time::{Duration, Instant};
 
 use crate::link::Beat;
 
-/// How long an acknowledgement may take beyond a round trip: about [`PAUSE`] is between two questions, and all of them would have to be lost.
+/// How long an acknowledgement may take beyond a round trip: about [`PAUSE`] is between two
+/// questions, and all of them would have to be lost.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// A path whose queues hold more is taken for a dead one.
 const MOST_ROUND_TRIP: Duration = Duration::from_secs(3);
@@ -47,7 +51,11 @@ impl Question {
             return Presence::Here;
         }
         let patience = PATIENCE + before.round_trip.min(MOST_ROUND_TRIP);
-        if now.saturating_duration_since(self.since) < patience { Presence::Asked } else { Presence::Gone }
+        if now.saturating_duration_since(self.since) < patience {
+            Presence::Asked
+        } else {
+            Presence::Gone
+        }
     }
 }
 
@@ -68,7 +76,11 @@ mod tests {
         // What the kernel thinks of the path meanwhile does not count: it backs off.
         assert_eq!(question.answer(beat(7, 60_000), at(500)), Presence::Gone);
         assert_eq!(question.answer(beat(8, 100), at(499)), Presence::Here);
-        assert_eq!(question.answer(beat(8, 100), at(5_000)), Presence::Here, "late, but it has come");
+        assert_eq!(
+            question.answer(beat(8, 100), at(5_000)),
+            Presence::Here,
+            "late, but it has come"
+        );
         let bloated = Question::new(beat(7, 60_000), began);
         assert_eq!(bloated.answer(beat(7, 60_000), at(3_399)), Presence::Asked);
         assert_eq!(bloated.answer(beat(7, 60_000), at(3_400)), Presence::Gone);

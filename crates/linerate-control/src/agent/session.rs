@@ -1,4 +1,5 @@
-//! One session at the agent's end: greet, take the conductor's place, carry out its trials, give the place up.
+//! One session at the agent's end: greet, take the conductor's place, carry out its trials, give
+//! the place up.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -16,13 +17,15 @@ use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
 use crate::wire::{
-    Branches, Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare, RELEASE, Way,
-    printable,
+    Branches, Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare,
+    RELEASE, Way, printable,
 };
 
-/// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent away.
+/// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent
+/// away.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
-    let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
+    let mut reader =
+        FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     let peer = channel.peer.clone();
     let greeting = match greet(&mut reader) {
         Ok(greeting) => greeting,
@@ -47,7 +50,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         return tune(shared, reader, channel, &greeting, by);
     }
     let Some(place) = SessionPlace::take(shared, &channel, &greeting, &by) else {
-        let busy = shared.current().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
+        let busy = shared
+            .current()
+            .as_ref()
+            .map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
         let (other, since_s) = busy.unwrap_or_default();
         (shared.options.notify)(&format!("told {by} that this agent is busy with {other}"));
         let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
@@ -78,7 +84,8 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     drop(place);
 }
 
-/// Tells a conductor what this host is and by which devices it reaches `destinations`, beside whoever is served.
+/// Tells a conductor what this host is and by which devices it reaches `destinations`, beside
+/// whoever is served.
 fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str) {
     /// A testbed has no more ends.
     const MOST: usize = 64;
@@ -98,10 +105,20 @@ fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str
     (shared.options.notify)(&format!("told {by} what this host is"));
 }
 
-/// Serves a conductor that changes settings, beside the one that measures; what it has changed is put back when it leaves.
-fn tune(shared: &Arc<Shared>, mut reader: FrameReader, mut channel: Channel, greeting: &Greeting, by: String) {
+/// Serves a conductor that changes settings, beside the one that measures; what it has changed is
+/// put back when it leaves.
+fn tune(
+    shared: &Arc<Shared>,
+    mut reader: FrameReader,
+    mut channel: Channel,
+    greeting: &Greeting,
+    by: String,
+) {
     let Some(place) = TunerPlace::take(shared, &channel, greeting, &by) else {
-        let busy = shared.tuner().as_ref().map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
+        let busy = shared
+            .tuner()
+            .as_ref()
+            .map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
         let (other, since_s) = busy.unwrap_or_default();
         let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
         (channel.closer)();
@@ -120,7 +137,8 @@ fn tune(shared: &Arc<Shared>, mut reader: FrameReader, mut channel: Channel, gre
     (shared.options.notify)(&format!("done with settings for {by}: {why}"));
 }
 
-/// The place of the one conductor that changes settings; given up, and everything put back, when dropped.
+/// The place of the one conductor that changes settings; given up, and everything put back, when
+/// dropped.
 struct TunerPlace<'a>(&'a Shared);
 
 impl<'a> TunerPlace<'a> {
@@ -184,22 +202,29 @@ struct Refusal {
 
 fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
     let refused = |why: String| {
-        let answer = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why: why.clone() };
+        let answer = Message::Refused {
+            version: PROTOCOL_VERSION,
+            release: RELEASE.into(),
+            why: why.clone(),
+        };
         Refusal { why, answer: Some(answer) }
     };
     match reader.next() {
         Ok(Message::Hello(greeting)) if greeting.magic != PROTOCOL_MAGIC => {
             Err(refused(format!("`{}` is not this protocol", printable(&greeting.magic))))
         }
-        Ok(Message::Hello(greeting)) if greeting.version != PROTOCOL_VERSION => Err(refused(format!(
-            "the conductor speaks control protocol {} (linerate {}), this agent speaks {PROTOCOL_VERSION} (linerate \
+        Ok(Message::Hello(greeting)) if greeting.version != PROTOCOL_VERSION => {
+            Err(refused(format!(
+                "the conductor speaks control protocol {} (linerate {}), this agent speaks \
+                    {PROTOCOL_VERSION} (linerate \
              {RELEASE}); install the same linerate release on both hosts",
-            greeting.version,
-            printable(&greeting.release)
-        ))),
-        Ok(Message::Hello(greeting)) if greeting.role != HelloRole::Conductor => {
-            Err(refused("this is an agent, it serves conductors (nobody offers to be paired here)".into()))
+                greeting.version,
+                printable(&greeting.release)
+            )))
         }
+        Ok(Message::Hello(greeting)) if greeting.role != HelloRole::Conductor => Err(refused(
+            "this is an agent, it serves conductors (nobody offers to be paired here)".into(),
+        )),
         Ok(Message::Hello(greeting)) => Ok(*greeting),
         Ok(_) => Err(refused("the first message must be a greeting".into())),
         Err(error) => Err(Refusal { why: error.to_string(), answer: None }),
@@ -210,12 +235,15 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
 struct SessionPlace<'a>(&'a Shared);
 
 impl<'a> SessionPlace<'a> {
-    /// Takes it if it is free. A session of the same campaign and key that is still there is a stale one of this very
-    /// conductor, which lost its connection before we noticed: it is cut off and waited for. So is one whose host is gone.
+    /// Takes it if it is free. A session of the same campaign and key that is still there is a
+    /// stale one of this very conductor, which lost its connection before we noticed: it is cut off
+    /// and waited for. So is one whose host is gone.
     fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
         let until = Instant::now() + shared.options.timeouts.handshake;
         let is_same = |other: &Current| {
-            !greeting.campaign.is_empty() && other.campaign == greeting.campaign && other.key == channel.key
+            !greeting.campaign.is_empty()
+                && other.campaign == greeting.campaign
+                && other.key == channel.key
         };
         let mut current = shared.current();
         let mut asked: Option<(Instant, Question)> = None;
@@ -230,7 +258,8 @@ impl<'a> SessionPlace<'a> {
                 (other.closer)();
             } else {
                 let beat = other.pulse.as_ref().and_then(|pulse| pulse());
-                let (of, question) = *asked.get_or_insert_with(|| (other.since, Question::new(beat, now)));
+                let (of, question) =
+                    *asked.get_or_insert_with(|| (other.since, Question::new(beat, now)));
                 if of != other.since {
                     // Somebody else was faster, and has just been here.
                     return None;
@@ -238,7 +267,10 @@ impl<'a> SessionPlace<'a> {
                 match (question.answer(beat, now), &other.outbox) {
                     (Presence::Here, _) | (_, None) => return None,
                     (Presence::Gone, _) => {
-                        (shared.options.notify)(&format!("the host of {} is gone: {by} takes its place", other.by));
+                        (shared.options.notify)(&format!(
+                            "the host of {} is gone: {by} takes its place",
+                            other.by
+                        ));
                         (other.closer)();
                     }
                     (Presence::Asked, Some(outbox)) => {
@@ -247,7 +279,11 @@ impl<'a> SessionPlace<'a> {
                     }
                 }
             }
-            current = shared.released.wait_timeout(current, pause).unwrap_or_else(PoisonError::into_inner).0;
+            current = shared
+                .released
+                .wait_timeout(current, pause)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         *current = Some(Current::new(channel, greeting, by));
         Some(Self(shared))
@@ -261,7 +297,8 @@ impl<'a> SessionPlace<'a> {
     }
 }
 
-/// What is said to a conductor to learn whether its host acknowledges it: an answer to a ping that nobody sent.
+/// What is said to a conductor to learn whether its host acknowledges it: an answer to a ping that
+/// nobody sent.
 const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
 
 impl Drop for SessionPlace<'_> {
@@ -275,8 +312,8 @@ impl Drop for SessionPlace<'_> {
 const ABORT_PATIENCE: Duration = Duration::from_millis(500);
 /// How often it looks.
 const ABORT_LOOK: Duration = Duration::from_millis(2);
-/// Orders that wait for a trial at most: connect, start and abort. Of a conductor that says more meanwhile, nothing is kept: its orders come out
-/// of turn anyway, and each may be megabytes long.
+/// Orders that wait for a trial at most: connect, start and abort. Of a conductor that says more
+/// meanwhile, nothing is kept: its orders come out of turn anyway, and each may be megabytes long.
 const ORDERS: usize = 3;
 /// Trials that may be ending by themselves while others are carried out.
 const LEFTOVERS: usize = 4;
@@ -289,10 +326,16 @@ struct Running {
 }
 
 impl Running {
-    fn start(shared: &Arc<Shared>, disks: &Arc<Disks>, prepare: Prepare, outbox: &Outbox) -> std::io::Result<Self> {
+    fn start(
+        shared: &Arc<Shared>,
+        disks: &Arc<Disks>,
+        prepare: Prepare,
+        outbox: &Outbox,
+    ) -> std::io::Result<Self> {
         let left = shared.leftovers().iter().filter(|thread| !thread.is_finished()).count();
         if left >= LEFTOVERS {
-            let why = format!("{left} earlier trials were given up and still end; try again in a minute");
+            let why =
+                format!("{left} earlier trials were given up and still end; try again in a minute");
             return Err(std::io::Error::other(why));
         }
         let trial = prepare.trial;
@@ -304,13 +347,14 @@ impl Running {
         Ok(Self { trial, commands, thread })
     }
 
-    /// Gives an order; a trial that has ended already takes none, nor does one for which [`ORDERS`] wait.
+    /// Gives an order; a trial that has ended already takes none, nor does one for which [`ORDERS`]
+    /// wait.
     fn order(&self, command: Command) {
         let _refused = self.commands.try_send(command);
     }
 
-    /// Ends it. A trial that waits for its other end or fills a disk hears that late: it is left to end by itself, and
-    /// the agent goes on without it.
+    /// Ends it. A trial that waits for its other end or fills a disk hears that late: it is left to
+    /// end by itself, and the agent goes on without it.
     fn abort(self, shared: &Shared) {
         self.order(Command::Abort);
         let until = Instant::now() + ABORT_PATIENCE;
@@ -389,8 +433,8 @@ fn follow(
                     running.order(Command::Abort);
                 }
             }
-            // Orders for a trial that is not under way, pings (answered where they were heard), and what newer
-            // conductors may say.
+            // Orders for a trial that is not under way, pings (answered where they were heard), and
+            // what newer conductors may say.
             _ => {}
         }
     }

@@ -1,8 +1,10 @@
-//! One trial at the agent's end, on a thread of its own: listen, connect, run the engines, hand on what they count.
+//! One trial at the agent's end, on a thread of its own: listen, connect, run the engines, hand on
+//! what they count.
 //!
-//! Times in what is handed on count from the trial's start barrier, the start of its measured jobs. A background job that
-//! starts earlier has an engine whose clock starts earlier; what it counts before the barrier has no place on the
-//! trial's time axis and is left out of the intervals, but not out of its flows' totals.
+//! Times in what is handed on count from the trial's start barrier, the start of its measured jobs.
+//! A background job that starts earlier has an engine whose clock starts earlier; what it counts
+//! before the barrier has no place on the trial's time axis and is left out of the intervals, but
+//! not out of its flows' totals.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -48,9 +50,11 @@ enum Cut {
 const STREAM_PERIOD: Nanos = Nanos::from_secs(1);
 /// How often the engines are looked at when they should be ending.
 const ENDING_PERIOD: Nanos = Nanos::from_millis(10);
-/// How long after the end of the drain an engine may take; a worker's step is bounded by some milliseconds.
+/// How long after the end of the drain an engine may take; a worker's step is bounded by some
+/// milliseconds.
 const OVERTIME: Nanos = Nanos::from_secs(5);
-/// How long a conductor may leave a prepared trial without an order. Heartbeats tell of its death long before.
+/// How long a conductor may leave a prepared trial without an order. Heartbeats tell of its death
+/// long before.
 const ORDER_PATIENCE: Duration = Duration::from_secs(300);
 /// Longest patience a conductor may ask for.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
@@ -60,14 +64,22 @@ const MOST_JOBS: usize = 256;
 const LATE_NS: u64 = 1_000_000;
 
 /// Carries out a trial and says so at the end, whatever happens in it.
-pub(super) fn run(shared: &Shared, disks: &Disks, prepare: &Prepare, orders: &Receiver<Command>, outbox: &Outbox) {
+pub(super) fn run(
+    shared: &Shared,
+    disks: &Disks,
+    prepare: &Prepare,
+    orders: &Receiver<Command>,
+    outbox: &Outbox,
+) {
     let rejected = shared.rejected.load(Ordering::Relaxed);
     let trial = Trial { shared, disks, prepare, orders, outbox };
     let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
         Ok(Ok(started)) => (started, None),
         Ok(Err(Cut::Aborted)) => (Vec::new(), None),
         Ok(Err(Cut::Failed(why))) => (Vec::new(), Some(why)),
-        Err(panic) => (Vec::new(), Some(format!("carry out the trial: panic: {}", panic_text(&*panic)))),
+        Err(panic) => {
+            (Vec::new(), Some(format!("carry out the trial: panic: {}", panic_text(&*panic))))
+        }
     };
     let turned_away = shared.rejected.load(Ordering::Relaxed) - rejected;
     if turned_away > 0 {
@@ -110,8 +122,12 @@ impl Trial<'_> {
             other => return Err(out_of_turn(&other)),
         };
         let workers = self.open(&workloads, listeners, &offers)?;
-        // The samplers read before the barrier, so that their first reading is the state before the load.
-        let sampling = Sampling::start(&self.scope(), Nanos::from_millis(self.prepare.sample_period_ms.max(1)));
+        // The samplers read before the barrier, so that their first reading is the state before the
+        // load.
+        let sampling = Sampling::start(
+            &self.scope(),
+            Nanos::from_millis(self.prepare.sample_period_ms.max(1)),
+        );
         self.say(Message::Ready { trial: self.prepare.trial })?;
         let barrier = match self.order() {
             Ok(Command::StartAt(clock_ns)) => Nanos(clock_ns),
@@ -124,7 +140,8 @@ impl Trial<'_> {
         let result = self.finish(running, cut.is_err());
         if let Some(limit) = limit.filter(|limit| limit.has_waited()) {
             let message = format!(
-                "the load waited for this host's policy, which lets one trial send at most {} (`rate`): that is the limit of what was measured",
+                "the load waited for this host's policy, which lets one trial send at most {} \
+                    (`rate`): that is the limit of what was measured",
                 limit.rate()
             );
             self.incident(IncidentKind::NotGranted, message);
@@ -133,7 +150,10 @@ impl Trial<'_> {
             self.incident(IncidentKind::Environment, change);
         }
         // The drain is over: one last reading, then everything read goes out.
-        self.say(Message::Samples { trial: self.prepare.trial, block: Box::new(sampling.stop(barrier)) })?;
+        self.say(Message::Samples {
+            trial: self.prepare.trial,
+            block: Box::new(sampling.stop(barrier)),
+        })?;
         cut.and(result)
     }
 
@@ -146,29 +166,44 @@ impl Trial<'_> {
         }
         let find = |job: &PreparedJob| {
             let workload = (self.shared.options.workloads)(&job.workload).ok_or_else(|| {
-                Cut::Failed(format!("prepare job {}: this agent has no workload `{}`", job.job, job.workload))
+                Cut::Failed(format!(
+                    "prepare job {}: this agent has no workload `{}`",
+                    job.job, job.workload
+                ))
             })?;
-            let problems: Vec<String> = workload.check(&job.params).iter().map(ToString::to_string).collect();
+            let problems: Vec<String> =
+                workload.check(&job.params).iter().map(ToString::to_string).collect();
             match problems.is_empty() {
                 true => Ok(workload),
-                false => {
-                    Err(Cut::Failed(format!("prepare job {} ({}): {}", job.job, job.workload, problems.join("; "))))
-                }
+                false => Err(Cut::Failed(format!(
+                    "prepare job {} ({}): {}",
+                    job.job,
+                    job.workload,
+                    problems.join("; ")
+                ))),
             }
         };
         self.prepare.jobs.iter().map(find).collect()
     }
 
-    /// Refuses a trial that needs more memory than a conductor may have of this host, before any of it is allocated.
+    /// Refuses a trial that needs more memory than a conductor may have of this host, before any of
+    /// it is allocated.
     fn afford(&self, workloads: &[&'static dyn Workload]) -> Result<(), Cut> {
         let jobs = self.prepare.jobs.iter().zip(workloads);
-        let needed =
-            jobs.filter_map(|(job, workload)| workload.memory(&job.params, job.side)).fold(0, u64::saturating_add);
-        let limit = self.shared.options.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
+        let needed = jobs
+            .filter_map(|(job, workload)| workload.memory(&job.params, job.side))
+            .fold(0, u64::saturating_add);
+        let limit = self
+            .shared
+            .options
+            .memory
+            .or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
         match limit {
             Some(limit) if needed > limit => Err(Cut::Failed(format!(
-                "prepare the trial: it needs up to {} of memory at this end, and a conductor may have {} of it here. Ask \
-                 for fewer workers or streams, or a smaller depth or buffer. The host's owner can permit more with \
+                "prepare the trial: it needs up to {} of memory at this end, and a conductor may \
+                    have {} of it here. Ask \
+                 for fewer workers or streams, or a smaller depth or buffer. The host's owner can \
+                 permit more with \
                  `memory` in its policy",
                 Bytes(needed),
                 Bytes(limit)
@@ -203,12 +238,19 @@ impl Trial<'_> {
         if !devices.is_empty() {
             devices.extend(self.prepare.legs.iter().cloned());
         }
-        let controllers: BTreeSet<String> = self.prepare.jobs.iter().filter_map(|job| job.local.ncsi.clone()).collect();
-        Scope { devices: devices.into_iter().collect(), controllers: controllers.into_iter().collect() }
+        let controllers: BTreeSet<String> =
+            self.prepare.jobs.iter().filter_map(|job| job.local.ncsi.clone()).collect();
+        Scope {
+            devices: devices.into_iter().collect(),
+            controllers: controllers.into_iter().collect(),
+        }
     }
 
     /// Binds every passive end, and says where.
-    fn listen(&self, workloads: &[&'static dyn Workload]) -> Result<Vec<Option<Box<dyn Listener>>>, Cut> {
+    fn listen(
+        &self,
+        workloads: &[&'static dyn Workload],
+    ) -> Result<Vec<Option<Box<dyn Listener>>>, Cut> {
         let mut offers = Vec::new();
         let mut listeners = Vec::new();
         for (job, workload) in self.prepare.jobs.iter().zip(workloads) {
@@ -216,7 +258,8 @@ impl Trial<'_> {
                 listeners.push(None);
                 continue;
             }
-            let listener = workload.listen(&self.setup(job)).map_err(|error| failed(job, "listen", &error))?;
+            let listener =
+                workload.listen(&self.setup(job)).map_err(|error| failed(job, "listen", &error))?;
             offers.push(JobOffer { job: job.job, offer: listener.offer() });
             listeners.push(Some(listener));
         }
@@ -240,20 +283,31 @@ impl Trial<'_> {
                 .zip(workloads)
                 .zip(listeners)
                 .map(|((job, workload), listener)| {
-                    let offer = offers.iter().find(|offer| offer.job == job.job).map(|offer| &offer.offer);
+                    let offer =
+                        offers.iter().find(|offer| offer.job == job.job).map(|offer| &offer.offer);
                     let setup = self.setup(job);
                     scope.spawn(move || match (listener, offer) {
-                        (Some(listener), _) => listener.accept(patience).map_err(|error| failed(job, "accept", &error)),
-                        (None, Some(offer)) => {
-                            workload.connect(&setup, offer).map_err(|error| failed(job, "connect", &error))
+                        (Some(listener), _) => {
+                            listener.accept(patience).map_err(|error| failed(job, "accept", &error))
                         }
-                        (None, None) => Err(Cut::Failed(format!("connect job {}: there is no offer for it", job.job))),
+                        (None, Some(offer)) => workload
+                            .connect(&setup, offer)
+                            .map_err(|error| failed(job, "connect", &error)),
+                        (None, None) => Err(Cut::Failed(format!(
+                            "connect job {}: there is no offer for it",
+                            job.job
+                        ))),
                     })
                 })
                 .collect();
             let joined = ends.into_iter().zip(&self.prepare.jobs).map(|(end, job)| {
                 end.join().unwrap_or_else(|panic| {
-                    let why = format!("open job {} ({}): panic: {}", job.job, job.workload, panic_text(&*panic));
+                    let why = format!(
+                        "open job {} ({}): panic: {}",
+                        job.job,
+                        job.workload,
+                        panic_text(&*panic)
+                    );
                     Err(Cut::Failed(why))
                 })
             });
@@ -272,20 +326,28 @@ impl Trial<'_> {
         if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
     }
 
-    fn start(&self, workers: Vec<Workers>, barrier: Nanos, limit: Option<&Arc<RateLimit>>) -> Vec<RunningJob<'_>> {
+    fn start(
+        &self,
+        workers: Vec<Workers>,
+        barrier: Nanos,
+        limit: Option<&Arc<RateLimit>>,
+    ) -> Vec<RunningJob<'_>> {
         let jobs = self.prepare.jobs.iter().zip(workers);
         let running: Vec<_> = jobs
             .map(|(job, workers)| {
                 let (timeline, lead) = timeline(&self.prepare.phases, job, barrier);
-                let engine = Engine::start_within(workers, timeline, &job.local.cpus, job.seed, limit);
+                let engine =
+                    Engine::start_within(workers, timeline, &job.local.cpus, job.seed, limit);
                 RunningJob { job, engine, lead }
             })
             .collect();
         let earliest = running.iter().map(|job| barrier.since(job.lead)).min().unwrap_or(barrier);
         let late = monotonic().since(earliest).0;
         if late > LATE_NS {
-            let message =
-                format!("the start barrier had passed {:.1} ms before the workers were ready", late as f64 / 1e6);
+            let message = format!(
+                "the start barrier had passed {:.1} ms before the workers were ready",
+                late as f64 / 1e6
+            );
             self.incident(IncidentKind::Clock, message);
         }
         running
@@ -301,11 +363,15 @@ impl Trial<'_> {
                 return Ok(());
             }
             if now > end + OVERTIME {
-                return Err(Cut::Failed("end the load: a worker did not come to its end in time".into()));
+                return Err(Cut::Failed(
+                    "end the load: a worker did not come to its end in time".into(),
+                ));
             }
             let until = if now >= end { now + ENDING_PERIOD } else { next.min(end) };
             match self.orders.recv_timeout(until.since(now).into()) {
-                Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => return Err(Cut::Aborted),
+                Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Cut::Aborted);
+                }
                 Ok(other) => return Err(out_of_turn(&other)),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -328,9 +394,13 @@ impl Trial<'_> {
         let mut stopped = Ok(());
         for RunningJob { job, engine, lead } in running {
             if !ends(&engine) {
-                // Its thread cannot be ended from outside. It is left behind, so that the agent goes on.
+                // Its thread cannot be ended from outside. It is left behind, so that the agent
+                // goes on.
                 std::mem::forget(engine);
-                stopped = Err(Cut::Failed(format!("end job {} ({}): a worker is stuck", job.job, job.workload)));
+                stopped = Err(Cut::Failed(format!(
+                    "end job {} ({}): a worker is stuck",
+                    job.job, job.workload
+                )));
                 continue;
             }
             let EngineReport { intervals, flows, incidents, started: first } = engine.join();
@@ -338,8 +408,14 @@ impl Trial<'_> {
             let (trial, side) = (self.prepare.trial, job.side);
             self.say(Message::FlowsEnded { trial, job: job.job, side, flows })?;
             for incident in incidents {
-                if incident.kind == IncidentKind::WorkerStopped && job.background.is_none() && !early {
-                    stopped = Err(Cut::Failed(format!("job {} ({}): {}", job.job, job.workload, incident.message)));
+                if incident.kind == IncidentKind::WorkerStopped
+                    && job.background.is_none()
+                    && !early
+                {
+                    stopped = Err(Cut::Failed(format!(
+                        "job {} ({}): {}",
+                        job.job, job.workload, incident.message
+                    )));
                 }
                 self.say(Message::Incident { trial: Some(trial), incident })?;
             }
@@ -350,12 +426,22 @@ impl Trial<'_> {
         stopped.map(|()| started)
     }
 
-    fn say_intervals(&self, job: &PreparedJob, lead: Nanos, intervals: Vec<Interval>) -> Result<(), Cut> {
+    fn say_intervals(
+        &self,
+        job: &PreparedJob,
+        lead: Nanos,
+        intervals: Vec<Interval>,
+    ) -> Result<(), Cut> {
         let intervals = rebase(intervals, lead);
         if intervals.is_empty() {
             return Ok(());
         }
-        self.say(Message::Intervals { trial: self.prepare.trial, job: job.job, side: job.side, intervals })
+        self.say(Message::Intervals {
+            trial: self.prepare.trial,
+            job: job.job,
+            side: job.side,
+            intervals,
+        })
     }
 
     fn incident(&self, kind: IncidentKind, message: String) {
@@ -372,7 +458,9 @@ impl Trial<'_> {
         match self.orders.recv_timeout(ORDER_PATIENCE) {
             Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => Err(Cut::Aborted),
             Ok(command) => Ok(command),
-            Err(RecvTimeoutError::Timeout) => Err(Cut::Failed("wait for the conductor's next order: none came".into())),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Cut::Failed("wait for the conductor's next order: none came".into()))
+            }
         }
     }
 }
@@ -389,18 +477,31 @@ fn ends(engine: &Engine) -> bool {
     true
 }
 
-/// The phases of one end of a job on this host's clock, and how much earlier than the barrier it starts.
+/// The phases of one end of a job on this host's clock, and how much earlier than the barrier it
+/// starts.
 fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Nanos) {
     let end = barrier + phases.loaded();
     let start_ns = job.background.map_or(0, |background| background.start_ns);
     let lead = Nanos(start_ns.min(0).unsigned_abs()).min(barrier);
     let load_from = Nanos(barrier.0.saturating_add_signed(start_ns));
-    let load_until = job.background.map_or(end, |own| Nanos(load_from.0.saturating_add(own.duration.0)).min(end));
+    let load_until = job
+        .background
+        .map_or(end, |own| Nanos(load_from.0.saturating_add(own.duration.0)).min(end));
     let start = barrier - lead;
-    (Timeline { start, load_from, load_until, drain_until: end + phases.drain, interval: phases.interval }, lead)
+    (
+        Timeline {
+            start,
+            load_from,
+            load_until,
+            drain_until: end + phases.drain,
+            interval: phases.interval,
+        },
+        lead,
+    )
 }
 
-/// Moves intervals counted from `lead` before the barrier onto the barrier's time axis; earlier ones have no place on it.
+/// Moves intervals counted from `lead` before the barrier onto the barrier's time axis; earlier
+/// ones have no place on it.
 fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
     let on_axis = |mut interval: Interval| {
         if interval.start < lead {
@@ -435,7 +536,8 @@ fn out_of_turn(command: &Command) -> Cut {
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
 }
 
 #[cfg(test)]
@@ -461,7 +563,8 @@ mod tests {
             workload: "null".into(),
             params: Params::default(),
             local: serde_json::from_value(local).expect("what is left out has a default"),
-            background: background.map(|(start_ns, duration)| Background { start_ns, duration: Nanos(duration) }),
+            background: background
+                .map(|(start_ns, duration)| Background { start_ns, duration: Nanos(duration) }),
             seed: 0,
             secret: linerate_load::Secret([0; 16]),
             peer_clock: None,
@@ -479,18 +582,24 @@ mod tests {
 
     #[test]
     fn a_background_job_keeps_its_own_start_and_length_and_is_cut_at_the_end_of_the_trial() {
-        let of = |start_ns, duration| timeline(&phases(), &job(Some((start_ns, duration))), Nanos::from_secs(100));
+        let of = |start_ns, duration| {
+            timeline(&phases(), &job(Some((start_ns, duration))), Nanos::from_secs(100))
+        };
         let (later, lead) = of(2 * SECOND as i64, SECOND);
         assert_eq!((later.start, later.load_from), (Nanos::from_secs(100), Nanos::from_secs(102)));
         assert_eq!((later.load_until, lead), (Nanos::from_secs(103), Nanos(0)));
         let (earlier, lead) = of(-3 * SECOND as i64, 600 * SECOND);
-        assert_eq!((earlier.start, earlier.load_from), (Nanos::from_secs(97), Nanos::from_secs(97)));
+        assert_eq!(
+            (earlier.start, earlier.load_from),
+            (Nanos::from_secs(97), Nanos::from_secs(97))
+        );
         assert_eq!((earlier.load_until, lead), (Nanos::from_secs(106), Nanos::from_secs(3)));
     }
 
     #[test]
     fn intervals_before_the_barrier_have_no_place_on_the_axis_and_later_ones_count_from_it() {
-        let interval = |start, end| Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
+        let interval =
+            |start, end| Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
         let rebased = rebase(vec![interval(0, 10), interval(25, 35), interval(30, 40)], Nanos(30));
         assert_eq!(rebased, [interval(0, 10)]);
     }

@@ -1,11 +1,13 @@
 //! Changing settings of this host: with consent, written down before it is done, and put back.
 //!
-//! Consent is what the agent was started with ([`Consent`]). Before anything is changed, the old value is in the journal on disk,
-//! so that whoever comes after an agent that was killed can put it back ([`restore`]): its supervisor at once, or else the next agent. A value is put back only where it is
-//! still what was written: what somebody else has set since is left alone and told.
+//! Consent is what the agent was started with ([`Consent`]). Before anything is changed, the old
+//! value is in the journal on disk, so that whoever comes after an agent that was killed can put it
+//! back ([`restore`]): its supervisor at once, or else the next agent. A value is put back only
+//! where it is still what was written: what somebody else has set since is left alone and told.
 //!
-//! The journal is one file for each network namespace, locked while its owner lives: lines of JSON, one a change, appended and
-//! synced before the change is made. A line that is cut short belongs to a change that was never made.
+//! The journal is one file for each network namespace, locked while its owner lives: lines of JSON,
+//! one a change, appended and synced before the change is made. A line that is cut short belongs to
+//! a change that was never made.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,12 +27,14 @@ mod journal;
 mod supervisor;
 
 /// The kernel parameters that may be changed.
-const SYSCTLS: [&str; 3] = ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
+const SYSCTLS: [&str; 3] =
+    ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
 /// The word that stands for what holds for the whole host.
 const HOST: &str = "host";
 /// Where journals are unless told otherwise: gone after a reboot, as the settings are.
 const JOURNALS: &str = "/run/linerate";
-/// An agent that was killed may be seen no more and have a thread that holds the lock: until that has had a CPU to end on.
+/// An agent that was killed may be seen no more and have a thread that holds the lock: until that
+/// has had a CPU to end on.
 const DYING: Duration = Duration::from_secs(1);
 
 /// What an agent may change on its host.
@@ -38,14 +42,16 @@ const DYING: Duration = Duration::from_secs(1);
 pub struct Consent {
     /// Devices whose routes may be given a window.
     pub devices: Vec<String>,
-    /// Whether kernel parameters, which hold for the whole host, and the CPU quota of the agent's control group may be changed too.
+    /// Whether kernel parameters, which hold for the whole host, and the CPU quota of the agent's
+    /// control group may be changed too.
     pub host_wide: HostWide,
     /// Whether changes may be made to stay after the session.
     pub keeping: Keeping,
     /// Folder of the journals.
     pub journals: PathBuf,
-    /// The command line of a program that puts back what a journal there tells ([`restore`]) when its standard input ends: started before the
-    /// first change, so that settings come back although the agent is killed. Without one, the next agent puts them back.
+    /// The command line of a program that puts back what a journal there tells ([`restore`]) when
+    /// its standard input ends: started before the first change, so that settings come back
+    /// although the agent is killed. Without one, the next agent puts them back.
     pub supervisor: Option<Vec<OsString>>,
 }
 
@@ -76,7 +82,11 @@ impl Consent {
     /// To what these words name: devices, and [`HOST`].
     #[must_use]
     pub fn to(words: &[String]) -> Self {
-        let host_wide = if words.iter().any(|word| word == HOST) { HostWide::Allowed } else { HostWide::Refused };
+        let host_wide = if words.iter().any(|word| word == HOST) {
+            HostWide::Allowed
+        } else {
+            HostWide::Refused
+        };
         let devices = words.iter().filter(|word| *word != HOST).cloned().collect();
         Self { devices, host_wide, ..Self::default() }
     }
@@ -136,7 +146,11 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Does what a conductor asks for; the settings it named as they are then.
-    pub(crate) fn handle(&mut self, request: TuneRequest, consent: &Consent) -> Result<Vec<SettingState>, String> {
+    pub(crate) fn handle(
+        &mut self,
+        request: TuneRequest,
+        consent: &Consent,
+    ) -> Result<Vec<SettingState>, String> {
         match request {
             TuneRequest::Read(settings) => states(&settings, consent),
             TuneRequest::Apply(settings) => {
@@ -155,7 +169,8 @@ impl Changes {
             TuneRequest::Keep => {
                 if let Keeping::Refused { policy } = &consent.keeping {
                     return Err(format!(
-                        "let changes of this host stay: its policy does not permit it; its owner can, with `keep = true` in {policy}"
+                        "let changes of this host stay: its policy does not permit it; its owner \
+                            can, with `keep = true` in {policy}"
                     ));
                 }
                 self.made.clear();
@@ -185,7 +200,8 @@ impl Changes {
             if self.journal.is_none() {
                 let journal = Journal::open(&consent.journals, Duration::ZERO)?;
                 self.journal = Some(journal.ok_or("another agent changes settings of this host")?);
-                self.supervisor = consent.supervisor.as_deref().map(Supervisor::start).transpose()?;
+                self.supervisor =
+                    consent.supervisor.as_deref().map(Supervisor::start).transpose()?;
             }
             if let Some(journal) = &mut self.journal {
                 journal.append(&change)?;
@@ -249,8 +265,8 @@ impl Restored {
     }
 }
 
-/// Puts back what an agent that was killed in this network namespace has left changed. Nothing if there is no such journal, or
-/// its agent still runs.
+/// Puts back what an agent that was killed in this network namespace has left changed. Nothing if
+/// there is no such journal, or its agent still runs.
 ///
 /// # Errors
 /// If the journal cannot be read, or somebody else may have written it.
@@ -270,26 +286,31 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
 fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
     match setting {
         Setting::CpuQuota { .. } if consent.host_wide == HostWide::Refused => Err(
-            "set cpu_quota: it holds for all that is in the agent's control group, and this agent was not told that it may (start it with \
+            "set cpu_quota: it holds for all that is in the agent's control group, and this agent \
+                was not told that it may (start it with \
              --allow-tune host)"
                 .into(),
         ),
         Setting::RouteWindow { device, .. } if consent.devices.contains(device) => Ok(()),
         Setting::RouteWindow { device, .. } => Err(format!(
-            "change a route of {device}: this agent was not told that it may (start it with --allow-tune {device})"
+            "change a route of {device}: this agent was not told that it may (start it with \
+                --allow-tune {device})"
         )),
         Setting::Steering { device, .. } if consent.devices.contains(device) => Ok(()),
-        Setting::Steering { device, name, .. } if device.is_empty() => {
-            Err(format!("set {name}: the endpoint names no interface (give it a `device` in the testbed)"))
-        }
+        Setting::Steering { device, name, .. } if device.is_empty() => Err(format!(
+            "set {name}: the endpoint names no interface (give it a `device` in the \
+                testbed)"
+        )),
         Setting::Steering { device, name, .. } => Err(format!(
-            "set {name} of {device}: this agent was not told that it may (start it with --allow-tune {device})"
+            "set {name} of {device}: this agent was not told that it may (start it with \
+                --allow-tune {device})"
         )),
         Setting::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
             Err(format!("set sysctl {name}: only {} are ever changed", SYSCTLS.join(", ")))
         }
         Setting::Sysctl { name, .. } if consent.host_wide == HostWide::Refused => Err(format!(
-            "set sysctl {name}: it holds for the whole host, and this agent was not told that it may (start it with \
+            "set sysctl {name}: it holds for the whole host, and this agent was not told that it \
+                may (start it with \
              --allow-tune host)"
         )),
         Setting::CpuQuota { .. } | Setting::Sysctl { .. } => Ok(()),
@@ -321,14 +342,18 @@ fn device_name(socket: &mut RouteSocket, wanted: Option<u32>) -> Result<String, 
     Ok(name.unwrap_or_default())
 }
 
-/// The places of `name` at `device`, if sysfs shows the interface of that name of this network namespace.
+/// The places of `name` at `device`, if sysfs shows the interface of that name of this network
+/// namespace.
 fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
     let told = |error: SysError| error.to_string();
     let shown = steering::index(device).map_err(told)?;
-    let own = RouteSocket::open().and_then(|mut socket| device_index(&mut socket, device)).map_err(told)?;
+    let own = RouteSocket::open()
+        .and_then(|mut socket| device_index(&mut socket, device))
+        .map_err(told)?;
     if own != Some(shown) {
         return Err(format!(
-            "set {name} of {device}: sysfs shows another network namespace (start the agent by `ip netns exec`)"
+            "set {name} of {device}: sysfs shows another network namespace (start the agent by `ip \
+                netns exec`)"
         ));
     }
     steering::places(device, name).map_err(told)
@@ -340,7 +365,8 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
         Setting::CpuQuota { value } => {
             let told = |error: SysError| error.to_string();
             let place = cgroup::place().map_err(told)?;
-            let (before, period_us) = (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+            let (before, period_us) =
+                (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
             let after = quota(value, &before, period_us)?;
             Ok(vec![Change::Quota { place, before, after }])
         }
@@ -351,7 +377,9 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             let index = device_index(&mut socket, device).map_err(told)?;
             if index.is_none() || before.device() != index {
                 let leads = device_name(&mut socket, before.device()).map_err(told)?;
-                return Err(format!("change the route to {destination}: it leads out of {leads}, not of {device}"));
+                return Err(format!(
+                    "change the route to {destination}: it leads out of {leads}, not of {device}"
+                ));
             }
             let after = before.with_windows(*window, *initial);
             let (before, after) = (hex(before.as_bytes()), hex(after.as_bytes()));
@@ -367,7 +395,11 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
                     steering::mask(&cpu::allowed().map_err(|error| error.to_string())?)
                 }
                 mask if steering::is_mask(mask) => steering::plain(mask),
-                _ => return Err(format!("set {name} of {device}: `{value}` is no hexadecimal mask")),
+                _ => {
+                    return Err(format!(
+                        "set {name} of {device}: `{value}` is no hexadecimal mask"
+                    ));
+                }
             };
             let change = |place: String| {
                 let before = steering::read(device, &place).map_err(|error| error.to_string())?;
@@ -389,13 +421,15 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
         let factor = factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
         let factor = factor.ok_or_else(|| wrong("behind the x stands no number above 0"))?;
         let present = before.parse::<f64>();
-        let present =
-            present.map_err(|_| wrong("the agent's control group has no CPU quota: there is nothing to raise"))?;
+        let present = present.map_err(|_| {
+            wrong("the agent's control group has no CPU quota: there is nothing to raise")
+        })?;
         return Ok(micros(factor * present));
     }
     let share = value.parse().ok().filter(|share: &Ratio| share.0 > 0.0 && value.ends_with('%'));
-    let share =
-        share.ok_or_else(|| wrong("not a share of a CPU such as \"150 %\", a multiple such as \"x2\", or \"none\""))?;
+    let share = share.ok_or_else(|| {
+        wrong("not a share of a CPU such as \"150 %\", a multiple such as \"x2\", or \"none\"")
+    })?;
     Ok(micros(share.0 * period_us as f64))
 }
 
@@ -415,9 +449,12 @@ fn present(setting: &Setting) -> Result<(Setting, String), String> {
     match setting {
         Setting::CpuQuota { .. } => {
             let place = cgroup::place().map_err(told)?;
-            let (quota, period_us) = (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
-            let share = quota.parse::<f64>().map(|quota| Ratio(quota / period_us as f64).to_string());
-            let setting = Setting::CpuQuota { value: share.unwrap_or_else(|_| NO_QUOTA.to_owned()) };
+            let (quota, period_us) =
+                (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+            let share =
+                quota.parse::<f64>().map(|quota| Ratio(quota / period_us as f64).to_string());
+            let setting =
+                Setting::CpuQuota { value: share.unwrap_or_else(|_| NO_QUOTA.to_owned()) };
             Ok((setting, format!("CPU quota {place}")))
         }
         Setting::RouteWindow { destination, .. } => {
@@ -426,21 +463,28 @@ fn present(setting: &Setting) -> Result<(Setting, String), String> {
             let device = device_name(&mut socket, route.device()).map_err(told)?;
             let spelled = route.spelled(&device);
             let (window, initial) = (route.window(), route.initial_window());
-            let setting = Setting::RouteWindow { destination: *destination, device, window, initial };
+            let setting =
+                Setting::RouteWindow { destination: *destination, device, window, initial };
             Ok((setting, spelled))
         }
         Setting::Sysctl { name, .. } => {
             if !SYSCTLS.contains(&name.as_str()) {
                 return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(", ")));
             }
-            let setting = Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
+            let setting =
+                Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
             Ok((setting, name.clone()))
         }
         Setting::Steering { device, name, .. } => {
             let read = |place: &String| steering::read(device, place).map_err(told);
-            let mut values: Vec<String> = steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
+            let mut values: Vec<String> =
+                steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
             values.dedup();
-            let setting = Setting::Steering { device: device.clone(), name: name.clone(), value: values.join(" ") };
+            let setting = Setting::Steering {
+                device: device.clone(),
+                name: name.clone(),
+                value: values.join(" "),
+            };
             Ok((setting, format!("{name} of {device}")))
         }
     }
@@ -460,21 +504,26 @@ impl Change {
     fn undo(&self) -> Restored {
         let result = match self {
             Self::Quota { place, before, after } => cgroup::read(place).and_then(|now| {
-                put_back(format!("CPU quota {place}"), [before, after, &now], || cgroup::write(place, before))
+                put_back(format!("CPU quota {place}"), [before, after, &now], || {
+                    cgroup::write(place, before)
+                })
             }),
             Self::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
                 return Restored::Failed(format!(
-                    "put back sysctl {name}: no agent changes it, somebody else has written the journal"
+                    "put back sysctl {name}: no agent changes it, somebody else has written the \
+                        journal"
                 ));
             }
-            Self::Sysctl { name, before, after } => sysctl::read(name)
-                .and_then(|now| put_back(name.clone(), [before, after, &now], || sysctl::write(name, before))),
-            Self::Route { device, before, after } => put_back_route(device, before, after),
-            Self::Steering { device, place, before, after } => steering::read(device, place).and_then(|now| {
-                put_back(format!("{place} of {device}"), [before, after, &now], || {
-                    steering::write(device, place, before)
-                })
+            Self::Sysctl { name, before, after } => sysctl::read(name).and_then(|now| {
+                put_back(name.clone(), [before, after, &now], || sysctl::write(name, before))
             }),
+            Self::Route { device, before, after } => put_back_route(device, before, after),
+            Self::Steering { device, place, before, after } => steering::read(device, place)
+                .and_then(|now| {
+                    put_back(format!("{place} of {device}"), [before, after, &now], || {
+                        steering::write(device, place, before)
+                    })
+                }),
         };
         result.unwrap_or_else(|error| Restored::Failed(format!("put back: {error}")))
     }
@@ -502,7 +551,8 @@ fn replace(route: &str) -> Result<(), SysError> {
 
 fn parsed(text: &str) -> Result<Route, SysError> {
     let bytes = unhex(text).and_then(|bytes| Route::from_bytes(&bytes));
-    let damaged = || SysError::new("read route", text, std::io::Error::other("the journal is damaged"));
+    let damaged =
+        || SysError::new("read route", text, std::io::Error::other("the journal is damaged"));
     bytes.ok_or_else(damaged)
 }
 
@@ -561,26 +611,37 @@ mod tests {
     fn what_was_not_consented_to_is_refused_with_the_option_that_would_allow_it() {
         let folder = tempfile::tempdir().unwrap();
         let consent = consent(folder.path());
-        let ask = |setting| Changes::default().handle(TuneRequest::Apply(vec![setting]), &consent).unwrap_err();
+        let ask = |setting| {
+            Changes::default().handle(TuneRequest::Apply(vec![setting]), &consent).unwrap_err()
+        };
         let destination = "198.18.0.1".parse().unwrap();
-        let route = Setting::RouteWindow { destination, device: "eth1".into(), window: 7300, initial: 0 };
+        let route =
+            Setting::RouteWindow { destination, device: "eth1".into(), window: 7300, initial: 0 };
         assert!(ask(route).contains("--allow-tune eth1"));
         let wide = Setting::Sysctl { name: SYSCTLS[0].into(), value: "4096 12288 12288".into() };
         assert!(ask(wide).contains("--allow-tune host"));
         let quota = Setting::CpuQuota { value: "none".into() };
         assert!(ask(quota).contains("--allow-tune host"));
-        let steered = |device: &str| Setting::Steering { device: device.into(), name: "gro".into(), value: "1".into() };
+        let steered = |device: &str| Setting::Steering {
+            device: device.into(),
+            name: "gro".into(),
+            value: "1".into(),
+        };
         assert!(ask(steered("eth1")).contains("--allow-tune eth1"));
         assert!(ask(steered("")).contains("names no interface"));
         assert_eq!(allowed(&steered("eth0"), &consent), Ok(()));
         let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
-        assert!(ask(other).contains("only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"));
+        assert!(ask(other).contains(
+            "only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"
+        ));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     }
 
     #[test]
     fn host_wide_consent_is_a_word_of_its_own_and_an_agent_that_ends_changes_nothing_more() {
-        let words = |words: &[&str]| Consent::to(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let words = |words: &[&str]| {
+            Consent::to(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
         let (some, all) = (words(&["eth0", "eth1"]), words(&["eth0", "host"]));
         assert_eq!((some.host_wide, some.devices.len()), (HostWide::Refused, 2));
         assert_eq!((all.host_wide, all.devices), (HostWide::Allowed, vec!["eth0".to_owned()]));
@@ -593,7 +654,8 @@ mod tests {
             window: 7300,
             initial: 0,
         };
-        let why = changes.handle(TuneRequest::Apply(vec![setting]), &consent(folder.path())).unwrap_err();
+        let why =
+            changes.handle(TuneRequest::Apply(vec![setting]), &consent(folder.path())).unwrap_err();
         assert!(why.contains("is ending"), "{why}");
     }
 
@@ -603,7 +665,9 @@ mod tests {
         assert_eq!(of("x2", "2000"), Ok("4000".into()));
         assert_eq!(of("150 %", "max"), Ok("30000".into()));
         assert_eq!(of("none", "2000"), Ok("max".into()));
-        assert!(of("x2", "max").unwrap_err().contains("has no CPU quota: there is nothing to raise"));
+        assert!(
+            of("x2", "max").unwrap_err().contains("has no CPU quota: there is nothing to raise")
+        );
         for wrong in ["x", "x0", "xinf", "x-1", "", "2000", "-5 %"] {
             assert!(of(wrong, "2000").is_err(), "{wrong}");
         }
@@ -617,10 +681,14 @@ mod tests {
         journal.append(&change).unwrap();
         journal.append(&change).unwrap();
         let path = journal.path.clone();
-        assert!(Journal::open(folder.path(), Duration::ZERO).unwrap().is_none(), "another agent has it");
+        assert!(
+            Journal::open(folder.path(), Duration::ZERO).unwrap().is_none(),
+            "another agent has it"
+        );
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
-        // A process that another test starts holds what this one has open, locks included, until it becomes another program.
+        // A process that another test starts holds what this one has open, locks included, until it
+        // becomes another program.
         let patience = Duration::from_secs(10);
         for end in 0..whole.len() {
             std::fs::write(&path, &whole[..end]).unwrap();
@@ -635,7 +703,8 @@ mod tests {
     fn planted(folder: &Path, text: &str, mode: u32) -> PathBuf {
         let path = journal_path(folder).unwrap();
         std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .unwrap();
         path
     }
 
@@ -649,7 +718,10 @@ mod tests {
         let elsewhere = folder.path().join("elsewhere");
         std::fs::rename(&path, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-        assert!(restore(folder.path()).unwrap_err().starts_with("open journal"), "a link leads anywhere");
+        assert!(
+            restore(folder.path()).unwrap_err().starts_with("open journal"),
+            "a link leads anywhere"
+        );
         std::fs::remove_file(&path).unwrap();
         let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap().unwrap();
         assert_eq!(journal.file.metadata().unwrap().mode() & 0o777, 0o600);

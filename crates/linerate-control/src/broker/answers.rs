@@ -47,13 +47,15 @@ pub struct Duties {
     pub facts: fn() -> Value,
 }
 
-/// Answers the agent at the other end of `channel` until it ends, then puts back what it has changed.
+/// Answers the agent at the other end of `channel` until it ends, then puts back what it has
+/// changed.
 pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
     let stream = UnixStream::from(channel);
     let targets = Targets::new(duties.writable.clone(), duties.files.clone());
     // Whoever made the pair of sockets: the agent, before this process was split off.
     let agent = rustix::net::sockopt::socket_peercred(&stream);
-    let agent = agent.map_err(|error| format!("ask who the agent is: {error}"))?.pid.as_raw_nonzero().get();
+    let agent =
+        agent.map_err(|error| format!("ask who the agent is: {error}"))?.pid.as_raw_nonzero().get();
     let mut work = Work { agent, duties, changes: Changes::default(), targets };
     let ended = loop {
         let (request, descriptors) = match receive::<Request>(&stream) {
@@ -76,8 +78,14 @@ pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Refused {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Refused::because(format!("the broker of this agent failed: {}", text.unwrap_or("without a message")))
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Refused::because(format!(
+        "the broker of this agent failed: {}",
+        text.unwrap_or("without a message")
+    ))
 }
 
 struct Work {
@@ -110,7 +118,11 @@ impl Work {
         let Duties { permits, consent, .. } = &self.duties;
         match request {
             Request::Peers => {
-                let folder = self.duties.keys.as_deref().ok_or_else(|| Refused::because("this agent has no keys"))?;
+                let folder = self
+                    .duties
+                    .keys
+                    .as_deref()
+                    .ok_or_else(|| Refused::because("this agent has no keys"))?;
                 Answer::value(&peers_in(folder).map_err(Refused::because)?)
             }
             Request::Facts => Answer::value(&(self.duties.facts)()),
@@ -118,7 +130,9 @@ impl Work {
                 permits.port(address.port()).map_err(Refused::because)?;
                 Answer::value(&socket::bind(internet(with)?, address)?)
             }
-            Request::Option(option) => Answer::value(&socket::force(internet(with)?, &self.permitted(option)?)?),
+            Request::Option(option) => {
+                Answer::value(&socket::force(internet(with)?, &self.permitted(option)?)?)
+            }
             Request::PacketSocket { device, ethertype } => {
                 match ethertype {
                     NCSI => permits.ncsi(&device),
@@ -136,29 +150,45 @@ impl Work {
                 let alternatives: Vec<Vec<Match>> =
                     alternatives.iter().map(|one| matches(one)).collect::<Result<_, _>>()?;
                 let alternatives: Vec<&[Match]> = alternatives.iter().map(Vec::as_slice).collect();
-                let filter = Filter::attach_here(&device, &alternatives, placement.map(Into::into), multi_buffer);
-                let parts =
-                    filter.map_err(|error| Refused { code: error.errno(), why: error.to_string() })?.into_parts();
-                Answer::with(&PlacementText::from(parts.placement), vec![parts.link, parts.program, parts.sockets])
+                let filter = Filter::attach_here(
+                    &device,
+                    &alternatives,
+                    placement.map(Into::into),
+                    multi_buffer,
+                );
+                let parts = filter
+                    .map_err(|error| Refused { code: error.errno(), why: error.to_string() })?
+                    .into_parts();
+                Answer::with(
+                    &PlacementText::from(parts.placement),
+                    vec![parts.link, parts.program, parts.sockets],
+                )
             }
             Request::LiveFrames { device, rows, shape } => {
                 may_send_raw_frames(permits, &device).map_err(Refused::because)?;
                 let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
                 let parts = LiveFrames::parts(&device, &rows, shape.into());
-                let parts = parts.map_err(|error| Refused { code: error.errno(), why: error.to_string() })?;
+                let parts = parts
+                    .map_err(|error| Refused { code: error.errno(), why: error.to_string() })?;
                 let mut descriptors = vec![parts.program, parts.state, parts.departures];
-                descriptors.extend(parts.tracepoints.into_iter().chain(parts.anchor.into_iter().flatten()));
+                descriptors.extend(
+                    parts.tracepoints.into_iter().chain(parts.anchor.into_iter().flatten()),
+                );
                 Answer::with(&(), descriptors)
             }
-            Request::Counter { counter, cpu } => {
-                Answer::descriptor(perf::of_cpu(counter.into(), cpu, with.first().map(AsFd::as_fd))?)
-            }
+            Request::Counter { counter, cpu } => Answer::descriptor(perf::of_cpu(
+                counter.into(),
+                cpu,
+                with.first().map(AsFd::as_fd),
+            )?),
             Request::RunFirst { thread } => {
                 permits.realtime().map_err(Refused::because)?;
                 Answer::value(&cpu::let_run_first(self.agent, thread)?)
             }
             Request::KeepAwake => Answer::descriptor(cpu::awake_request()?),
-            Request::Tune(request) => Answer::value(&self.changes.handle(request, consent).map_err(Refused::because)?),
+            Request::Tune(request) => {
+                Answer::value(&self.changes.handle(request, consent).map_err(Refused::because)?)
+            }
             Request::PutBack { for_good: true } => Answer::value(&self.changes.close()),
             Request::PutBack { for_good: false } => Answer::value(&self.changes.put_back()),
             Request::Open { session, path, write, consent } => {
@@ -166,15 +196,21 @@ impl Work {
                     true => Permission::Write { consent: consent.as_deref() },
                     false => Permission::Read,
                 };
-                let (kept, descriptors) = self.targets.open(session, |disks| disks.open(&path, permission))?;
+                let (kept, descriptors) =
+                    self.targets.open(session, |disks| disks.open(&path, permission))?;
                 Answer::with(&kept, descriptors)
             }
             Request::Scratch { session, folder, size } => {
-                let (kept, descriptors) = self.targets.open(session, |disks| disks.scratch(&folder, size))?;
+                let (kept, descriptors) =
+                    self.targets.open(session, |disks| disks.scratch(&folder, size))?;
                 Answer::with(&kept, descriptors)
             }
             Request::IsFolder { path } => {
-                let is_named = self.duties.files.as_ref().is_none_or(|limits| limits.may_fill(&path, 0).is_ok());
+                let is_named = self
+                    .duties
+                    .files
+                    .as_ref()
+                    .is_none_or(|limits| limits.may_fill(&path, 0).is_ok());
                 Answer::value(&(is_named && path.is_dir()))
             }
             Request::Reopen { session, number, write, direct, synchrony } => {
@@ -192,13 +228,19 @@ impl Work {
         }
     }
 
-    /// A buffer of at most what a conductor may have of memory, a congestion control that the kernel has already.
+    /// A buffer of at most what a conductor may have of memory, a congestion control that the
+    /// kernel has already.
     fn permitted(&self, option: OptionText) -> Result<SocketOption, Refused> {
         let bytes = |bytes: u64| {
-            let limit = self.duties.memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
+            let limit = self
+                .duties
+                .memory
+                .or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
             match usize::try_from(bytes) {
                 Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
-                _ => Err(Refused::because(format!("a buffer of {bytes} bytes is more than a conductor may have"))),
+                _ => Err(Refused::because(format!(
+                    "a buffer of {bytes} bytes is more than a conductor may have"
+                ))),
             }
         };
         match option {
@@ -210,14 +252,18 @@ impl Work {
                 let known = std::fs::read_to_string(CONGESTION_CONTROLS)?;
                 match known.split_whitespace().any(|known| known == name) {
                     true => Ok(SocketOption::Congestion(name)),
-                    false => Err(Refused { code: Some(rustix::io::Errno::NOENT.raw_os_error()), why: name }),
+                    false => Err(Refused {
+                        code: Some(rustix::io::Errno::NOENT.raw_os_error()),
+                        why: name,
+                    }),
                 }
             }
         }
     }
 }
 
-/// The socket a request is about, if it is one of the internet: names in the file system are not for the agent to make.
+/// The socket a request is about, if it is one of the internet: names in the file system are not
+/// for the agent to make.
 fn internet(with: &[OwnedFd]) -> Result<&OwnedFd, Refused> {
     let socket = with.first().filter(socket::is_internet);
     socket.ok_or_else(|| Refused::because("the request is about no socket of the internet"))
@@ -225,9 +271,12 @@ fn internet(with: &[OwnedFd]) -> Result<&OwnedFd, Refused> {
 
 fn matches(texts: &[MatchText]) -> Result<Vec<Match>, Refused> {
     let one = |text: &MatchText| {
-        let is_one = matches!(text.value.len(), 1 | 2 | 4 | 8) && text.value.len() == text.mask.len();
+        let is_one =
+            matches!(text.value.len(), 1 | 2 | 4 | 8) && text.value.len() == text.mask.len();
         is_one.then(|| Match::masked(text.offset, &text.value, &text.mask))
     };
     let matches: Option<Vec<Match>> = texts.iter().map(one).collect();
-    matches.filter(|matches| !matches.is_empty()).ok_or_else(|| Refused::because("a match has 1, 2, 4 or 8 bytes"))
+    matches
+        .filter(|matches| !matches.is_empty())
+        .ok_or_else(|| Refused::because("a match has 1, 2, 4 or 8 bytes"))
 }

@@ -1,4 +1,5 @@
-//! Messages with descriptors over a pair of Unix sockets: length, JSON, and the descriptors with the first byte.
+//! Messages with descriptors over a pair of Unix sockets: length, JSON, and the descriptors with
+//! the first byte.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -7,8 +8,8 @@ use std::os::unix::net::UnixStream;
 
 use rustix::cmsg_space;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,7 +36,8 @@ pub(super) fn send(
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors"));
     }
-    let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
+    let sent =
+        sendmsg(stream.as_fd(), &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
     stream.write_all(&length[sent..])?;
     stream.write_all(&text)
 }
@@ -44,7 +46,9 @@ pub(super) fn send(
 ///
 /// # Errors
 /// If the other end says what is no message.
-pub(super) fn receive<T: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+pub(super) fn receive<T: DeserializeOwned>(
+    mut stream: &UnixStream,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut length = [0; LENGTH_BYTES];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -67,7 +71,10 @@ pub(super) fn receive<T: DeserializeOwned>(mut stream: &UnixStream) -> io::Resul
     stream.read_exact(&mut length[received..])?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_LIMIT {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes is too long")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a message of {length} bytes is too long"),
+        ));
     }
     let mut text = Vec::new();
     if stream.take(length as u64).read_to_end(&mut text)? < length {

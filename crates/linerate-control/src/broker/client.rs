@@ -15,7 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::channel::{receive, send};
-use super::{CounterText, MatchText, OptionText, PlacementText, Refused, Request, RowText, ShapeText};
+use super::{
+    CounterText, MatchText, OptionText, PlacementText, Refused, Request, RowText, ShapeText,
+};
 use crate::KnownPeer;
 use crate::wire::{SettingState, TuneRequest};
 
@@ -34,7 +36,10 @@ impl Broker {
 
     /// Waits until the broker has ended, however it did.
     pub fn wait_for_end(&self) {
-        let Ok(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone() else { return };
+        let Ok(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
+        else {
+            return;
+        };
         // Nothing is asked for: an end is told in any case.
         let mut watched = [PollFd::new(&stream, PollFlags::empty())];
         while poll(&mut watched, None).is_ok_and(|n| n == 0) || watched[0].revents().is_empty() {}
@@ -47,20 +52,29 @@ impl Broker {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(T, Vec<OwnedFd>), Refused> {
         let lost = |cause: io::Error| {
-            Refused::because(format!("ask the broker of this agent: {cause} (it has ended: restart the agent)"))
+            Refused::because(format!(
+                "ask the broker of this agent: {cause} (it has ended: restart the agent)"
+            ))
         };
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         send(&stream, request, descriptors).map_err(lost)?;
         let answer = receive::<Result<Value, Refused>>(&stream).map_err(lost)?;
-        let (answer, descriptors) = answer.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))?;
+        let (answer, descriptors) =
+            answer.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))?;
         let value = serde_json::from_value(answer?).map_err(|cause| lost(cause.into()))?;
         Ok((value, descriptors))
     }
 
     /// Asks for one descriptor.
-    pub(super) fn descriptor(&self, request: &Request, with: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+    pub(super) fn descriptor(
+        &self,
+        request: &Request,
+        with: &[BorrowedFd<'_>],
+    ) -> io::Result<OwnedFd> {
         let ((), mut descriptors) = self.ask(request, with).map_err(Refused::into_io)?;
-        descriptors.pop().ok_or_else(|| io::Error::other("the broker of this agent sent no descriptor"))
+        descriptors
+            .pop()
+            .ok_or_else(|| io::Error::other("the broker of this agent sent no descriptor"))
     }
 
     /// The hosts that this one has been paired with, read afresh.
@@ -75,12 +89,15 @@ impl Broker {
 
     /// Does what a conductor asks of settings.
     pub(crate) fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
-        self.ask(&Request::Tune(request), &[]).map(|(states, _)| states).map_err(|refused| refused.why)
+        self.ask(&Request::Tune(request), &[])
+            .map(|(states, _)| states)
+            .map_err(|refused| refused.why)
     }
 
     /// Puts every changed setting back; what could not be, a sentence each.
     pub(crate) fn put_back(&self, for_good: bool) -> Vec<String> {
-        self.ask(&Request::PutBack { for_good }, &[]).map_or_else(|refused| vec![refused.why], |(left, _)| left)
+        self.ask(&Request::PutBack { for_good }, &[])
+            .map_or_else(|refused| vec![refused.why], |(left, _)| left)
     }
 }
 
@@ -121,7 +138,8 @@ impl Helper for Broker {
             placement: placement.map(PlacementText::from),
             multi_buffer,
         };
-        let (placement, descriptors) = self.ask::<PlacementText>(&request, &[]).map_err(Refused::into_io)?;
+        let (placement, descriptors) =
+            self.ask::<PlacementText>(&request, &[]).map_err(Refused::into_io)?;
         let [link, program, sockets] = exactly(descriptors)?;
         Ok(AttachedFilter { placement: placement.into(), link, program, sockets })
     }
@@ -135,11 +153,17 @@ impl Helper for Broker {
         let ((), mut descriptors) = self.ask(&request, &[]).map_err(Refused::into_io)?;
         let anchor = descriptors.split_off(descriptors.len().min(LIVE_DESCRIPTORS));
         let anchor = if anchor.is_empty() { None } else { Some(exactly(anchor)?) };
-        let [program, state, departures, handed, refused] = exactly::<LIVE_DESCRIPTORS>(descriptors)?;
+        let [program, state, departures, handed, refused] =
+            exactly::<LIVE_DESCRIPTORS>(descriptors)?;
         Ok(LiveParts { program, state, departures, tracepoints: [handed, refused], anchor })
     }
 
-    fn counter(&self, counter: perf::Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    fn counter(
+        &self,
+        counter: perf::Counter,
+        cpu: u32,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> io::Result<OwnedFd> {
         let leader: Vec<BorrowedFd<'_>> = leader.into_iter().collect();
         self.descriptor(&Request::Counter { counter: counter.into(), cpu }, &leader)
     }
@@ -157,7 +181,8 @@ impl Helper for Broker {
 const LIVE_DESCRIPTORS: usize = 5;
 
 fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
-    let unexpected = |_| io::Error::other("the broker of this agent sent another number of descriptors");
+    let unexpected =
+        |_| io::Error::other("the broker of this agent sent another number of descriptors");
     descriptors.try_into().map_err(unexpected)
 }
 

@@ -29,14 +29,19 @@ impl BrokerKeeper {
         let told = |refused: Refused| DiskError::Told(refused.why);
         let (kept, descriptors) = self.broker.ask::<Kept>(request, &[]).map_err(told)?;
         let mut descriptors = descriptors.into_iter();
-        let file: OwnedFd =
-            descriptors.next().ok_or_else(|| DiskError::Told("the broker of this agent sent no file".into()))?;
+        let file: OwnedFd = descriptors
+            .next()
+            .ok_or_else(|| DiskError::Told("the broker of this agent sent no file".into()))?;
         Ok((kept, KeptFiles { file, revocation: descriptors.next() }))
     }
 }
 
 impl Keeper for BrokerKeeper {
-    fn open(&self, path: &Path, permission: Permission<'_>) -> Result<(Kept, KeptFiles), DiskError> {
+    fn open(
+        &self,
+        path: &Path,
+        permission: Permission<'_>,
+    ) -> Result<(Kept, KeptFiles), DiskError> {
         let (write, consent) = match permission {
             Permission::Read => (false, None),
             Permission::Write { consent } => (true, consent.map(str::to_owned)),
@@ -49,16 +54,25 @@ impl Keeper for BrokerKeeper {
     }
 
     fn is_folder(&self, path: &Path) -> bool {
-        self.broker.ask::<bool>(&Request::IsFolder { path: path.to_owned() }, &[]).is_ok_and(|(is_one, _)| is_one)
+        self.broker
+            .ask::<bool>(&Request::IsFolder { path: path.to_owned() }, &[])
+            .is_ok_and(|(is_one, _)| is_one)
     }
 
-    fn reopen(&self, number: u64, write: bool, direct: bool, synchrony: Synchrony) -> io::Result<File> {
+    fn reopen(
+        &self,
+        number: u64,
+        write: bool,
+        direct: bool,
+        synchrony: Synchrony,
+    ) -> io::Result<File> {
         let request = Request::Reopen { session: self.session, number, write, direct, synchrony };
         self.broker.descriptor(&request, &[]).map(File::from)
     }
 
     fn release(&self, number: u64) {
-        let _ended = self.broker.ask::<()>(&Request::Release { session: self.session, number }, &[]);
+        let _ended =
+            self.broker.ask::<()>(&Request::Release { session: self.session, number }, &[]);
     }
 }
 

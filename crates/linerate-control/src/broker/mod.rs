@@ -1,4 +1,5 @@
-//! Two processes in place of one: the one that speaks with conductors has no rights, and asks the other one for what needs some.
+//! Two processes in place of one: the one that speaks with conductors has no rights, and asks the
+//! other one for what needs some.
 //!
 //! ```text
 //! conductor -- TLS --> agent: parses messages, runs the load.            no rights of the account: linerate_sys::sandbox
@@ -6,9 +7,10 @@
 //!                      broker: looks the request up in the policy.       rights of the account that started the agent
 //! ```
 //!
-//! The broker ([`keep`]) is split off before there are threads and lives as long as the agent. It knows the host's policy by itself, so that an agent
-//! that was taken over gets no more than the policy gives every conductor. It answers the requests of [`Request`] and no other. When
-//! the agent ends, however it does, the broker puts back the settings it has changed, and ends.
+//! The broker ([`keep`]) is split off before there are threads and lives as long as the agent. It
+//! knows the host's policy by itself, so that an agent that was taken over gets no more than the
+//! policy gives every conductor. It answers the requests of [`Request`] and no other. When the
+//! agent ends, however it does, the broker puts back the settings it has changed, and ends.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

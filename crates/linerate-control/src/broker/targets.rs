@@ -11,7 +11,8 @@ use linerate_disk::{DiskError, Disks, FileLimits, Kept, Target, Writable};
 
 use super::Refused;
 
-/// Sessions with targets at a time: one conductor measures, and trials that were given up may still end.
+/// Sessions with targets at a time: one conductor measures, and trials that were given up may still
+/// end.
 const MOST_SESSIONS: usize = 16;
 /// Targets of a session.
 const MOST_TARGETS: usize = 256;
@@ -57,7 +58,11 @@ impl Targets {
             return Err(Refused::because("the session uses too many disks and files"));
         }
         let target = open(&session.disks).map_err(Refused::because)?;
-        let known = session.targets.iter().find(|(_, known)| Arc::ptr_eq(known, &target)).map(|(number, _)| *number);
+        let known = session
+            .targets
+            .iter()
+            .find(|(_, known)| Arc::ptr_eq(known, &target))
+            .map(|(number, _)| *number);
         let number = known.unwrap_or(self.next);
         let mut descriptors = vec![target.descriptor().try_clone_to_owned()?];
         // One that it has had since an earlier trial it watches already.
@@ -73,7 +78,9 @@ impl Targets {
     /// A target of `session`.
     pub(super) fn of(&self, session: u64, number: u64) -> Result<&Target, Refused> {
         let target = self.sessions.get(&session).and_then(|session| session.targets.get(&number));
-        target.map(AsRef::as_ref).ok_or_else(|| Refused::because("there is no such target in this session"))
+        target
+            .map(AsRef::as_ref)
+            .ok_or_else(|| Refused::because("there is no such target in this session"))
     }
 
     pub(super) fn release(&mut self, session: u64, number: u64) {
@@ -87,7 +94,8 @@ impl Targets {
     }
 }
 
-/// A pipe that says why the permission to write to `target` has ended, or ends without a word when nobody holds the target.
+/// A pipe that says why the permission to write to `target` has ended, or ends without a word when
+/// nobody holds the target.
 fn tell_of_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
     /// Short against the time between two looks of the watch.
     const PERIOD: Duration = Duration::from_millis(100);

@@ -1,4 +1,5 @@
-//! The broker decides by itself: what a request asks for is not believed, and what the policy does not permit is refused.
+//! The broker decides by itself: what a request asks for is not believed, and what the policy does
+//! not permit is refused.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -25,7 +26,10 @@ fn duties(limits: Limits, files: FileLimits) -> Duties {
         permits: Permits::only(limits),
         files: Some(files),
         writable: Writable::default(),
-        consent: Consent { keeping: Keeping::Refused { policy: "policy".into() }, ..Consent::default() },
+        consent: Consent {
+            keeping: Keeping::Refused { policy: "policy".into() },
+            ..Consent::default()
+        },
         memory: Some(1 << 30),
         keys: None,
         facts: || json!({ "kernel": "a fact" }),
@@ -46,15 +50,21 @@ fn usual() -> Duties {
 #[test]
 fn what_the_policy_does_not_permit_is_refused_by_the_broker_with_the_line_that_would() {
     let (broker, _thread) = begin(usual());
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    let why =
-        broker.bind(socket.as_fd(), "127.0.0.1:80".parse().expect("an address")).expect_err("reserved").to_string();
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let why = broker
+        .bind(socket.as_fd(), "127.0.0.1:80".parse().expect("an address"))
+        .expect_err("reserved")
+        .to_string();
     assert!(why.contains("lowest_port = 80"), "{why}");
     let shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
     let live = || broker.live_frames("lo", &[], shape).map(|live| live.program);
     for why in [broker.packet_socket("lo", 0x0800), broker.xdp_socket("lo"), live()] {
         let why = why.expect_err("not permitted").to_string();
-        assert!(why.contains("raw frames at interface lo") && why.contains("raw_frames = true"), "{why}");
+        assert!(
+            why.contains("raw frames at interface lo") && why.contains("raw_frames = true"),
+            "{why}"
+        );
     }
     let why = broker.packet_socket("lo", NCSI).expect_err("not permitted").to_string();
     assert!(why.contains("over NC-SI") && why.contains("ncsi = [\"lo\"]"), "{why}");
@@ -63,7 +73,10 @@ fn what_the_policy_does_not_permit_is_refused_by_the_broker_with_the_line_that_w
     let keeper = BrokerKeeper::begin(Arc::clone(&broker));
     for (asked, line) in [
         (keeper.open(Path::new("/etc/shadow"), Permission::Read), "read = [\"/etc/shadow\"]"),
-        (keeper.open(Path::new("/dev/vda"), Permission::Write { consent: Some("S1") }), "--allow-write"),
+        (
+            keeper.open(Path::new("/dev/vda"), Permission::Write { consent: Some("S1") }),
+            "--allow-write",
+        ),
         (keeper.scratch(Path::new("/root"), 1), "folders = [\"/root\"]"),
         (keeper.scratch(Path::new("/tmp"), u64::MAX), "disk_space"),
     ] {
@@ -85,13 +98,19 @@ fn only_sockets_of_the_internet_are_bound_and_buffers_stay_within_the_policy() {
     let (broker, _thread) = begin(usual());
     let any = "127.0.0.1:0".parse().expect("an address");
     let local = UnixStream::pair().expect("a pair").0;
-    let why = broker.bind(local.as_fd(), any).expect_err("it would make a name in the file system").to_string();
+    let why = broker
+        .bind(local.as_fd(), any)
+        .expect_err("it would make a name in the file system")
+        .to_string();
     assert!(why.contains("no socket of the internet"), "{why}");
     let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    let why =
-        broker.set_option(udp.as_fd(), SocketOption::ReceiveBuffer((1 << 30) + 1)).expect_err("too large").to_string();
+    let why = broker
+        .set_option(udp.as_fd(), SocketOption::ReceiveBuffer((1 << 30) + 1))
+        .expect_err("too large")
+        .to_string();
     assert!(why.contains("more than a conductor may have"), "{why}");
-    let tcp = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let tcp =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     broker.bind(tcp.as_fd(), any).expect("any free port");
     assert_ne!(
         tcp.local_addr().expect("bound").as_socket().expect("of the internet").port(),
@@ -115,11 +134,14 @@ fn a_session_has_its_files_by_descriptor_and_loses_them_with_its_end() {
     let (broker, thread) = begin(duties(Limits::new("policy"), files));
     let begin_session = || Arc::new(BrokerKeeper::begin(Arc::clone(&broker)));
     let keeper = begin_session();
-    let disks = Disks::new(Writable::default()).kept_by(Some(Arc::clone(&keeper) as Arc<dyn Keeper>));
-    let target = disks.open(&ground.path().join("data"), Permission::Read).expect("it is permitted");
+    let disks =
+        Disks::new(Writable::default()).kept_by(Some(Arc::clone(&keeper) as Arc<dyn Keeper>));
+    let target =
+        disks.open(&ground.path().join("data"), Permission::Read).expect("it is permitted");
     assert_eq!((target.range(), target.is_writable()), (0..8192, false));
     let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut target.open(false, false).expect("again"), &mut text).expect("readable");
+    std::io::Read::read_to_end(&mut target.open(false, false).expect("again"), &mut text)
+        .expect("readable");
     assert_eq!(text, vec![7; 8192]);
     assert!(target.open(true, false).is_err(), "it was opened to read");
     let scratch = disks.scratch(ground.path(), 1 << 16).expect("it is permitted");
@@ -128,7 +150,10 @@ fn a_session_has_its_files_by_descriptor_and_loses_them_with_its_end() {
     // Another session has neither, whatever number it names.
     let other = begin_session();
     for number in 0..8 {
-        assert!(other.reopen(number, false, false, linerate_disk::Synchrony::None).is_err(), "{number}");
+        assert!(
+            other.reopen(number, false, false, linerate_disk::Synchrony::None).is_err(),
+            "{number}"
+        );
     }
     drop((target, scratch, disks, keeper, other));
     drop(broker);
@@ -137,10 +162,14 @@ fn a_session_has_its_files_by_descriptor_and_loses_them_with_its_end() {
 
 #[test]
 fn whoever_may_ask_a_controller_at_one_interface_may_not_send_other_frames_nor_elsewhere() {
-    let (broker, _thread) =
-        begin(duties(Limits { ncsi: vec!["lo".into()], ..Limits::new("policy") }, FileLimits::new("policy")));
+    let (broker, _thread) = begin(duties(
+        Limits { ncsi: vec!["lo".into()], ..Limits::new("policy") },
+        FileLimits::new("policy"),
+    ));
     // Without privilege the kernel refuses what the policy permits, in its own words.
-    let why = |answer: std::io::Result<OwnedFd>| answer.err().map(|error| error.to_string()).unwrap_or_default();
+    let why = |answer: std::io::Result<OwnedFd>| {
+        answer.err().map(|error| error.to_string()).unwrap_or_default()
+    };
     assert!(!why(broker.packet_socket("lo", NCSI)).contains("policy"));
     assert!(why(broker.packet_socket("lo", 0x0800)).contains("raw_frames = true"));
     assert!(why(broker.packet_socket("eth1", NCSI)).contains("ncsi = [\"eth1\"]"));
@@ -148,10 +177,15 @@ fn whoever_may_ask_a_controller_at_one_interface_may_not_send_other_frames_nor_e
 
 #[test]
 fn only_threads_of_the_agent_are_given_a_priority() {
-    let (broker, _thread) =
-        begin(duties(Limits { realtime: true, ..Limits::new("policy") }, FileLimits::new("policy")));
+    let (broker, _thread) = begin(duties(
+        Limits { realtime: true, ..Limits::new("policy") },
+        FileLimits::new("policy"),
+    ));
     // The first process of the host is another one.
-    assert_eq!(broker.run_first(1).expect_err("a stranger's").kind(), std::io::ErrorKind::PermissionDenied);
+    assert_eq!(
+        broker.run_first(1).expect_err("a stranger's").kind(),
+        std::io::ErrorKind::PermissionDenied
+    );
 }
 
 #[test]
@@ -175,8 +209,14 @@ fn a_broker_that_has_ended_is_said_to_have() {
 fn descriptors_go_both_ways_with_their_message() {
     let (here, there) = UnixStream::pair().expect("a pair");
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    super::channel::send(&here, &Request::Facts, &[listener.as_fd(), listener.as_fd()]).expect("sent");
-    let (request, descriptors) = super::channel::receive::<Request>(&there).expect("whole").expect("one");
-    let addresses = descriptors.into_iter().map(|one| TcpListener::from(one).local_addr().expect("a listener"));
-    assert_eq!((request, addresses.collect()), (Request::Facts, vec![listener.local_addr().expect("bound"); 2]));
+    super::channel::send(&here, &Request::Facts, &[listener.as_fd(), listener.as_fd()])
+        .expect("sent");
+    let (request, descriptors) =
+        super::channel::receive::<Request>(&there).expect("whole").expect("one");
+    let addresses =
+        descriptors.into_iter().map(|one| TcpListener::from(one).local_addr().expect("a listener"));
+    assert_eq!(
+        (request, addresses.collect()),
+        (Request::Facts, vec![listener.local_addr().expect("bound"); 2])
+    );
 }

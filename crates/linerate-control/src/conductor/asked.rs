@@ -1,7 +1,9 @@
-//! Asking a host what it is before anything is planned for it: its facts, and the devices by which it reaches others.
+//! Asking a host what it is before anything is planned for it: its facts, and the devices by which
+//! it reaches others.
 //!
-//! The agent answers beside whoever it serves, and nothing is held afterwards. An agent of an earlier release takes the question for a
-//! campaign that leaves at once: it tells its facts and no routes.
+//! The agent answers beside whoever it serves, and nothing is held afterwards. An agent of an
+//! earlier release takes the question for a campaign that leaves at once: it tells its facts and no
+//! routes.
 
 use std::net::IpAddr;
 
@@ -30,7 +32,8 @@ impl HostFacts {
         self.routes.iter().find(|way| way.destination == destination).map(|way| way.device.as_str())
     }
 
-    /// What packets to `destination` leave by where the device does not say, if it told: the port of a bridge, or several next hops.
+    /// What packets to `destination` leave by where the device does not say, if it told: the port
+    /// of a bridge, or several next hops.
     #[must_use]
     pub fn branches_towards(&self, destination: IpAddr) -> &[String] {
         self.branches.iter().find(|of| of.destination == destination).map_or(&[], |of| &of.devices)
@@ -39,13 +42,15 @@ impl HostFacts {
     /// CPUs that programs of the agent may run on; empty if it did not tell.
     #[must_use]
     pub fn cpus(&self) -> Vec<usize> {
-        let allowed = self.facts.get("cpu").and_then(|cpu| cpu.get("allowed")).and_then(Value::as_array);
+        let allowed =
+            self.facts.get("cpu").and_then(|cpu| cpu.get("allowed")).and_then(Value::as_array);
         let cpu = |cpu: &Value| cpu.as_u64().and_then(|cpu| usize::try_from(cpu).ok());
         allowed.into_iter().flatten().filter_map(cpu).collect()
     }
 }
 
-/// Asks the agent of `host` at `address` what its host is, and how it reaches `destinations`; `name` is what it is told of us.
+/// Asks the agent of `host` at `address` what its host is, and how it reaches `destinations`;
+/// `name` is what it is told of us.
 ///
 /// # Errors
 /// If it cannot be reached or does not let us in.

@@ -1,7 +1,8 @@
 //! The conductor: decides what is measured next, and sees a campaign through.
 //!
-//! Deciding is [`core`](self): inputs in, outputs out, time an argument, no socket and no thread, so that a day's campaign
-//! with dying agents is tested in a millisecond. Doing is the runner: it owns the sockets and the clock and decides nothing.
+//! Deciding is [`core`](self): inputs in, outputs out, time an argument, no socket and no thread,
+//! so that a day's campaign with dying agents is tested in a millisecond. Doing is the runner: it
+//! owns the sockets and the clock and decides nothing.
 
 mod asked;
 mod core;
@@ -23,8 +24,8 @@ use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, SearchTrial};
 use linerate_model::plan::Order;
 use linerate_model::{
-    CampaignHeader, HostRecord, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId, TrialOutcome, TrialRecord,
-    TrialSpec, Until,
+    CampaignHeader, HostRecord, Incident, Interval, Nanos, Recorder, Side, Testbed, TrialId,
+    TrialOutcome, TrialRecord, TrialSpec, Until,
 };
 
 use crate::search::Ended;
@@ -50,7 +51,8 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             timeouts: Timeouts::default(),
-            // Thousands of connections at a SYN's retransmission each (RFC 6298 clause 2) still fit.
+            // Thousands of connections at a SYN's retransmission each (RFC 6298 clause 2) still
+            // fit.
             patience: Duration::from_secs(10),
             // A host that reboots quickly, or an agent that is restarted by hand.
             away: Duration::from_secs(60),
@@ -71,7 +73,8 @@ pub struct CampaignRun {
     pub trials: Vec<TrialSpec>,
     /// Trials completed by an earlier execution: not run again.
     pub done: HashSet<TrialId>,
-    /// What an earlier execution recorded of the trials that searches and looks choose, in the order of their numbers.
+    /// What an earlier execution recorded of the trials that searches and looks choose, in the
+    /// order of their numbers.
     pub recorded: Vec<TrialRecord>,
     /// The hosts it recorded.
     pub recorded_hosts: Vec<HostRecord>,
@@ -81,7 +84,8 @@ pub struct CampaignRun {
     pub keys: Option<KeyStore>,
     /// The pattern of the agents that serve hosts reached in this process.
     pub agent: Agent,
-    /// Set by whoever wants the campaign to stop: the trial under way ends as interrupted, the rest is kept for later.
+    /// Set by whoever wants the campaign to stop: the trial under way ends as interrupted, the rest
+    /// is kept for later.
     pub stop: Arc<AtomicBool>,
     /// How long is waited for what.
     pub options: RunOptions,
@@ -205,11 +209,12 @@ pub struct RunSummary {
 
 /// Runs a campaign to its end, recording everything that is observed.
 ///
-/// Nothing is recorded before every host has joined. A trial that fails is recorded as such and the campaign goes on.
+/// Nothing is recorded before every host has joined. A trial that fails is recorded as such and the
+/// campaign goes on.
 ///
 /// # Errors
-/// If a host cannot be reached, refuses, or speaks another version at the start: nothing was run then. What goes wrong
-/// later is in [`RunSummary::exit`].
+/// If a host cannot be reached, refuses, or speaks another version at the start: nothing was run
+/// then. What goes wrong later is in [`RunSummary::exit`].
 pub fn run(
     campaign: CampaignRun,
     recorder: &mut dyn Recorder,

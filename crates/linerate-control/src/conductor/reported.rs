@@ -1,4 +1,5 @@
-//! How much a host may report of one trial: more than any agent has to say, less than fills a ledger.
+//! How much a host may report of one trial: more than any agent has to say, less than fills a
+//! ledger.
 
 use linerate_model::Nanos;
 
@@ -43,7 +44,9 @@ impl Reported {
             let most = allowed.at_once.saturating_add((allowed.a_second as f64 * seconds) as u64);
             if more > 0 && *count > most {
                 let what = allowed.what;
-                return Err(format!("it reported {count} {what} of one trial, more than the {most} allowed so far"));
+                return Err(format!(
+                    "it reported {count} {what} of one trial, more than the {most} allowed so far"
+                ));
             }
         }
         Ok(())
@@ -59,7 +62,11 @@ fn amounts(message: &Message) -> [u64; ALLOWED.len()] {
         Message::FlowsEnded { flows, .. } => [flows.len() as u64, 0, 0],
         Message::Samples { block, .. } => {
             let cells: usize = block.columns.iter().map(Vec::len).sum();
-            [0, (block.series.len() + block.times.len() + block.unavailable.len() + cells) as u64, 0]
+            [
+                0,
+                (block.series.len() + block.times.len() + block.unavailable.len() + cells) as u64,
+                0,
+            ]
         }
         Message::Incident { .. } => [0, 0, 1],
         _ => [0; ALLOWED.len()],
@@ -74,17 +81,28 @@ mod tests {
 
     #[test]
     fn incidents_may_come_at_once_or_slowly_and_no_faster() {
-        let incident = Incident { host: String::new(), kind: IncidentKind::Failed, message: "x".into() };
+        let incident =
+            Incident { host: String::new(), kind: IncidentKind::Failed, message: "x".into() };
         let message = Message::Incident { trial: Some(TrialId(1)), incident };
         let start = Nanos::from_secs(5);
         let mut reported = Reported::nothing(start);
         assert!((0..500).all(|_| reported.add(&message, start).is_ok()));
         let why = reported.add(&message, start).expect_err("one more than allowed");
         assert_eq!(why, "it reported 501 incidents of one trial, more than the 500 allowed so far");
-        let other =
-            Message::FlowsEnded { trial: TrialId(1), job: 0, side: linerate_model::Side::Active, flows: Vec::new() };
-        assert_eq!(reported.add(&other, start), Ok(()), "what brings none of it is not too much of it");
+        let other = Message::FlowsEnded {
+            trial: TrialId(1),
+            job: 0,
+            side: linerate_model::Side::Active,
+            flows: Vec::new(),
+        };
+        assert_eq!(
+            reported.add(&other, start),
+            Ok(()),
+            "what brings none of it is not too much of it"
+        );
         let mut slow = Reported::nothing(start);
-        assert!((0..5_000).all(|n| slow.add(&message, start + Nanos::from_millis(100 * n)).is_ok()));
+        assert!(
+            (0..5_000).all(|n| slow.add(&message, start + Nanos::from_millis(100 * n)).is_ok())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The runner: sockets, threads and the real clock around the conductor's decisions. It decides nothing.
+//! The runner: sockets, threads and the real clock around the conductor's decisions. It decides
+//! nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,17 +14,22 @@ use super::{CampaignRun, Progress, RunOptions, RunSummary};
 use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
-use crate::wire::{Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE, printable};
+use crate::wire::{
+    Greeting, HelloRole, MESSAGE_LIMIT, Message, PROTOCOL_MAGIC, PROTOCOL_VERSION, RELEASE,
+    printable,
+};
 use crate::{Agent, ControlError, KeyStore, Timeouts, tls, transport};
 
 /// How often the wish to stop is looked at.
 const LOOK: Nanos = Nanos::from_millis(100);
 /// How often what was recorded is made durable during a trial.
 const FLUSH_PERIOD: Nanos = Nanos::from_secs(1);
-/// A change of the wall clock against the monotonic one that is a step, not slewing (500 ppm at most), ns.
+/// A change of the wall clock against the monotonic one that is a step, not slewing (500 ppm at
+/// most), ns.
 const STEP_NS: i64 = 500_000_000;
 
-/// What the other threads tell the main one. `generation` tells a host's present connection from its earlier ones.
+/// What the other threads tell the main one. `generation` tells a host's present connection from
+/// its earlier ones.
 enum HostEvent {
     Reached { host: usize, greeted: Box<Greeted> },
     Unreached { host: usize, error: ControlError },
@@ -53,8 +59,19 @@ pub(super) fn run(
     recorder: &mut dyn Recorder,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunSummary, ControlError> {
-    let CampaignRun { header, testbed, trials, done, recorded, recorded_hosts, order, keys, agent, stop, options } =
-        campaign;
+    let CampaignRun {
+        header,
+        testbed,
+        trials,
+        done,
+        recorded,
+        recorded_hosts,
+        order,
+        keys,
+        agent,
+        stop,
+        options,
+    } = campaign;
     let hosts: Vec<String> = testbed.hosts.iter().map(|(name, _)| name.clone()).collect();
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
@@ -64,8 +81,9 @@ pub(super) fn run(
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
     });
-    let mut conductor = Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
-        .with_clock(linerate_sys::clock::identity_text());
+    let mut conductor =
+        Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
+            .with_clock(linerate_sys::clock::identity_text());
     conductor.continue_looks(&recorded, recorded_hosts);
     conductor.continue_searches(order, recorded);
     let (tell, told) = channel();
@@ -188,21 +206,30 @@ impl Runner<'_> {
             }
             Err(cause) => {
                 let name = self.hosts[host].clone();
-                let error = ControlError::Io { operation: "start threads for the session with", host: name, cause };
+                let error = ControlError::Io {
+                    operation: "start threads for the session with",
+                    host: name,
+                    cause,
+                };
                 Input::Unreached { host, error }
             }
         }
     }
 
     /// Does what the conductor says; the result of the campaign when it is over.
-    fn carry_out(&mut self, outputs: Vec<Output>, conductor: &Conductor) -> Option<Result<RunSummary, ControlError>> {
+    fn carry_out(
+        &mut self,
+        outputs: Vec<Output>,
+        conductor: &Conductor,
+    ) -> Option<Result<RunSummary, ControlError>> {
         let mut result = None;
         for output in outputs {
             match output {
                 Output::Connect { host, attempt } => self.connect(host, attempt),
                 Output::Send { host, message } => {
                     if let Some((_, link)) = self.links.get(&host) {
-                        // A peer that takes nothing is cut off, and its hearing thread tells of the end.
+                        // A peer that takes nothing is cut off, and its hearing thread tells of the
+                        // end.
                         link.outbox.offer(message);
                     }
                 }
@@ -248,7 +275,10 @@ impl Runner<'_> {
                     more,
                 }),
                 Output::SearchEnded { search, why } => {
-                    (self.progress)(Progress::SearchEnded { search: &conductor.trials()[search], why });
+                    (self.progress)(Progress::SearchEnded {
+                        search: &conductor.trials()[search],
+                        why,
+                    });
                 }
                 Output::Finish(end) => result = Some(*end),
             }
@@ -260,7 +290,8 @@ impl Runner<'_> {
         result
     }
 
-    /// Before a trial's end is recorded, whatever else the recorder knows of it; the conductor is told.
+    /// Before a trial's end is recorded, whatever else the recorder knows of it; the conductor is
+    /// told.
     fn add_to(&mut self, event: &Event) {
         let Event::TrialEnded { trial, .. } = event else { return };
         if !self.recording {
@@ -287,10 +318,17 @@ impl Runner<'_> {
             }),
             Event::Intervals { trial, job, side, intervals } => {
                 if let Some(trial) = conductor.trials().iter().find(|spec| spec.id == *trial) {
-                    (self.progress)(Progress::Intervals { trial, job: *job, side: *side, intervals });
+                    (self.progress)(Progress::Intervals {
+                        trial,
+                        job: *job,
+                        side: *side,
+                        intervals,
+                    });
                 }
             }
-            Event::Incident { trial, incident } => (self.progress)(Progress::Incident { trial: *trial, incident }),
+            Event::Incident { trial, incident } => {
+                (self.progress)(Progress::Incident { trial: *trial, incident })
+            }
             _ => {}
         }
     }
@@ -310,7 +348,8 @@ impl Runner<'_> {
         });
         if let Err(cause) = spawned {
             let name = self.hosts[host].clone();
-            let error = ControlError::Io { operation: "start a thread to reach", host: name, cause };
+            let error =
+                ControlError::Io { operation: "start a thread to reach", host: name, cause };
             self.inputs.push_back(Input::Unreached { host, error });
         }
     }
@@ -336,7 +375,8 @@ pub(super) fn greet(
     ours: Greeting,
 ) -> Result<Greeted, ControlError> {
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
-    let mut reader = FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
+    let mut reader =
+        FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     match exchange(host, ours, &mut channel, &mut reader) {
         Ok(theirs) => Ok(Greeted { reader, channel, theirs }),
         Err(error) => {
@@ -365,13 +405,19 @@ fn exchange(
 fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError> {
     let host = host.to_owned();
     match answer {
-        Message::Hello(theirs) if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION => Ok(theirs),
+        Message::Hello(theirs)
+            if theirs.magic == PROTOCOL_MAGIC && theirs.version == PROTOCOL_VERSION =>
+        {
+            Ok(theirs)
+        }
         Message::Hello(theirs) => Err(version_mismatch(host, theirs.version, &theirs.release)),
         Message::Refused { version, release, .. } if version != PROTOCOL_VERSION => {
             Err(version_mismatch(host, version, &release))
         }
         Message::Refused { why, .. } => Err(ControlError::Refused { host, why: printable(&why) }),
-        Message::Busy { by, since_s } => Err(ControlError::Busy { host, by: printable(&by), since_s }),
+        Message::Busy { by, since_s } => {
+            Err(ControlError::Busy { host, by: printable(&by), since_s })
+        }
         other => {
             let why = format!("it did not greet but said {}", crate::wire::name(&other));
             Err(ControlError::Refused { host, why })
@@ -380,21 +426,33 @@ fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError
 }
 
 fn version_mismatch(host: String, theirs: u32, their_release: &str) -> ControlError {
-    let (ours, our_release, their_release) = (PROTOCOL_VERSION, RELEASE.to_owned(), printable(their_release));
+    let (ours, our_release, their_release) =
+        (PROTOCOL_VERSION, RELEASE.to_owned(), printable(their_release));
     ControlError::VersionMismatch { host, ours, our_release, theirs, their_release }
 }
 
 fn greeting_error(host: &str, error: FrameError, unsent: bool) -> ControlError {
     match error {
         FrameError::Wire(cause) => ControlError::Wire { host: host.to_owned(), cause },
-        FrameError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => transport::tls_error(host, error),
+        FrameError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            transport::tls_error(host, error)
+        }
         error => {
-            let is_silence = matches!(&error, FrameError::Io(error) if transport::is_silence(error));
+            let is_silence =
+                matches!(&error, FrameError::Io(error) if transport::is_silence(error));
             ControlError::HostDown {
                 host: host.to_owned(),
-                operation: if unsent { "send greeting to agent on" } else { "await greeting of agent on" },
+                operation: if unsent {
+                    "send greeting to agent on"
+                } else {
+                    "await greeting of agent on"
+                },
                 cause: error.to_string(),
-                remedy: if is_silence { transport::LOST_PACKETS } else { "is it a linerate agent that listens there?" },
+                remedy: if is_silence {
+                    transport::LOST_PACKETS
+                } else {
+                    "is it a linerate agent that listens there?"
+                },
             }
         }
     }

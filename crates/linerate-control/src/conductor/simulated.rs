@@ -1,6 +1,8 @@
-//! Campaigns on two simulated hosts, in virtual time: the conductor decides as it always does, and what a load does is a function.
+//! Campaigns on two simulated hosts, in virtual time: the conductor decides as it always does, and
+//! what a load does is a function.
 //!
-//! For tests of what is built on the conductor: a day of trials with hosts that go away takes milliseconds, and no socket is opened.
+//! For tests of what is built on the conductor: a day of trials with hosts that go away takes
+//! milliseconds, and no socket is opened.
 
 use std::collections::HashSet;
 
@@ -44,7 +46,10 @@ const NEVER: Nanos = Nanos::from_secs(10_000_000);
 ///
 /// # Errors
 /// If it could not begin.
-pub fn simulate(simulation: Simulation<'_>, trials: Vec<TrialSpec>) -> Result<(Campaign, RunSummary), ControlError> {
+pub fn simulate(
+    simulation: Simulation<'_>,
+    trials: Vec<TrialSpec>,
+) -> Result<(Campaign, RunSummary), ControlError> {
     let Simulation { header, hosts, load, starting, leaving, refuses } = simulation;
     let mut campaign = Campaign::new(header.clone());
     let mut world = World::new();

@@ -1,7 +1,8 @@
-//! A session that changes settings of an agent's host, beside the campaigns that measure what comes of it.
+//! A session that changes settings of an agent's host, beside the campaigns that measure what comes
+//! of it.
 //!
-//! The agent puts everything back when this session ends, however it ends: said goodbye to, cut off, or silent because the
-//! conductor was killed. Only [`Tuner::keep`] makes a change stay.
+//! The agent puts everything back when this session ends, however it ends: said goodbye to, cut
+//! off, or silent because the conductor was killed. Only [`Tuner::keep`] makes a change stay.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -38,23 +39,35 @@ impl Tuner {
     ///
     /// # Errors
     /// If it cannot be reached, does not let us in, or another conductor changes its settings.
-    pub fn open(host: &str, address: &HostAddress, keys: Option<&KeyStore>, name: &str) -> Result<Self, ControlError> {
+    pub fn open(
+        host: &str,
+        address: &HostAddress,
+        keys: Option<&KeyStore>,
+        name: &str,
+    ) -> Result<Self, ControlError> {
         let timeouts = Timeouts::default();
         let mut ours = Greeting::new(HelloRole::Conductor, name);
         ours.tunes = true;
         // An agent in this process has been asked nothing by its owner: it consents to nothing.
         let in_process = Agent::new(AgentOptions::default());
         let greeted = greet(host, address, keys, &in_process, &timeouts, ours)?;
-        let broken =
-            |cause| ControlError::Io { operation: "start threads for the session with", host: host.into(), cause };
+        let broken = |cause| ControlError::Io {
+            operation: "start threads for the session with",
+            host: host.into(),
+            cause,
+        };
         let (tell, heard) = channel();
         let (writer, closer) = (greeted.channel.writer, greeted.channel.closer);
-        let link = Link::start(greeted.reader, writer, closer, move |heard, _| tell.send(heard).is_ok());
+        let link =
+            Link::start(greeted.reader, writer, closer, move |heard, _| tell.send(heard).is_ok());
         let link = link.map_err(broken)?;
         let (alive, ended) = channel();
         let outbox = link.outbox.clone();
         let heartbeat = move || beat(&outbox, &ended, timeouts.heartbeat);
-        thread::Builder::new().name("linerate-heartbeat".into()).spawn(heartbeat).map_err(broken)?;
+        thread::Builder::new()
+            .name("linerate-heartbeat".into())
+            .spawn(heartbeat)
+            .map_err(broken)?;
         Ok(Self { host: host.to_owned(), link: Some(link), heard, n: 0, _alive: alive })
     }
 
@@ -77,7 +90,8 @@ impl Tuner {
     /// Puts back everything that was changed in this session.
     ///
     /// # Errors
-    /// If the session has ended (then the agent has put it back by itself), or something could not be put back.
+    /// If the session has ended (then the agent has put it back by itself), or something could not
+    /// be put back.
     pub fn revert(&mut self) -> Result<(), ControlError> {
         self.ask(TuneRequest::Revert).map(drop)
     }
@@ -94,7 +108,8 @@ impl Tuner {
         self.n += 1;
         let n = self.n;
         let lost = |why: String| ControlError::AgentLost { host: self.host.clone(), why };
-        let sent = self.link.as_ref().is_some_and(|link| link.outbox.send(Message::Tune { n, request }));
+        let sent =
+            self.link.as_ref().is_some_and(|link| link.outbox.send(Message::Tune { n, request }));
         let until = Instant::now() + PATIENCE;
         if !sent {
             return Err(lost("its session about settings has ended".into()));
@@ -103,15 +118,21 @@ impl Tuner {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Heard::Message(message, ..)) => match *message {
                     Message::Tuned { n: of, states, failed } if of == n => {
-                        let refused =
-                            |why: String| ControlError::Setting { host: self.host.clone(), why: printable(&why) };
+                        let refused = |why: String| ControlError::Setting {
+                            host: self.host.clone(),
+                            why: printable(&why),
+                        };
                         return failed.map_or(Ok(states), |why| Err(refused(why)));
                     }
                     _ => {}
                 },
                 Ok(Heard::Ended(error)) => return Err(lost(error.to_string())),
-                Err(RecvTimeoutError::Timeout) => return Err(lost("it did not answer about its settings".into())),
-                Err(RecvTimeoutError::Disconnected) => return Err(lost("its session about settings has ended".into())),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(lost("it did not answer about its settings".into()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(lost("its session about settings has ended".into()));
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
-//! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps to what happens next.
+//! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps
+//! to what happens next.
 
 #[cfg(test)]
 mod cases;
@@ -9,10 +10,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
 #[cfg(test)]
-use linerate_model::{Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup};
 use linerate_model::{
-    CampaignHeader, Counter, Event, Incident, IncidentKind, Interval, JobRecord, Nanos, Phases, RecorderError, Side,
-    TestbedKind, TrialId, TrialRecord, TrialSpec,
+    Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup,
+};
+use linerate_model::{
+    CampaignHeader, Counter, Event, Incident, IncidentKind, Interval, JobRecord, Nanos, Phases,
+    RecorderError, Side, TestbedKind, TrialId, TrialRecord, TrialSpec,
 };
 #[cfg(test)]
 use proptest::prelude::*;
@@ -96,7 +99,8 @@ pub(super) struct World<'a> {
     pub(super) events: Vec<Event>,
     /// Fails when this many events were recorded.
     room: usize,
-    /// When this trial has ended, host a is suspended for two seconds: its monotonic clock stands still.
+    /// When this trial has ended, host a is suspended for two seconds: its monotonic clock stands
+    /// still.
     sleeps_after: Option<TrialId>,
     pub(super) result: Option<Result<RunSummary, ControlError>>,
     /// Bytes that arrive in each trial, by its number; nothing where it is empty.
@@ -218,9 +222,15 @@ impl World<'_> {
     pub(super) fn run(&mut self, trials: Vec<TrialSpec>, done: &HashSet<TrialId>, until: Nanos) {
         self.trials.clone_from(&trials);
         let options = RunOptions::default();
-        let mut conductor =
-            Conductor::new(self.header.clone(), &self.hosts, trials, done, options, Box::new(|| [7; 16]))
-                .expect("hosts are known");
+        let mut conductor = Conductor::new(
+            self.header.clone(),
+            &self.hosts,
+            trials,
+            done,
+            options,
+            Box::new(|| [7; 16]),
+        )
+        .expect("hosts are known");
         conductor.continue_looks(&self.recorded, Vec::new());
         let outputs = conductor.begin(self.at());
         self.carry_out(outputs);
@@ -251,12 +261,15 @@ impl World<'_> {
     fn happen(&mut self, happening: Happening) -> Option<Input> {
         match happening {
             Happening::Input(input) => Some(input),
-            Happening::Say { host, message, session } => {
-                (self.sessions[host] == session && self.agents[host].connected && !self.agents[host].stalled)
-                    .then_some(Input::Heard { host, message, at: self.now })
-            }
+            Happening::Say { host, message, session } => (self.sessions[host] == session
+                && self.agents[host].connected
+                && !self.agents[host].stalled)
+                .then_some(Input::Heard { host, message, at: self.now }),
             Happening::Delivery { host, message, session } => {
-                if self.sessions[host] == session && self.agents[host].connected && !self.agents[host].stalled {
+                if self.sessions[host] == session
+                    && self.agents[host].connected
+                    && !self.agents[host].stalled
+                {
                     self.deliver(host, message);
                 }
                 None
@@ -274,7 +287,11 @@ impl World<'_> {
         let nth = self.agents[host].heard.entry(called).or_default();
         let this = *nth;
         *nth += 1;
-        let fault = self.agents[host].faults.iter().find(|fault| fault.at == called && fault.nth == this).copied();
+        let fault = self.agents[host]
+            .faults
+            .iter()
+            .find(|fault| fault.at == called && fault.nth == this)
+            .copied();
         match fault.map(|fault| fault.kind) {
             Some(FaultKind::Die) => {
                 self.agents[host].connected = false;
@@ -289,8 +306,13 @@ impl World<'_> {
             Some(FaultKind::Ignore) => return,
             Some(FaultKind::Fail) => {
                 if let Some(prepare) = &self.agents[host].prepared {
-                    let (trial, failed) = (prepare.trial, Some("connect job 0 (null): refused".into()));
-                    self.say(host, Nanos(0), Message::Done { trial, started_ns: Vec::new(), failed });
+                    let (trial, failed) =
+                        (prepare.trial, Some("connect job 0 (null): refused".into()));
+                    self.say(
+                        host,
+                        Nanos(0),
+                        Message::Done { trial, started_ns: Vec::new(), failed },
+                    );
                 }
                 return;
             }
@@ -298,8 +320,11 @@ impl World<'_> {
                 if let Some(prepare) = &self.agents[host].prepared {
                     let trial = Some(prepare.trial);
                     for n in 0..10_000 {
-                        let incident =
-                            Incident { host: String::new(), kind: IncidentKind::Failed, message: format!("flood {n}") };
+                        let incident = Incident {
+                            host: String::new(),
+                            kind: IncidentKind::Failed,
+                            message: format!("flood {n}"),
+                        };
                         self.say(host, Nanos(n), Message::Incident { trial, incident });
                     }
                 }
@@ -307,10 +332,13 @@ impl World<'_> {
             Some(FaultKind::Elsewhere) => {
                 let Message::Prepare(prepare) = message else { return self.answer(host, message) };
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
-                let addresses =
-                    ["192.0.2.2:4000", "198.51.100.9:53"].map(|address| address.parse().expect("an address")).to_vec();
-                let offer =
-                    |job: &PreparedJob| JobOffer { job: job.job, offer: Offer { addresses: addresses.clone() } };
+                let addresses = ["192.0.2.2:4000", "198.51.100.9:53"]
+                    .map(|address| address.parse().expect("an address"))
+                    .to_vec();
+                let offer = |job: &PreparedJob| JobOffer {
+                    job: job.job,
+                    offer: Offer { addresses: addresses.clone() },
+                };
                 let offers = passive.map(offer).collect();
                 return self.say(host, Nanos(0), Message::Offers { trial: prepare.trial, offers });
             }
@@ -323,27 +351,41 @@ impl World<'_> {
         match message {
             Message::Ping { n, sent_ns } => {
                 let clock_ns = self.clock(host);
-                self.say(host, Nanos(0), Message::Pong { n, clock_ns, sent_ns, answered_ns: clock_ns });
+                self.say(
+                    host,
+                    Nanos(0),
+                    Message::Pong { n, clock_ns, sent_ns, answered_ns: clock_ns },
+                );
             }
             Message::Prepare(prepare) => {
                 let passive = prepare.jobs.iter().filter(|job| job.side == Side::Passive);
-                let offer = || Offer { addresses: vec!["0.0.0.0:4000".parse().expect("an address")] };
+                let offer =
+                    || Offer { addresses: vec!["0.0.0.0:4000".parse().expect("an address")] };
                 let offers = passive.map(|job| JobOffer { job: job.job, offer: offer() }).collect();
                 self.say(host, Nanos(0), Message::Offers { trial: prepare.trial, offers });
                 self.agents[host].prepared = Some(*prepare);
             }
             Message::Connect { trial, offers } => {
-                // The wildcard offered was replaced: by the host's address, or by loopback where both ends are on one host.
+                // The wildcard offered was replaced: by the host's address, or by loopback where
+                // both ends are on one host.
                 let jobs = &self.agents[host].prepared.as_ref().expect("it was prepared").jobs;
                 let both_ends_here = jobs.iter().any(|job| job.side != jobs[0].side);
                 let expected = if both_ends_here { "127.0.0.1" } else { "192.0.2.2" };
-                assert!(offers.iter().all(|offer| offer.offer.addresses[0].ip().to_string() == expected));
+                assert!(
+                    offers
+                        .iter()
+                        .all(|offer| offer.offer.addresses[0].ip().to_string() == expected)
+                );
                 self.say(host, Nanos(0), Message::Ready { trial });
             }
             Message::StartAt { trial, clock_ns } => self.carry_out_trial(host, trial, clock_ns),
             Message::Abort { trial } => {
                 self.agents[host].prepared = None;
-                self.say(host, Nanos(0), Message::Done { trial, started_ns: Vec::new(), failed: None });
+                self.say(
+                    host,
+                    Nanos(0),
+                    Message::Done { trial, started_ns: Vec::new(), failed: None },
+                );
             }
             _ => {}
         }
@@ -359,7 +401,11 @@ impl World<'_> {
                 intervals: self.intervals(trial, side, prepare.phases),
                 flows: Vec::new(),
             });
-            self.say(host, wait + Nanos::from_secs(1), Message::Intervals { trial, job, side, intervals });
+            self.say(
+                host,
+                wait + Nanos::from_secs(1),
+                Message::Intervals { trial, job, side, intervals },
+            );
             // A job nobody gave it: a lie, to be dropped.
             self.say(host, wait, Message::Intervals { trial, job: 9, side, intervals: Vec::new() });
             let end = wait + prepare.phases.loaded() + prepare.phases.drain;
@@ -376,7 +422,8 @@ impl World<'_> {
         let mut interval = Interval { end: Nanos::from_millis(500), ..Interval::default() };
         if let Some(payload) = self.payload.get(trial.0 as usize) {
             interval.end = phases.loaded();
-            let counter = if side == Side::Active { Counter::PayloadSent } else { Counter::PayloadReceived };
+            let counter =
+                if side == Side::Active { Counter::PayloadSent } else { Counter::PayloadReceived };
             interval.counters[counter] = *payload;
         }
         vec![interval]
@@ -394,7 +441,8 @@ impl World<'_> {
                 Output::Disconnect { host } => self.agents[host].connected = false,
                 Output::Record(event) => {
                     if self.events.len() == self.room {
-                        let error = RecorderError("append to ledger: no space left on device".into());
+                        let error =
+                            RecorderError("append to ledger: no space left on device".into());
                         self.later(self.now, Happening::Input(Input::RecorderFailed(error)));
                     }
                     if let Event::TrialEnded { trial, .. } = &event
@@ -406,13 +454,19 @@ impl World<'_> {
                 }
                 Output::Finish(result) => self.result = Some(*result),
                 Output::Trial { trial, outcome: None, .. } => {
-                    let goes_on = self.starting.as_mut().is_none_or(|starting| starting(&self.trials[trial]));
+                    let goes_on =
+                        self.starting.as_mut().is_none_or(|starting| starting(&self.trials[trial]));
                     if !goes_on {
                         self.later(self.now, Happening::Input(Input::Stop));
                     }
                 }
-                Output::Looked { look, more, .. } => self.looks.push((look.runs, look.half_width, more)),
-                Output::Flush | Output::Trial { .. } | Output::Searched { .. } | Output::SearchEnded { .. } => {}
+                Output::Looked { look, more, .. } => {
+                    self.looks.push((look.runs, look.half_width, more))
+                }
+                Output::Flush
+                | Output::Trial { .. }
+                | Output::Searched { .. }
+                | Output::SearchEnded { .. } => {}
             }
         }
     }
@@ -424,14 +478,23 @@ impl World<'_> {
         } else if agent.away_for > 0 && agent.heard.values().sum::<u32>() > 0 {
             agent.away_for -= 1;
             let (host_name, operation) = (self.hosts[host].clone(), "connect to agent on");
-            let error = ControlError::HostDown { host: host_name, operation, cause: "refused".into(), remedy: "wait" };
+            let error = ControlError::HostDown {
+                host: host_name,
+                operation,
+                cause: "refused".into(),
+                remedy: "wait",
+            };
             Input::Unreached { host, error }
         } else {
             agent.connected = true;
             agent.stalled = false;
             agent.prepared = None;
             self.sessions[host] += 1;
-            Input::Joined { host, facts: Value::Null, address: Some("192.0.2.2".parse().expect("an address")) }
+            Input::Joined {
+                host,
+                facts: Value::Null,
+                address: Some("192.0.2.2".parse().expect("an address")),
+            }
         };
         self.later(self.now + TRAVEL, Happening::Input(input));
     }
@@ -453,7 +516,9 @@ impl World<'_> {
     #[cfg(test)]
     fn incidents(&self, of: IncidentKind) -> Vec<(Option<TrialId>, String)> {
         let incidents = self.events.iter().filter_map(|event| match event {
-            Event::Incident { trial, incident } if incident.kind == of => Some((*trial, incident.message.clone())),
+            Event::Incident { trial, incident } if incident.kind == of => {
+                Some((*trial, incident.message.clone()))
+            }
             _ => None,
         });
         incidents.collect()

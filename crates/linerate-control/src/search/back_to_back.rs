@@ -1,8 +1,9 @@
-//! RFC 9004: the longest burst at the highest load without loss, several times, after the throughput.
+//! RFC 9004: the longest burst at the highest load without loss, several times, after the
+//! throughput.
 //!
-//! A burst of n frames is a trial of n over the highest load. Where the throughput reaches that load there is nothing to
-//! be found, and no burst is sent. If nothing is lost in the longest burst allowed, the search ends: its answer would be
-//! the limit, not the buffer.
+//! A burst of n frames is a trial of n over the highest load. Where the throughput reaches that
+//! load there is nothing to be found, and no burst is sent. If nothing is lost in the longest burst
+//! allowed, the search ends: its answer would be the limit, not the buffer.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -61,7 +62,8 @@ impl BackToBack {
     fn next_burst(&mut self, bracket: Bracket) -> Option<f64> {
         let Some(upper) = bracket.upper else { return Some(bracket.first) };
         let apart = upper - bracket.lower;
-        (apart > (self.width * bracket.lower).max(1.0)).then(|| ((bracket.lower + upper) / 2.0).round())
+        (apart > (self.width * bracket.lower).max(1.0))
+            .then(|| ((bracket.lower + upper) / 2.0).round())
     }
 }
 
@@ -117,7 +119,11 @@ mod tests {
     use linerate_model::Method;
 
     fn method(longest_ms: u64) -> Method {
-        Method::BackToBack { goal: goal(0.001, 10), repeats: 3, longest: Nanos::from_millis(longest_ms) }
+        Method::BackToBack {
+            goal: goal(0.001, 10),
+            repeats: 3,
+            longest: Nanos::from_millis(longest_ms),
+        }
     }
 
     /// Methodology 4.4: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames.
@@ -127,7 +133,8 @@ mod tests {
         device.buffer(1_000.0);
         let rate = 1_488_095.238;
         let steps = run_steps(&search(1_000.0, rate, method(100)), &mut device);
-        let bursts: Vec<_> = steps.iter().filter(|(step, _)| step.purpose == Purpose::Burst).collect();
+        let bursts: Vec<_> =
+            steps.iter().filter(|(step, _)| step.purpose == Purpose::Burst).collect();
         assert!(bursts.len() > 20, "three searches: {}", bursts.len());
         let clean = bursts.iter().filter(|(_, o)| o.loss_ratio == 0.0);
         let longest = clean.map(|(step, _)| step.duration.as_secs_f64() * rate).fold(0.0, f64::max);

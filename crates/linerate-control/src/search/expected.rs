@@ -5,7 +5,8 @@ use linerate_model::{Nanos, Search};
 
 use super::{Outcome, Searcher};
 
-/// Where the ideal device's capacity lies, of the highest load: halving from there takes neither the fewest nor the most steps.
+/// Where the ideal device's capacity lies, of the highest load: halving from there takes neither
+/// the fewest nor the most steps.
 const CAPACITY: f64 = 0.63;
 
 /// What a search takes.
@@ -17,18 +18,27 @@ pub struct Expected {
     pub loaded: Nanos,
 }
 
-/// What `search` takes on a device that loses exactly what exceeds 63 % of the highest load, with a tester that never does.
+/// What `search` takes on a device that loses exactly what exceeds 63 % of the highest load, with a
+/// tester that never does.
 #[must_use]
 pub fn expected(search: &Search) -> Expected {
     let mut searcher = Searcher::new(search.clone());
     let mut expected = Expected::default();
     while let Some(step) = searcher.ask() {
-        let bound =
-            if step.purpose == linerate_model::Purpose::SelfTest { f64::INFINITY } else { CAPACITY * search.max };
+        let bound = if step.purpose == linerate_model::Purpose::SelfTest {
+            f64::INFINITY
+        } else {
+            CAPACITY * search.max
+        };
         expected.n_trials += 1;
-        expected.loaded = expected.loaded + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
+        expected.loaded =
+            expected.loaded + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
         let loss_ratio = (1.0 - bound / step.load).max(0.0);
-        searcher.take(Outcome::Valid(Observation { load: step.load, duration: step.duration, loss_ratio }));
+        searcher.take(Outcome::Valid(Observation {
+            load: step.load,
+            duration: step.duration,
+            loss_ratio,
+        }));
     }
     expected
 }
@@ -50,10 +60,15 @@ mod tests {
             final_trial: Nanos::from_secs(final_s),
             duration_sum: Nanos::from_secs(sum_s),
         };
-        let ndr = expected(&search(9_001.0, 14.88e6, Method::Mlr { goals: vec![goal(1, 21, 0.5)] }));
+        let ndr =
+            expected(&search(9_001.0, 14.88e6, Method::Mlr { goals: vec![goal(1, 21, 0.5)] }));
         assert!((25..40).contains(&ndr.n_trials), "{ndr:?}");
         assert_eq!(ndr.loaded, Nanos::from_secs(u64::from(ndr.n_trials)));
-        let strict = expected(&search(9_001.0, 14.88e6, Method::Halving { goal: goal(60, 60, 0.0), repeats: 0 }));
+        let strict = expected(&search(
+            9_001.0,
+            14.88e6,
+            Method::Halving { goal: goal(60, 60, 0.0), repeats: 0 },
+        ));
         assert!(strict.loaded > Nanos::from_secs(60) && strict.n_trials < 20, "{strict:?}");
     }
 }

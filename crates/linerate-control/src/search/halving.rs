@@ -1,16 +1,19 @@
-//! RFC 2544 26.1: the highest load without loss, by halving; verified by a trial of the final length (RFC 2544 24).
+//! RFC 2544 26.1: the highest load without loss, by halving; verified by a trial of the final
+//! length (RFC 2544 24).
 //!
-//! The highest load comes first: if nothing is lost there, it is the answer, if a final trial agrees. Where a final trial loses
-//! something, the search goes on below with final trials only, further down each time it must. With `repeats` a lossy load
-//! is tried again, and one trial without loss acquits it (ETSI GS NFV-TST 009 12.3.3); such a search makes final
-//! trials only, because short ones acquit and condemn too easily.
+//! The highest load comes first: if nothing is lost there, it is the answer, if a final trial
+//! agrees. Where a final trial loses something, the search goes on below with final trials only,
+//! further down each time it must. With `repeats` a lossy load is tried again, and one trial
+//! without loss acquits it (ETSI GS NFV-TST 009 12.3.3); such a search makes final trials only,
+//! because short ones acquit and condemn too easily.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Search, Step};
 
 use super::{Controller, at};
 
-/// How far below a load that failed its final trial the next is tried, in widths; doubled each time.
+/// How far below a load that failed its final trial the next is tried, in widths; doubled each
+/// time.
 const FIRST_RETREAT: f64 = 2.0;
 
 /// The controller.
@@ -41,7 +44,8 @@ pub(super) struct Halving {
 
 impl Halving {
     pub(super) fn new(search: &Search, goal: &Goal, repeats: u32) -> Self {
-        let search_trial = if repeats > 0 { goal.final_trial } else { goal.initial_trial.min(goal.final_trial) };
+        let search_trial =
+            if repeats > 0 { goal.final_trial } else { goal.initial_trial.min(goal.final_trial) };
         Self {
             min: search.min,
             max: search.max,
@@ -95,7 +99,8 @@ impl Halving {
         }
     }
 
-    /// The load to be tried below `upper`, where none that passed is known after a final trial failed.
+    /// The load to be tried below `upper`, where none that passed is known after a final trial
+    /// failed.
     fn retreat(&mut self, upper: f64) -> f64 {
         let load = upper * (1.0 - self.retreat * self.width).max(0.0);
         self.retreat *= 2.0;
@@ -174,17 +179,23 @@ mod tests {
         for capacity in [1_500.0, 98_765.4, 812_743.0, 3.2e6] {
             let trials = run(&halving(0, 1e7), &mut Device::of(capacity));
             let found = bounds(&Requirement::from(&goal(0.005, 60)), &trials);
-            let (lower, upper) = (found.lower.expect("a lower bound"), found.upper.expect("an upper bound"));
+            let (lower, upper) =
+                (found.lower.expect("a lower bound"), found.upper.expect("an upper bound"));
             assert!(lower <= capacity + 1.0 && capacity <= upper, "{capacity}: {lower} {upper}");
             assert!(found.regular(&goal(0.005, 60)), "{capacity}: {found:?}");
-            assert_eq!(trials.iter().filter(|t| t.duration == Nanos::from_secs(60)).count(), 1, "{capacity}");
+            assert_eq!(
+                trials.iter().filter(|t| t.duration == Nanos::from_secs(60)).count(),
+                1,
+                "{capacity}"
+            );
         }
     }
 
     #[test]
     fn a_path_that_loses_nothing_at_the_highest_load_is_verified_there_and_nowhere_else() {
         let trials = run(&halving(0, 1e6), &mut Device::of(2e6));
-        let asked: Vec<(f64, u64)> = trials.iter().map(|t| (t.load, t.duration.0 / 1_000_000_000)).collect();
+        let asked: Vec<(f64, u64)> =
+            trials.iter().map(|t| (t.load, t.duration.0 / 1_000_000_000)).collect();
         assert_eq!(asked, [(1e6, 1), (1e6, 60)]);
     }
 

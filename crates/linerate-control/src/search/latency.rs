@@ -1,7 +1,9 @@
-//! RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it down to next to nothing.
+//! RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it down to next to
+//! nothing.
 //!
-//! The throughput is searched first. Repeats of one load do not follow each other: all loads are gone through, then all again, so
-//! that what drifts does so for all of them alike. What the trials measured is read by the study, not here.
+//! The throughput is searched first. Repeats of one load do not follow each other: all loads are
+//! gone through, then all again, so that what drifts does so for all of them alike. What the trials
+//! measured is read by the study, not here.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -22,7 +24,13 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    pub(super) fn new(search: &Search, goal: &Goal, trial: Nanos, shares: &[f64], repeats: u32) -> Self {
+    pub(super) fn new(
+        search: &Search,
+        goal: &Goal,
+        trial: Nanos,
+        shares: &[f64],
+        repeats: u32,
+    ) -> Self {
         let throughput = Halving::new(search, goal, 0);
         Self { throughput, trial, shares: shares.to_vec(), repeats, measured: 0, measuring: false }
     }
@@ -60,18 +68,28 @@ mod tests {
     fn latency_is_measured_at_shares_of_the_throughput_found_all_of_them_before_any_again() {
         let shares = vec![0.001, 0.1, 0.5, 0.9, 1.0];
         let trial = Nanos::from_secs(60);
-        let method = Method::Latency { goal: goal(0.005, 10), trial, shares: shares.clone(), repeats: 20 };
+        let method =
+            Method::Latency { goal: goal(0.005, 10), trial, shares: shares.clone(), repeats: 20 };
         let steps = run_steps(&search(1_000.0, 1e7, method), &mut Device::of(1e6));
-        let measured: Vec<Step> =
-            steps.iter().map(|(step, _)| *step).filter(|step| step.purpose == Purpose::Latency).collect();
+        let measured: Vec<Step> = steps
+            .iter()
+            .map(|(step, _)| *step)
+            .filter(|step| step.purpose == Purpose::Latency)
+            .collect();
         assert_eq!(measured.len(), 100);
         let throughput = measured[4].load;
         assert!((throughput / 1e6 - 1.0).abs() < 0.006, "{throughput}");
         for (step, share) in measured.iter().zip(shares.iter().cycle()) {
-            assert!((step.load / throughput - share).abs() < 1e-12 && step.duration == trial, "{step:?}");
+            assert!(
+                (step.load / throughput - share).abs() < 1e-12 && step.duration == trial,
+                "{step:?}"
+            );
         }
         let nothing = Method::Latency { goal: goal(0.005, 10), trial, shares, repeats: 20 };
         let steps = run_steps(&search(1_000.0, 1e7, nothing), &mut Device::of(10.0));
-        assert!(steps.iter().all(|(step, _)| step.purpose == Purpose::Load), "no load without loss, no latency");
+        assert!(
+            steps.iter().all(|(step, _)| step.purpose == Purpose::Load),
+            "no load without loss, no latency"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! RFC 2544 26.3: the loss ratio at 100 %, 90 %, 80 % ... of the highest load, until two trials in a row lose nothing; then a
-//! finer grid between the lowest load with loss and the highest without, where the curve begins.
+//! RFC 2544 26.3: the loss ratio at 100 %, 90 %, 80 % ... of the highest load, until two trials in
+//! a row lose nothing; then a finer grid between the lowest load with loss and the highest without,
+//! where the curve begins.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Step};
@@ -45,7 +46,9 @@ impl LossCurve {
 
     /// Shares strictly between the last lossy step and the first clean one, the highest first.
     fn grid(&self) -> Vec<f64> {
-        let (Some(lossy), clean) = (self.lossy, self.clean.unwrap_or(0.0)) else { return Vec::new() };
+        let (Some(lossy), clean) = (self.lossy, self.clean.unwrap_or(0.0)) else {
+            return Vec::new();
+        };
         let n = ((lossy - clean) / self.fine_step).round() as u32;
         (1..n).map(|k| clean + f64::from(k) * self.fine_step).collect()
     }

@@ -1,10 +1,12 @@
-//! Searches: which trial comes next. Sans-I/O: a controller is asked for a step, and told what came of it.
+//! Searches: which trial comes next. Sans-I/O: a controller is asked for a step, and told what came
+//! of it.
 //!
-//! A controller is a pure function of what it was told: replaying the recorded trials of a search leaves it where it was, so
-//! that a search goes on after its conductor was killed. What trials mean for a goal is `linerate_analysis::search`.
+//! A controller is a pure function of what it was told: replaying the recorded trials of a search
+//! leaves it where it was, so that a search goes on after its conductor was killed. What trials
+//! mean for a goal is `linerate_analysis::search`.
 //!
-//! What it does not see: whether a trial was valid. Trials that the tester spoilt are repeated by [`Searcher`] and never
-//! reach a controller.
+//! What it does not see: whether a trial was valid. Trials that the tester spoilt are repeated by
+//! [`Searcher`] and never reach a controller.
 
 mod back_to_back;
 mod expected;
@@ -39,7 +41,9 @@ pub(crate) trait Controller: fmt::Debug + Send {
 /// The controller of `search`.
 pub(crate) fn controller(search: &Search) -> Box<dyn Controller> {
     match &search.method {
-        Method::Halving { goal, repeats } => Box::new(halving::Halving::new(search, goal, *repeats)),
+        Method::Halving { goal, repeats } => {
+            Box::new(halving::Halving::new(search, goal, *repeats))
+        }
         Method::Mlr { goals } => Box::new(mlr::Mlr::new(search, goals)),
         Method::LossCurve { trial, step, fine_step } => {
             Box::new(loss_curve::LossCurve::new(search.max, *trial, *step, *fine_step))

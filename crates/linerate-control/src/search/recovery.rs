@@ -1,7 +1,8 @@
-//! RFC 2544 26.5: after the throughput, an overload of 110 % of it (or the highest load), then 50 %: how long do losses go on?
+//! RFC 2544 26.5: after the throughput, an overload of 110 % of it (or the highest load), then 50
+//! %: how long do losses go on?
 //!
-//! The answer is read from when the last lost frame was sent: see `linerate_analysis::search`. Where the throughput reaches the
-//! highest load there is no overload.
+//! The answer is read from when the last lost frame was sent: see `linerate_analysis::search`.
+//! Where the throughput reaches the highest load there is no overload.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -26,7 +27,13 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn new(search: &Search, goal: &Goal, overload: Nanos, after: Nanos, repeats: u32) -> Self {
+    pub(super) fn new(
+        search: &Search,
+        goal: &Goal,
+        overload: Nanos,
+        after: Nanos,
+        repeats: u32,
+    ) -> Self {
         let throughput = Halving::new(search, goal, 0);
         Self { throughput, max: search.max, overload, after, left: repeats, overloading: false }
     }
@@ -37,7 +44,8 @@ impl Controller for Recovery {
         if let Some(step) = self.throughput.next() {
             return Some(step);
         }
-        let throughput = self.throughput.throughput().filter(|load| *load < self.max && self.left > 0)?;
+        let throughput =
+            self.throughput.throughput().filter(|load| *load < self.max && self.left > 0)?;
         self.overloading = true;
         Some(Step {
             purpose: Purpose::Overload,
@@ -66,13 +74,18 @@ mod tests {
     fn an_overload_of_a_tenth_is_followed_by_half_the_throughput() {
         let (overload, after) = (Nanos::from_secs(60), Nanos::from_secs(20));
         let method = Method::Recovery { goal: goal(0.005, 10), overload, after, repeats: 2 };
-        let of = |capacity| run_steps(&search(1_000.0, 1e7, method.clone()), &mut Device::of(capacity));
+        let of =
+            |capacity| run_steps(&search(1_000.0, 1e7, method.clone()), &mut Device::of(capacity));
         let steps = of(1e6);
-        let overloads: Vec<Step> = steps.iter().map(|(s, _)| *s).filter(|s| s.purpose == Purpose::Overload).collect();
+        let overloads: Vec<Step> =
+            steps.iter().map(|(s, _)| *s).filter(|s| s.purpose == Purpose::Overload).collect();
         assert_eq!(overloads.len(), 2);
         let (low, length) = overloads[0].then.expect("a low load follows");
         assert!((overloads[0].load / low - 2.2).abs() < 1e-9 && length == after, "{overloads:?}");
         assert!((overloads[0].load / 1.1e6 - 1.0).abs() < 0.006, "{overloads:?}");
-        assert!(of(1e8).iter().all(|(step, _)| step.purpose == Purpose::Load), "no overload where nothing is lost");
+        assert!(
+            of(1e8).iter().all(|(step, _)| step.purpose == Purpose::Load),
+            "no overload where nothing is lost"
+        );
     }
 }

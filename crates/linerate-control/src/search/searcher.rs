@@ -1,4 +1,5 @@
-//! A search from its first trial to its last: self-test, warm-up, controller; repeats of what the tester spoilt, and limits.
+//! A search from its first trial to its last: self-test, warm-up, controller; repeats of what the
+//! tester spoilt, and limits.
 
 use linerate_analysis::search::{MOST_REPEATS, Observation};
 use linerate_model::{Nanos, Purpose, Search, Step};
@@ -7,7 +8,8 @@ use super::{Controller, controller};
 
 /// What the tester should do without the device, of the highest load.
 const MARGIN: f64 = 2.0;
-/// How far below what it forwarded the self-test tries next: what is forwarded under overload is rarely forwarded whole.
+/// How far below what it forwarded the self-test tries next: what is forwarded under overload is
+/// rarely forwarded whole.
 const RETREAT: f64 = 0.95;
 /// Trials of the self-test at most.
 const SELF_TESTS: u32 = 12;
@@ -17,7 +19,8 @@ const SELF_TESTS: u32 = 12;
 pub enum Outcome {
     /// The device answers for it.
     Valid(Observation),
-    /// The device may answer for it, or the tester's delay: it is repeated, and believed after three repeats that did not clear it.
+    /// The device may answer for it, or the tester's delay: it is repeated, and believed after
+    /// three repeats that did not clear it.
     Doubtful(Observation),
     /// The tester spoilt it, or it could not be carried out.
     Invalid,
@@ -38,7 +41,8 @@ pub enum Ended {
 
 #[derive(Debug)]
 enum SearchStage {
-    /// The `n`-th trial of the self-test; `before` is what was forwarded when the same load was tried and lost.
+    /// The `n`-th trial of the self-test; `before` is what was forwarded when the same load was
+    /// tried and lost.
     SelfTest {
         load: f64,
         n: u32,
@@ -73,7 +77,16 @@ impl Searcher {
             Self::after_self_test(&search)
         };
         let controller = controller(&search);
-        Self { search, controller, stage, asked: None, spoilt: 0, n_trials: 0, spent: Nanos(0), tester: None }
+        Self {
+            search,
+            controller,
+            stage,
+            asked: None,
+            spoilt: 0,
+            n_trials: 0,
+            spent: Nanos(0),
+            tester: None,
+        }
     }
 
     fn after_self_test(search: &Search) -> SearchStage {
@@ -103,7 +116,9 @@ impl Searcher {
     fn choose(&mut self) -> Option<Step> {
         let step = |purpose, load, duration| Some(Step { purpose, load, duration, then: None });
         let chosen = match &self.stage {
-            SearchStage::SelfTest { load, .. } => step(Purpose::SelfTest, *load, self.search.self_test),
+            SearchStage::SelfTest { load, .. } => {
+                step(Purpose::SelfTest, *load, self.search.self_test)
+            }
             SearchStage::WarmUp => step(Purpose::WarmUp, self.search.max, self.search.warmup),
             SearchStage::Searching => self.controller.next(),
             SearchStage::Ended(_) => return None,
@@ -127,7 +142,8 @@ impl Searcher {
     pub fn take(&mut self, outcome: Outcome) -> bool {
         let Some(step) = self.ask() else { return false };
         self.n_trials += 1;
-        self.spent = self.spent + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
+        self.spent =
+            self.spent + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
         let observation = match outcome {
             Outcome::Valid(observation) => observation,
             Outcome::Doubtful(observation) if self.spoilt >= MOST_REPEATS => observation,
@@ -139,7 +155,9 @@ impl Searcher {
         self.spoilt = 0;
         self.asked = None;
         match self.stage {
-            SearchStage::SelfTest { load, n, before } => self.self_tested(load, n, before, &observation),
+            SearchStage::SelfTest { load, n, before } => {
+                self.self_tested(load, n, before, &observation)
+            }
             SearchStage::WarmUp => self.stage = SearchStage::Searching,
             SearchStage::Searching => self.controller.take(&observation),
             SearchStage::Ended(_) => {}
@@ -167,8 +185,8 @@ impl Searcher {
         }
     }
 
-    /// Twice the highest load if the tester can; else what it can bounds the search. A loss is believed when it comes twice: one
-    /// moment without a CPU must not bound a whole search.
+    /// Twice the highest load if the tester can; else what it can bounds the search. A loss is
+    /// believed when it comes twice: one moment without a CPU must not bound a whole search.
     fn self_tested(&mut self, load: f64, n: u32, before: Option<f64>, observation: &Observation) {
         if observation.loss_ratio > 0.0 {
             let forwarded = load * (1.0 - observation.loss_ratio);
@@ -230,7 +248,10 @@ mod tests {
             purposes.push((step.purpose, step.load));
             searcher.take(outcome(step, 0.0));
         }
-        assert_eq!(purposes, [(Purpose::SelfTest, 2e6), (Purpose::WarmUp, 1e6), (Purpose::Load, 1e6)]);
+        assert_eq!(
+            purposes,
+            [(Purpose::SelfTest, 2e6), (Purpose::WarmUp, 1e6), (Purpose::Load, 1e6)]
+        );
         assert_eq!((searcher.ended(), searcher.tester()), (Some(Ended::Done), Some(2e6)));
     }
 
@@ -242,7 +263,8 @@ mod tests {
             loads.push(step.load);
             searcher.take(outcome(step, (1.0 - 0.8e6 / step.load).max(0.0)));
         }
-        // 2e6 loses twice, what it forwarded (0.8e6) does not, and is the highest load from then on.
+        // 2e6 loses twice, what it forwarded (0.8e6) does not, and is the highest load from then
+        // on.
         assert_eq!(loads, [2e6, 2e6, 0.8e6, 0.8e6, 0.8e6]);
         assert_eq!(searcher.search().max, 0.8e6);
         assert!(searcher.search().max_source.contains("tester"));
@@ -275,7 +297,9 @@ mod tests {
     #[test]
     fn a_doubtful_loss_is_repeated_until_it_is_cleared_or_three_repeats_did_not() {
         let doubtful = |step: Step| {
-            let Outcome::Valid(observation) = outcome(step, 1e-4) else { unreachable!("it is one") };
+            let Outcome::Valid(observation) = outcome(step, 1e-4) else {
+                unreachable!("it is one")
+            };
             Outcome::Doubtful(observation)
         };
         for n_doubtful in [2, 4] {

@@ -82,14 +82,17 @@ impl Device {
         }
     }
 
-    /// Frames lost of those offered: above capacity what neither leaves nor fits, and in each stall what does not fit.
+    /// Frames lost of those offered: above capacity what neither leaves nor fits, and in each stall
+    /// what does not fit.
     pub(super) fn trial(&mut self, step: &Step) -> Observation {
         let seconds = step.duration.as_secs_f64();
         let offered = (step.load * seconds).floor();
-        let room = self.capacity * seconds + if step.load > self.capacity { self.buffer } else { 0.0 };
+        let room =
+            self.capacity * seconds + if step.load > self.capacity { self.buffer } else { 0.0 };
         let overload = (offered - room.floor()).max(0.0);
         let (n, length) = self.n_stalls(step.duration);
-        let in_stalls = n * (step.load.min(self.capacity) * length.as_secs_f64() - self.buffer).max(0.0);
+        let in_stalls =
+            n * (step.load.min(self.capacity) * length.as_secs_f64() - self.buffer).max(0.0);
         self.n_trials += 1;
         let spoilt = self.spoil > 0 && self.n_trials.is_multiple_of(self.spoil);
         let lost = (overload + in_stalls.floor() + f64::from(u8::from(spoilt))).min(offered);

@@ -1,7 +1,8 @@
-//! Y.1564 clause 8: the committed rate in steps, each of which must keep its loss; then the rate itself for longer.
+//! Y.1564 clause 8: the committed rate in steps, each of which must keep its loss; then the rate
+//! itself for longer.
 //!
-//! The first step that fails ends the test: what it could not carry, more cannot be asked of. Transfer delay and its variation
-//! are not judged here.
+//! The first step that fails ends the test: what it could not carry, more cannot be asked of.
+//! Transfer delay and its variation are not judged here.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Step};
@@ -17,7 +18,13 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(committed: f64, trial: Nanos, steps: &[f64], loss_ratio: f64, performance: Nanos) -> Self {
+    pub(super) fn new(
+        committed: f64,
+        trial: Nanos,
+        steps: &[f64],
+        loss_ratio: f64,
+        performance: Nanos,
+    ) -> Self {
         let mut left: Vec<Step> = steps.iter().map(|share| at(share * committed, trial)).collect();
         if performance > Nanos(0) {
             left.push(at(committed, performance));

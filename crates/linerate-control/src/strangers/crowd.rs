@@ -16,7 +16,8 @@ const SOURCES: usize = 4096;
 /// Members among whom the one that gives way is chosen.
 const CANDIDATES: usize = 4;
 
-/// Where connections come from: an IPv4 address, or the /64 that an IPv6 host is given (RFC 6177 clause 2).
+/// Where connections come from: an IPv4 address, or the /64 that an IPv6 host is given (RFC 6177
+/// clause 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     V4(u32),
@@ -71,11 +72,17 @@ pub(super) struct Crowd {
 impl Crowd {
     /// An empty crowd of at most `most` members; `seed` decides who gives way.
     pub(super) fn new(most: usize, seed: u64) -> Self {
-        Self { most, members: Vec::new(), of_source: HashMap::new(), random: SplitMix64::seed_from_u64(seed) }
+        Self {
+            most,
+            members: Vec::new(),
+            of_source: HashMap::new(),
+            random: SplitMix64::seed_from_u64(seed),
+        }
     }
 
-    /// Adds member `number`; returns the member that gives way for it, if the crowd was full: of a few chosen at random
-    /// the one whose source has most members. So a flood displaces itself, and nobody can tell which connection goes.
+    /// Adds member `number`; returns the member that gives way for it, if the crowd was full: of a
+    /// few chosen at random the one whose source has most members. So a flood displaces itself, and
+    /// nobody can tell which connection goes.
     pub(super) fn join(&mut self, number: u64, source: Source) -> Option<u64> {
         let victim = (self.members.len() >= self.most).then(|| self.victim()).flatten();
         if let Some(victim) = victim {
@@ -88,7 +95,9 @@ impl Crowd {
 
     /// Removes member `number`, if it is one.
     pub(super) fn leave(&mut self, number: u64) {
-        let Some(at) = self.members.iter().position(|(member, _)| *member == number) else { return };
+        let Some(at) = self.members.iter().position(|(member, _)| *member == number) else {
+            return;
+        };
         let (_, source) = self.members.swap_remove(at);
         if let Some(count) = self.of_source.get_mut(&source) {
             *count -= 1;
@@ -104,7 +113,10 @@ impl Crowd {
             let at = self.random.next_u64() % self.members.len().max(1) as u64;
             candidates.extend(self.members.get(at as usize).copied());
         }
-        candidates.into_iter().max_by_key(|(_, source)| self.of_source.get(source).copied()).map(|(number, _)| number)
+        candidates
+            .into_iter()
+            .max_by_key(|(_, source)| self.of_source.get(source).copied())
+            .map(|(number, _)| number)
     }
 }
 
@@ -129,7 +141,9 @@ mod tests {
         let (mut budgets, start) = (Budgets::default(), Instant::now());
         let (flood, quiet) = (source("192.0.2.1"), source("192.0.2.2"));
         // Ten seconds of 5,000 connections a second.
-        let taken = (0..50_000).filter(|n| budgets.take(flood, start + Duration::from_micros(200) * *n)).count();
+        let taken = (0..50_000)
+            .filter(|n| budgets.take(flood, start + Duration::from_micros(200) * *n))
+            .count();
         assert_eq!(taken, BURST as usize + 10_000 / PERIOD.as_millis() as usize - 1);
         assert!(budgets.take(quiet, start + Duration::from_secs(10)));
     }
@@ -152,12 +166,16 @@ mod tests {
         let mut crowd = Crowd::new(64, 1);
         assert_eq!(crowd.join(0, source("192.0.2.1")), None);
         let flood = source("192.0.2.2");
-        let victims: Vec<u64> = (1..50_000).filter_map(|number| crowd.join(number, flood)).collect();
+        let victims: Vec<u64> =
+            (1..50_000).filter_map(|number| crowd.join(number, flood)).collect();
         assert_eq!(victims.len(), 50_000 - 64);
         assert!(!victims.contains(&0));
         assert_eq!((crowd.members.len(), crowd.of_source.len()), (64, 2));
         (0..50_000).for_each(|number| crowd.leave(number));
-        assert!(crowd.members.is_empty() && crowd.of_source.is_empty(), "nothing is kept of those that left");
+        assert!(
+            crowd.members.is_empty() && crowd.of_source.is_empty(),
+            "nothing is kept of those that left"
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Connections whose other end has not proved anything yet.
 //!
-//! One thread accepts them all. A connection waits beside the others, at the cost of a descriptor, until its whole first
-//! message is here; one that says what nobody here speaks is closed. What is left is met on a thread of its own, within its
-//! source's budget.
-//! Both crowds are bounded, and in a full one a member of the largest source gives way ([`crowd`]).
+//! One thread accepts them all. A connection waits beside the others, at the cost of a descriptor,
+//! until its whole first message is here; one that says what nobody here speaks is closed. What is
+//! left is met on a thread of its own, within its source's budget. Both crowds are bounded, and in
+//! a full one a member of the largest source gives way ([`crowd`]).
 
 mod crowd;
 mod refusals;
@@ -25,15 +25,18 @@ use crate::wire::GREETING_LIMIT;
 use crowd::{Budgets, Crowd, Source};
 pub(crate) use refusals::Refusals;
 
-/// Connections that may wait for their first message at once. The usual limit of descriptors is 1024.
+/// Connections that may wait for their first message at once. The usual limit of descriptors is
+/// 1024.
 const SILENT: usize = 512;
 /// Strangers that may be proving who they are at once, each on a thread.
 const MEETINGS: usize = 64;
-/// Longest first message that is waited for, bytes: a greeting, or a TLS record with its head (RFC 8446 clause 5.1).
+/// Longest first message that is waited for, bytes: a greeting, or a TLS record with its head (RFC
+/// 8446 clause 5.1).
 pub(crate) const LONGEST_OPENING: usize = GREETING_LIMIT + 64;
 /// Connections taken in a row before those that wait are looked at.
 const IN_A_ROW: usize = 64;
-/// How often the clock is looked at while somebody waits, and while nobody does: each look disturbs what is measured.
+/// How often the clock is looked at while somebody waits, and while nobody does: each look disturbs
+/// what is measured.
 const TICK: Duration = Duration::from_millis(200);
 const IDLE_TICK: Duration = Duration::from_secs(2);
 /// Wait after the kernel could not give us a connection (out of descriptors, mostly).
@@ -57,7 +60,8 @@ pub(crate) trait Receptionist: Send + Sync + 'static {
     /// How long a connection may be silent before it is closed.
     fn patience(&self) -> Duration;
 
-    /// What the first bytes of a connection are; `Needs` is more than there are, and at most [`LONGEST_OPENING`].
+    /// What the first bytes of a connection are; `Needs` is more than there are, and at most
+    /// [`LONGEST_OPENING`].
     fn opening(&self, bytes: &[u8]) -> Opening;
 
     /// Meets one stranger, on a thread of its own.
@@ -187,11 +191,13 @@ impl<R: Receptionist> Lobby<R> {
     fn enter(&mut self, socket: TcpStream, peer: SocketAddr) {
         self.last += 1;
         let number = self.last;
-        let waits = socket
-            .set_nonblocking(true)
-            .and_then(|()| self.readiness.add(&socket, number, Interest::Readable).map_err(io::Error::other));
+        let waits = socket.set_nonblocking(true).and_then(|()| {
+            self.readiness.add(&socket, number, Interest::Readable).map_err(io::Error::other)
+        });
         if let Err(error) = waits {
-            return self.receptionist.turned_away(peer, &format!("wait for its first message: {error}"));
+            return self
+                .receptionist
+                .turned_away(peer, &format!("wait for its first message: {error}"));
         }
         let until = Instant::now() + self.receptionist.patience();
         self.silent.insert(number, Silent { socket, peer, until, needs: 1 });
@@ -205,9 +211,9 @@ impl<R: Receptionist> Lobby<R> {
         let Some(silent) = self.silent.get_mut(&number) else { return };
         let opening = match silent.socket.peek(&mut self.peeked) {
             // It is readable although this is not enough: nothing more will come.
-            Ok(read) if read < silent.needs => {
-                Opening::Foreign("it closed the connection before its first message was whole".into())
-            }
+            Ok(read) if read < silent.needs => Opening::Foreign(
+                "it closed the connection before its first message was whole".into(),
+            ),
             Ok(read) => self.receptionist.opening(&self.peeked[..read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => Opening::Foreign(error.to_string()),
@@ -237,7 +243,13 @@ impl<R: Receptionist> Lobby<R> {
         }
     }
 
-    fn begin(&mut self, number: u64, source: Source, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn begin(
+        &mut self,
+        number: u64,
+        source: Source,
+        socket: TcpStream,
+        peer: SocketAddr,
+    ) -> io::Result<()> {
         // Otherwise what it says later would be reported here, again and again.
         self.readiness.remove(&socket).map_err(io::Error::other)?;
         set_least_readable(&socket, 1).map_err(io::Error::other)?;
@@ -273,8 +285,12 @@ impl<R: Receptionist> Lobby<R> {
 /// Wakes a thread in [`accept_all`] on `address` after its `stopping` was set.
 pub(crate) fn wake(address: SocketAddr) {
     let reachable = match address.ip() {
-        std::net::IpAddr::V4(ip) if ip.is_unspecified() => (std::net::Ipv4Addr::LOCALHOST, address.port()).into(),
-        std::net::IpAddr::V6(ip) if ip.is_unspecified() => (std::net::Ipv6Addr::LOCALHOST, address.port()).into(),
+        std::net::IpAddr::V4(ip) if ip.is_unspecified() => {
+            (std::net::Ipv4Addr::LOCALHOST, address.port()).into()
+        }
+        std::net::IpAddr::V6(ip) if ip.is_unspecified() => {
+            (std::net::Ipv6Addr::LOCALHOST, address.port()).into()
+        }
         _ => address,
     };
     // If nobody listens any more, there is nobody to wake.

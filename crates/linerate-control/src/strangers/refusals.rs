@@ -27,11 +27,14 @@ impl Refusals {
         if self.unsaid == 0 || is_quiet {
             return None;
         }
-        let before = self.said_at.replace(now).map_or(0, |at| now.saturating_duration_since(at).as_secs());
+        let before =
+            self.said_at.replace(now).map_or(0, |at| now.saturating_duration_since(at).as_secs());
         let last = std::mem::take(&mut self.last);
         match std::mem::take(&mut self.unsaid) {
             1 => Some(format!("turned away {last}")),
-            n => Some(format!("turned away {n} connections in the last {before} s; the last one: {last}")),
+            n => Some(format!(
+                "turned away {n} connections in the last {before} s; the last one: {last}"
+            )),
         }
     }
 }
@@ -46,12 +49,17 @@ mod tests {
         assert_eq!(refusals.note("a: why".into(), start).as_deref(), Some("turned away a: why"));
         // Two minutes of 5,000 a second.
         let at = |n: u32| start + Duration::from_micros(200) * n;
-        let lines: Vec<String> = (1..=600_000).filter_map(|n| refusals.note(format!("b{n}: why"), at(n))).collect();
-        let expected = [300_000, 600_000]
-            .map(|n| format!("turned away 300000 connections in the last 60 s; the last one: b{n}: why"));
+        let lines: Vec<String> =
+            (1..=600_000).filter_map(|n| refusals.note(format!("b{n}: why"), at(n))).collect();
+        let expected = [300_000, 600_000].map(|n| {
+            format!("turned away 300000 connections in the last 60 s; the last one: b{n}: why")
+        });
         assert_eq!(lines, expected);
         assert_eq!(refusals.due(at(900_000)), None, "nobody came since");
-        assert_eq!(refusals.note("c: why".into(), at(900_001)).as_deref(), Some("turned away c: why"));
+        assert_eq!(
+            refusals.note("c: why".into(), at(900_001)).as_deref(),
+            Some("turned away c: why")
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Messages to bytes and back: `length (u32, big endian) , JSON`.
 //!
-//! Pure functions over bytes. A length above the limit is refused before anything is allocated for it, so that four
-//! hostile bytes cost four bytes. What it does not see: who sends, and whether the message makes sense now.
+//! Pure functions over bytes. A length above the limit is refused before anything is allocated for
+//! it, so that four hostile bytes cost four bytes. What it does not see: who sends, and whether the
+//! message makes sense now.
 
 use linerate_model::{Lines, SampleBlock, printable_json};
 
@@ -33,7 +34,8 @@ pub enum WireError {
         /// What the bytes look like.
         hint: &'static str,
     },
-    /// The other end says something in plain text: a web browser, a login message in front of the agent's messages.
+    /// The other end says something in plain text: a web browser, a login message in front of the
+    /// agent's messages.
     #[error("it says text where messages are expected: \"{beginning}\"{hint}")]
     Text {
         /// What it says: the first line, cut.
@@ -86,7 +88,8 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
         return Err(stranger(bytes, length, limit));
     }
     let Some(content) = rest.get(..length) else { return Ok(None) };
-    // Here, because every message of every peer comes by: no text of a peer is obeyed by a terminal, in a ledger or in a report.
+    // Here, because every message of every peer comes by: no text of a peer is obeyed by a
+    // terminal, in a ledger or in a report.
     let message = serde_json::from_slice(&printable_json(content, Lines::One))
         .map_err(|error| WireError::NotAMessage { length, cause: printable(&error.to_string()) })?;
     Ok(Some((message, LENGTH_BYTES + length)))
@@ -94,7 +97,9 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
 
 /// Bytes of the frame that `bytes` begin with, as far as they tell.
 pub(crate) fn announced(bytes: &[u8]) -> usize {
-    let length = bytes.first_chunk::<LENGTH_BYTES>().map_or(0, |prefix| u32::from_be_bytes(*prefix) as usize);
+    let length = bytes
+        .first_chunk::<LENGTH_BYTES>()
+        .map_or(0, |prefix| u32::from_be_bytes(*prefix) as usize);
     LENGTH_BYTES.saturating_add(length)
 }
 
@@ -106,7 +111,12 @@ fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
         [22, 3, ..] => too_long(": it looks like TLS, but this end has no paired key"),
         // TLS record: alert (21).
         [21, 3, ..] => too_long(": it looks like a TLS alert: the other end refuses"),
-        bytes if bytes.iter().take(LENGTH_BYTES).all(|byte| matches!(byte, b'\t'..=b'\r' | b' '..=b'~')) => {
+        bytes
+            if bytes
+                .iter()
+                .take(LENGTH_BYTES)
+                .all(|byte| matches!(byte, b'\t'..=b'\r' | b' '..=b'~')) =>
+        {
             WireError::Text { beginning: beginning(bytes), hint: text_hint(bytes) }
         }
         _ => too_long(""),
@@ -116,9 +126,14 @@ fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
 /// What a text is likely to be.
 fn text_hint(text: &[u8]) -> &'static str {
     match text {
-        [b'G', b'E', b'T', b' ', ..] | [b'P', b'O', b'S', b'T', ..] | [b'H', b'E', b'A', b'D', ..] => " (it is HTTP)",
+        [b'G', b'E', b'T', b' ', ..]
+        | [b'P', b'O', b'S', b'T', ..]
+        | [b'H', b'E', b'A', b'D', ..] => " (it is HTTP)",
         [b'S', b'S', b'H', b'-', ..] => " (it is SSH)",
-        _ => " (a command that starts an agent must print nothing itself: look into its shell's start-up files)",
+        _ => {
+            " (a command that starts an agent must print nothing itself: look into its shell's \
+                start-up files)"
+        }
     }
 }
 
@@ -129,8 +144,8 @@ fn beginning(text: &[u8]) -> String {
     line.chars().take(QUOTED).flat_map(char::escape_debug).collect()
 }
 
-/// `message`, cut into several of the same kind if it is long: intervals, flows and readings by time.
-/// A message that cannot be cut comes back whole.
+/// `message`, cut into several of the same kind if it is long: intervals, flows and readings by
+/// time. A message that cannot be cut comes back whole.
 #[must_use]
 pub fn pieces(message: Message) -> Vec<Message> {
     let long = encode(&message).map_or(true, |frame| frame.len() > PIECE);
@@ -154,19 +169,29 @@ fn halves(message: Message) -> Result<(Message, Message), Box<Message>> {
         }
         Message::FlowsEnded { trial, job, side, mut flows } if flows.len() > 1 => {
             let rest = flows.split_off(flows.len() / 2);
-            Ok((Message::FlowsEnded { trial, job, side, flows }, Message::FlowsEnded { trial, job, side, flows: rest }))
+            Ok((
+                Message::FlowsEnded { trial, job, side, flows },
+                Message::FlowsEnded { trial, job, side, flows: rest },
+            ))
         }
         Message::Samples { trial, mut block } if block.times.len() > 1 => {
             let middle = block.times.len() / 2;
             let rest = SampleBlock {
                 series: block.series.clone(),
                 times: block.times.split_off(middle),
-                columns: block.columns.iter_mut().map(|column| column.split_off(middle.min(column.len()))).collect(),
+                columns: block
+                    .columns
+                    .iter_mut()
+                    .map(|column| column.split_off(middle.min(column.len())))
+                    .collect(),
                 // Said once, with the first piece.
                 unavailable: Vec::new(),
                 cost_ns: 0,
             };
-            Ok((Message::Samples { trial, block }, Message::Samples { trial, block: Box::new(rest) }))
+            Ok((
+                Message::Samples { trial, block },
+                Message::Samples { trial, block: Box::new(rest) },
+            ))
         }
         whole => Err(Box::new(whole)),
     }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use linerate_load::{Offer, Secret};
 use linerate_model::{
-    Background, Endpoint, FlowReport, Incident, Interval, Lines, Params, PeerClock, Phases, SampleBlock, Side, TrialId,
+    Background, Endpoint, FlowReport, Incident, Interval, Lines, Params, PeerClock, Phases,
+    SampleBlock, Side, TrialId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,20 +47,23 @@ pub struct Greeting {
     /// The sender's name for itself, for people.
     #[serde(default)]
     pub name: String,
-    /// The campaign a conductor conducts; an agent lets the same campaign take over its own stale session.
+    /// The campaign a conductor conducts; an agent lets the same campaign take over its own stale
+    /// session.
     #[serde(default)]
     pub campaign: String,
-    /// Whether a conductor comes to change settings ([`Message::Tune`]) rather than to measure; both may be served at once.
+    /// Whether a conductor comes to change settings ([`Message::Tune`]) rather than to measure;
+    /// both may be served at once.
     #[serde(default)]
     pub tunes: bool,
-    /// Set by a conductor that comes only to ask what the host is, and by which device it reaches these addresses: it is answered and
-    /// let go, beside whoever is served.
+    /// Set by a conductor that comes only to ask what the host is, and by which device it reaches
+    /// these addresses: it is answered and let go, beside whoever is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Vec<IpAddr>>,
     /// An agent's answer to `asks`: the addresses it has a route to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Way>,
-    /// An agent's answer to `asks` too: what packets leave by where no route or device says it alone.
+    /// An agent's answer to `asks` too: what packets leave by where no route or device says it
+    /// alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branches>,
     /// An agent's facts about its host.
@@ -76,7 +80,8 @@ pub struct Way {
     pub device: String,
 }
 
-/// The interfaces by which packets to an address leave a host, where its device only hands them on, or several next hops share them.
+/// The interfaces by which packets to an address leave a host, where its device only hands them on,
+/// or several next hops share them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branches {
     /// The address asked for.
@@ -143,7 +148,8 @@ pub struct Prepare {
     pub patience_ms: u64,
     /// Time between readings of the samplers, ms.
     pub sample_period_ms: u64,
-    /// Interfaces to read besides those the endpoints name: legs among which the trial's flows are shared.
+    /// Interfaces to read besides those the endpoints name: legs among which the trial's flows are
+    /// shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<String>,
 }
@@ -275,7 +281,8 @@ pub enum Message {
     Done {
         /// Which trial.
         trial: TrialId,
-        /// When each end of a measured job really started, on the agent's monotonic clock, ns; empty if none did.
+        /// When each end of a measured job really started, on the agent's monotonic clock, ns;
+        /// empty if none did.
         #[serde(default)]
         started_ns: Vec<u64>,
         /// Why it could not be carried out; absent if it was, or if it was aborted on request.
@@ -348,7 +355,8 @@ pub fn name(message: &Message) -> &'static str {
 /// Longest text of a peer that is shown to a person, characters.
 const SHOWN: usize = 500;
 
-/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) are written out, and there is an end.
+/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) are written
+/// out, and there is an end.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);

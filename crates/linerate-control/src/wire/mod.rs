@@ -8,9 +8,10 @@
 //! asking  = Hello both ways (`asks`, answered by `facts` and `routes`)
 //! ```
 //!
-//! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`]; their shapes never
-//! change, so that any two versions can tell each other that they do not match. Unknown fields are ignored. Decoding is a
-//! pure function over bytes ([`decode`]): whatever a stranger sends is a message, a wait for more, or a [`WireError`].
+//! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`];
+//! their shapes never change, so that any two versions can tell each other that they do not match.
+//! Unknown fields are ignored. Decoding is a pure function over bytes ([`decode`]): whatever a
+//! stranger sends is a message, a wait for more, or a [`WireError`].
 
 mod codec;
 mod message;
@@ -20,8 +21,8 @@ pub(crate) use codec::ORDER_LIMIT;
 pub(crate) use codec::announced;
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
-    Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_VERSION, PairProof, Prepare, PreparedJob, Way, name,
-    printable,
+    Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_VERSION, PairProof, Prepare,
+    PreparedJob, Way, name, printable,
 };
 pub(crate) use message::{PROTOCOL_MAGIC, RELEASE};
 pub use tune::{Setting, SettingState, TuneRequest};

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 pub enum Setting {
     /// The CPU quota of the control group that the agent is in, for all that is in it.
     CpuQuota {
-        /// A share of one CPU such as `150 %`, `none`, or a multiple of what it is now, such as `x2`.
+        /// A share of one CPU such as `150 %`, `none`, or a multiple of what it is now, such as
+        /// `x2`.
         value: String,
     },
-    /// `window` and `initrwnd` of the route that leads to `destination`; every connection over that route has them.
+    /// `window` and `initrwnd` of the route that leads to `destination`; every connection over that
+    /// route has them.
     RouteWindow {
         /// Where the route leads.
         destination: IpAddr,
@@ -25,7 +27,8 @@ pub enum Setting {
         /// First window advertised, segments; 0 for none.
         initial: u32,
     },
-    /// Where the work of an interface is done, at every queue of it: `rps_cpus`, `xps_cpus` (masks of CPUs) or `threaded`.
+    /// Where the work of an interface is done, at every queue of it: `rps_cpus`, `xps_cpus` (masks
+    /// of CPUs) or `threaded`.
     Steering {
         /// The interface.
         device: String,
@@ -34,7 +37,8 @@ pub enum Setting {
         /// Its value, hexadecimal; where queues differ, those of all of them, separated by blanks.
         value: String,
     },
-    /// A kernel parameter of the host, for every connection of it: `net.ipv4.tcp_rmem` or `net.ipv4.tcp_wmem`.
+    /// A kernel parameter of the host, for every connection of it: `net.ipv4.tcp_rmem` or
+    /// `net.ipv4.tcp_wmem`.
     Sysctl {
         /// Its name.
         name: String,
@@ -47,8 +51,8 @@ pub enum Setting {
 const CPU_QUOTA: &str = "cpu_quota";
 
 impl Setting {
-    /// The setting that arms call `name` ([`linerate_model::HOST_SETTINGS`]), of the interface `device` if it is one of interfaces: without
-    /// that the agent says what is missing.
+    /// The setting that arms call `name` ([`linerate_model::HOST_SETTINGS`]), of the interface
+    /// `device` if it is one of interfaces: without that the agent says what is missing.
     #[must_use]
     pub fn of(name: &str, device: Option<&str>, value: &str) -> Self {
         let (name, value) = (name.to_owned(), value.to_owned());

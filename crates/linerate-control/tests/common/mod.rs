@@ -8,8 +8,8 @@ use std::time::Duration;
 use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, RunSummary};
 use linerate_model::{
-    CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params, Phases, Point, Recorder,
-    RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
+    CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params,
+    Phases, Point, Recorder, RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -63,14 +63,19 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
     }
 }
 
-/// A campaign whose load is long enough that `is_enough` happens in it, on a machine that hardly runs us too.
+/// A campaign whose load is long enough that `is_enough` happens in it, on a machine that hardly
+/// runs us too.
 pub(crate) fn run_until(
     campaign: impl Fn(Nanos) -> CampaignRun,
     is_enough: impl Fn(&Recorded) -> bool,
 ) -> (RunSummary, Recorded) {
     let mut loads = [100, 1_000, 10_000].into_iter().map(|milliseconds| {
         let mut recorded = Recorded::default();
-        let run = linerate_control::run(campaign(Nanos::from_millis(milliseconds)), &mut recorded, &mut |_| {});
+        let run = linerate_control::run(
+            campaign(Nanos::from_millis(milliseconds)),
+            &mut recorded,
+            &mut |_| {},
+        );
         (run.expect("its agents are in this process"), recorded)
     });
     loads.find(|(_, recorded)| is_enough(recorded)).expect("it happened in ten seconds of load")
@@ -115,7 +120,10 @@ impl Recorder for Recorded {
 
 impl Recorded {
     pub(crate) fn name(event: &Event) -> String {
-        serde_json::to_value(event).expect("an event is JSON")["event"].as_str().expect("it is tagged").to_owned()
+        serde_json::to_value(event).expect("an event is JSON")["event"]
+            .as_str()
+            .expect("it is tagged")
+            .to_owned()
     }
 
     /// Names of the events in order, each counted at its first occurrence.

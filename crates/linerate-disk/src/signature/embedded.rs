@@ -1,8 +1,10 @@
-//! Superblocks that begin somewhere inside a disk: on a part of it that no table tells of, as a loop device with an offset shows one.
+//! Superblocks that begin somewhere inside a disk: on a part of it that no table tells of, as a
+//! loop device with an offset shows one.
 //!
-//! Every sector of the disk's start may be the first of such a part. There are many, and between them lies what loads wrote, so a mark of
-//! two or four bytes proves nothing here: a format counts by a mark of at least six bytes, or by several fields that make sense together.
-//! What it does not see: parts that begin behind [`super::HEAD_BYTES`].
+//! Every sector of the disk's start may be the first of such a part. There are many, and between
+//! them lies what loads wrote, so a mark of two or four bytes proves nothing here: a format counts
+//! by a mark of at least six bytes, or by several fields that make sense together. What it does not
+//! see: parts that begin behind [`super::HEAD_BYTES`].
 
 use super::Kind::{Encryption, Filesystem, Member, PartitionTable, Swap};
 use super::superblocks::MARKS;
@@ -10,7 +12,8 @@ use super::{Edges, Finding, Kind};
 
 /// Parts begin at a sector.
 const SECTOR: usize = 512;
-/// A mark this long stands in 64 MiB of random bytes once in two billion times (2^17 sectors, 2^48 values).
+/// A mark this long stands in 64 MiB of random bytes once in two billion times (2^17 sectors, 2^48
+/// values).
 const LEAST_MARK: usize = 6;
 
 /// Marks that are long enough only here: with the version behind them, or another field.
@@ -38,13 +41,18 @@ pub fn embedded(edges: &Edges<'_>) -> Option<Finding> {
         let offset = first(edges.head, at as usize, mark)?;
         Some(Finding { kind, name, offset })
     });
-    let checked = [checked(edges, "ext", EXT_MARK_AT, EXT_MARK, is_ext), checked(edges, "xfs", 0, b"XFSB", is_xfs)];
+    let checked = [
+        checked(edges, "ext", EXT_MARK_AT, EXT_MARK, is_ext),
+        checked(edges, "xfs", 0, b"XFSB", is_xfs),
+    ];
     found.chain(checked.into_iter().flatten()).min_by_key(|finding| finding.offset)
 }
 
-/// Where `mark` stands first, `at` bytes behind the first byte of any sector but the disk's own first.
+/// Where `mark` stands first, `at` bytes behind the first byte of any sector but the disk's own
+/// first.
 fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
-    let starts = (SECTOR + at..).step_by(SECTOR).take_while(|start| start + mark.len() <= head.len());
+    let starts =
+        (SECTOR + at..).step_by(SECTOR).take_while(|start| start + mark.len() <= head.len());
     starts
         .into_iter()
         .find(|start| head[*start] == mark[0] && head[*start..].starts_with(mark))
@@ -55,7 +63,8 @@ fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
 const EXT_MARK_AT: usize = 1024 + 56;
 const EXT_MARK: &[u8] = &[0x53, 0xEF];
 
-/// The first place where `mark` stands and the fields around it, from the part's first byte on, make sense.
+/// The first place where `mark` stands and the fields around it, from the part's first byte on,
+/// make sense.
 fn checked(
     edges: &Edges<'_>,
     name: &'static str,
@@ -63,23 +72,29 @@ fn checked(
     mark: &[u8],
     is_sensible: fn(&[u8]) -> bool,
 ) -> Option<Finding> {
-    let starts = (SECTOR..).step_by(SECTOR).take_while(|start| start + at + mark.len() <= edges.head.len());
+    let starts =
+        (SECTOR..).step_by(SECTOR).take_while(|start| start + at + mark.len() <= edges.head.len());
     let found = starts.into_iter().find(|start| {
         let place = start + at;
-        edges.head[place] == mark[0] && edges.head[place..].starts_with(mark) && is_sensible(&edges.head[*start..])
+        edges.head[place] == mark[0]
+            && edges.head[place..].starts_with(mark)
+            && is_sensible(&edges.head[*start..])
     });
     found.map(|start| Finding { kind: Filesystem, name, offset: (start + at) as u64 })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(u32::MAX, |four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+    bytes
+        .get(at..at + 4)
+        .map_or(u32::MAX, |four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(u16::MAX, |two| u16::from_le_bytes([two[0], two[1]]))
 }
 
-/// `struct ext4_super_block` (fs/ext4/ext4.h): inodes, blocks, first block, size of blocks, state, what to do on errors, system, revision.
+/// `struct ext4_super_block` (fs/ext4/ext4.h): inodes, blocks, first block, size of blocks, state,
+/// what to do on errors, system, revision.
 fn is_ext(part: &[u8]) -> bool {
     let Some(block) = part.get(1024..) else { return false };
     u32_at(block, 0) > 0
@@ -92,7 +107,8 @@ fn is_ext(part: &[u8]) -> bool {
         && u32_at(block, 76) <= 1
 }
 
-/// `struct xfs_dsb` (fs/xfs/libxfs/xfs_format.h), big-endian: the size of blocks is a power of two from 512 to 65536.
+/// `struct xfs_dsb` (fs/xfs/libxfs/xfs_format.h), big-endian: the size of blocks is a power of two
+/// from 512 to 65536.
 fn is_xfs(part: &[u8]) -> bool {
     let size = u32_at(part, 4).swap_bytes();
     size.is_power_of_two() && (512..=65_536).contains(&size)
@@ -114,7 +130,10 @@ mod tests {
     #[test]
     fn a_superblock_behind_any_sector_is_found_and_one_between_sectors_is_not() {
         const PART: usize = 63 * 512;
-        assert_eq!(found(&[(PART + 65_536 + 64, b"_BHRfS_M")]), Some(("btrfs", (PART + 65_600) as u64)));
+        assert_eq!(
+            found(&[(PART + 65_536 + 64, b"_BHRfS_M")]),
+            Some(("btrfs", (PART + 65_600) as u64))
+        );
         assert_eq!(found(&[(PART, b"XFSB\0\0\x10\0")]), Some(("xfs", PART as u64)));
         assert_eq!(found(&[(PART + 4086, b"SWAPSPACE2")]), Some(("swap", (PART + 4086) as u64)));
         assert_eq!(found(&[(PART + 3, b"-FVE-FS-")]), Some(("BitLocker", (PART + 3) as u64)));

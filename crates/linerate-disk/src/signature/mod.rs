@@ -1,8 +1,10 @@
-//! What is on a disk, told from its first and last bytes: filesystems, members of volumes, encryption, swap, partition tables.
+//! What is on a disk, told from its first and last bytes: filesystems, members of volumes,
+//! encryption, swap, partition tables.
 //!
-//! Pure: bytes in, findings out. A finding needs no more than its magic number in its place: here a false alarm costs a refusal,
-//! and a miss costs somebody's data. Places and magic numbers are those of the kernel's headers and of libblkid's probes.
-//! What it does not see: formats without a mark, which the gate refuses as "not blank".
+//! Pure: bytes in, findings out. A finding needs no more than its magic number in its place: here a
+//! false alarm costs a refusal, and a miss costs somebody's data. Places and magic numbers are
+//! those of the kernel's headers and of libblkid's probes. What it does not see: formats without a
+//! mark, which the gate refuses as "not blank".
 
 mod embedded;
 mod partitions;
@@ -14,11 +16,14 @@ use serde::Serialize;
 
 pub use embedded::embedded;
 
-/// How much of a disk's start is looked at: a filesystem on a part of the disk, of which no table tells, begins there.
+/// How much of a disk's start is looked at: a filesystem on a part of the disk, of which no table
+/// tells, begins there.
 pub const HEAD_BYTES: usize = 64 << 20;
-/// How much of it is looked at on a disk that is in use anyway. VMware's volumes begin at 1 MiB, its file system's header lies at 2 MiB.
+/// How much of it is looked at on a disk that is in use anyway. VMware's volumes begin at 1 MiB,
+/// its file system's header lies at 2 MiB.
 pub(crate) const SHORT_HEAD_BYTES: usize = 0x20_1000;
-/// How much of a disk's end is looked at. ZFS keeps two labels in the last 512 KiB, md up to 128 KiB from the end.
+/// How much of a disk's end is looked at. ZFS keeps two labels in the last 512 KiB, md up to 128
+/// KiB from the end.
 pub(crate) const TAIL_BYTES: usize = 0x10_0000;
 
 /// What kind of thing a finding is.

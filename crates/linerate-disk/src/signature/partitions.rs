@@ -16,9 +16,16 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for block in BLOCK_BYTES {
         let copies = [Some(block), edges.size.checked_sub(block)];
-        found.extend(copies.into_iter().flatten().filter(|at| edges.has(*at, GPT)).map(|at| table("gpt", at)));
+        found.extend(
+            copies
+                .into_iter()
+                .flatten()
+                .filter(|at| edges.has(*at, GPT))
+                .map(|at| table("gpt", at)),
+        );
     }
-    // Without a partition in it, a boot sector is still one: somebody's boot loader, or the sector before a filesystem.
+    // Without a partition in it, a boot sector is still one: somebody's boot loader, or the sector
+    // before a filesystem.
     if edges.has(BOOT_MARK_AT, BOOT_MARK) {
         found.push(table("dos", BOOT_MARK_AT));
     }
@@ -30,6 +37,11 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
         ("mac", 512, b"PM\0\0"),
         ("sgi", 0, &[0x0B, 0xE5, 0xA9, 0x41]),
     ];
-    found.extend(others.into_iter().filter(|(_, at, mark)| edges.has(*at, mark)).map(|(name, at, _)| table(name, at)));
+    found.extend(
+        others
+            .into_iter()
+            .filter(|(_, at, mark)| edges.has(*at, mark))
+            .map(|(name, at, _)| table(name, at)),
+    );
     found
 }

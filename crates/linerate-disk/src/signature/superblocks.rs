@@ -1,4 +1,5 @@
-//! Superblocks and labels: one table of marks at fixed places, and the few formats whose place must be worked out.
+//! Superblocks and labels: one table of marks at fixed places, and the few formats whose place must
+//! be worked out.
 
 use super::Kind::{Encryption, Filesystem, Member, Swap};
 use super::{Edges, Finding, Kind};
@@ -29,13 +30,19 @@ pub(super) static MARKS: &[Mark] = &[
         "bcache",
         Member,
         4096 + 24,
-        &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA, 0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA, 0x6D, 0x81],
+        &[
+            0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA, 0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA,
+            0x6D, 0x81,
+        ],
     ),
     (
         "bcachefs",
         Filesystem,
         4096 + 24,
-        &[0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF],
+        &[
+            0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D,
+            0xF7, 0xEF,
+        ],
     ),
     ("btrfs", Filesystem, 64 * KIB + 64, b"_BHRfS_M"),
     ("ceph_bluestore", Member, 0, b"bluestore block device"),
@@ -85,7 +92,8 @@ pub(super) static MARKS: &[Mark] = &[
 
 pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     let fixed = MARKS.iter().filter(|(_, _, at, mark)| edges.has(*at, mark));
-    let mut found: Vec<Finding> = fixed.map(|&(name, kind, offset, _)| Finding { kind, name, offset }).collect();
+    let mut found: Vec<Finding> =
+        fixed.map(|&(name, kind, offset, _)| Finding { kind, name, offset }).collect();
     for find in [ext, fat, swap, lvm, luks_copies, raid_at_end, zfs] {
         find(edges, &mut found);
     }
@@ -103,7 +111,8 @@ fn ext(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     if !edges.has(EXT_AT, EXT) {
         return;
     }
-    let (compatible, incompatible) = (edges.u32(COMPATIBLE_AT).unwrap_or(0), edges.u32(INCOMPATIBLE_AT).unwrap_or(0));
+    let (compatible, incompatible) =
+        (edges.u32(COMPATIBLE_AT).unwrap_or(0), edges.u32(INCOMPATIBLE_AT).unwrap_or(0));
     let name = match () {
         () if incompatible & JOURNAL_DEVICE != 0 => "jbd",
         () if incompatible & EXT4_ONLY != 0 => "ext4",
@@ -113,10 +122,11 @@ fn ext(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     found.push(Finding { kind: Filesystem, name, offset: EXT_AT });
 }
 
-/// FAT has no magic number: its name stands where old systems wrote it, or its parameter block makes sense
-/// (Microsoft's specification, "Boot Sector and BPB").
+/// FAT has no magic number: its name stands where old systems wrote it, or its parameter block
+/// makes sense (Microsoft's specification, "Boot Sector and BPB").
 fn fat(edges: &Edges<'_>, found: &mut Vec<Finding>) {
-    const NAMES: [(u64, &[u8]); 4] = [(54, b"FAT12   "), (54, b"FAT16   "), (54, b"FAT     "), (82, b"FAT32   ")];
+    const NAMES: [(u64, &[u8]); 4] =
+        [(54, b"FAT12   "), (54, b"FAT16   "), (54, b"FAT     "), (82, b"FAT32   ")];
     let named = NAMES.iter().find(|(at, name)| edges.has(*at, name)).map(|(at, _)| *at);
     let byte = |at| edges.at(at, 1).map_or(0, |bytes| bytes[0]);
     let sector = edges.u16(11).unwrap_or(0);
@@ -132,7 +142,8 @@ fn fat(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// The mark stands at the end of the first page, whatever the page size was (mm/swapfile.c, kernel/power/swap.c).
+/// The mark stands at the end of the first page, whatever the page size was (mm/swapfile.c,
+/// kernel/power/swap.c).
 fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const PAGES: [u64; 5] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB];
     const MARKS: [(&str, &[u8]); 7] = [
@@ -155,29 +166,37 @@ fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
 
 /// A physical volume's label stands in one of the first four sectors (lvm2, lib/label/label.h).
 fn lvm(edges: &Edges<'_>, found: &mut Vec<Finding>) {
-    const MARKS: [(&str, u64, &[u8]); 3] =
-        [("LVM2_member", 0, b"LABELONE"), ("LVM2_member", 24, b"LVM2 001"), ("LVM1_member", 0, b"HM\x01\0")];
+    const MARKS: [(&str, u64, &[u8]); 3] = [
+        ("LVM2_member", 0, b"LABELONE"),
+        ("LVM2_member", 24, b"LVM2 001"),
+        ("LVM1_member", 0, b"HM\x01\0"),
+    ];
     const SECTOR: u64 = 512;
     for (name, at, mark) in MARKS {
-        let offsets = (0..4).map(|sector| sector * SECTOR + at).filter(|offset| edges.has(*offset, mark));
+        let offsets =
+            (0..4).map(|sector| sector * SECTOR + at).filter(|offset| edges.has(*offset, mark));
         found.extend(offsets.map(|offset| Finding { kind: Member, name, offset }));
     }
 }
 
 /// LUKS2's second header, which outlives an overwritten first one (LUKS2 on-disk format, clause 2).
 fn luks_copies(edges: &Edges<'_>, found: &mut Vec<Finding>) {
-    const PLACES: [u64; 9] = [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
+    const PLACES: [u64; 9] =
+        [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
     let copies = PLACES.into_iter().filter(|offset| edges.has(*offset, b"SKUL\xba\xbe"));
     found.extend(copies.map(|offset| Finding { kind: Encryption, name: "crypto_LUKS", offset }));
 }
 
-/// Arrays that keep their superblock at a device's end: md 0.90 and 1.0, SNIA DDF, Intel Matrix, DRBD.
+/// Arrays that keep their superblock at a device's end: md 0.90 and 1.0, SNIA DDF, Intel Matrix,
+/// DRBD.
 fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     /// md 0.90 lies in the last whole 64 KiB (MD_RESERVED_BYTES).
     const RESERVED: u64 = 64 * KIB;
     const SECTOR: u64 = 512;
     let mut mark = |name, offset: Option<u64>, marks: &[&[u8]]| {
-        if let Some(offset) = offset.filter(|offset| marks.iter().any(|mark| edges.has(*offset, mark))) {
+        if let Some(offset) =
+            offset.filter(|offset| marks.iter().any(|mark| edges.has(*offset, mark)))
+        {
             found.push(Finding { kind: Member, name, offset });
         }
     };
@@ -190,12 +209,13 @@ fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     mark("ddf_raid_member", size.checked_sub(SECTOR), &ddf);
     mark("isw_raid_member", size.checked_sub(2 * SECTOR), &[b"Intel Raid ISM Cfg Sig. "]);
     // DRBD 8.0 to 8.4 (drivers/block/drbd/drbd_actlog.c, meta_data_on_disk.magic).
-    let drbd: [&[u8]; 3] = [&[0x83, 0x74, 0x02, 0x6B], &[0x83, 0x74, 0x02, 0x6C], &[0x83, 0x74, 0x02, 0x6D]];
+    let drbd: [&[u8]; 3] =
+        [&[0x83, 0x74, 0x02, 0x6B], &[0x83, 0x74, 0x02, 0x6C], &[0x83, 0x74, 0x02, 0x6D]];
     mark("drbd", (size / (4 * KIB) * 4 * KIB).checked_sub(4 * KIB).map(|start| start + 60), &drbd);
 }
 
-/// Two labels of 256 KiB at the start and two at the end, in either byte order; the uberblocks fill the second half of
-/// each label (ZFS on-disk specification, clause 1).
+/// Two labels of 256 KiB at the start and two at the end, in either byte order; the uberblocks fill
+/// the second half of each label (ZFS on-disk specification, clause 1).
 fn zfs(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const LABEL: u64 = 256 * KIB;
     const UBERBLOCKS: std::ops::Range<u64> = 128 * KIB..256 * KIB;
@@ -206,10 +226,15 @@ fn zfs(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     let labels = [Some(0), Some(LABEL), end.checked_sub(2 * LABEL), end.checked_sub(LABEL)];
     for label in labels.into_iter().flatten() {
         let uberblocks = UBERBLOCKS.step_by(LEAST_UBERBLOCK).map(|within| label + within);
-        let first = uberblocks.into_iter().find(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
+        let first =
+            uberblocks.into_iter().find(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
         found.extend(first.map(|offset| Finding { kind: Member, name: "zfs_member", offset }));
     }
     // The vdev label's name-value list stands before its uberblocks are written.
     let written = [0, LABEL].into_iter().filter(|label| edges.has(label + 16 * KIB, &[1, 1, 0, 0]));
-    found.extend(written.map(|label| Finding { kind: Member, name: "zfs_member", offset: label + 16 * KIB }));
+    found.extend(written.map(|label| Finding {
+        kind: Member,
+        name: "zfs_member",
+        offset: label + 16 * KIB,
+    }));
 }

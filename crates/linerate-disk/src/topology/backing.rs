@@ -1,7 +1,9 @@
-//! What loop devices and swap files lie on: files told apart by device and inode number, never by path.
+//! What loop devices and swap files lie on: files told apart by device and inode number, never by
+//! path.
 //!
-//! A path names a file as somebody saw it once: a hard link, a bind mount, a rename or another mount namespace gives the same file another
-//! one. Some filesystems show files of others under numbers of their own; there, two different numbers prove nothing.
+//! A path names a file as somebody saw it once: a hard link, a bind mount, a rename or another
+//! mount namespace gives the same file another one. Some filesystems show files of others under
+//! numbers of their own; there, two different numbers prove nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,9 +13,12 @@ use linerate_sys::loop_device;
 
 use super::{Mount, split};
 
-/// Filesystems that show what lies elsewhere: on another filesystem, another host, or wherever a program of its own takes it from.
-const SECOND_HAND: [&str; 11] =
-    ["9p", "aufs", "ceph", "cifs", "ecryptfs", "fuse", "nfs", "overlay", "smb3", "unionfs", "virtiofs"];
+/// Filesystems that show what lies elsewhere: on another filesystem, another host, or wherever a
+/// program of its own takes it from.
+const SECOND_HAND: [&str; 11] = [
+    "9p", "aufs", "ceph", "cifs", "ecryptfs", "fuse", "nfs", "overlay", "smb3", "unionfs",
+    "virtiofs",
+];
 /// Those of them that may show files of this host under numbers that no mount has.
 const HIDDEN_NUMBERS: [&str; 3] = ["aufs", "overlay", "unionfs"];
 
@@ -43,13 +48,20 @@ pub(super) enum Sameness {
 
 impl Backing {
     /// What the loop device with the sysfs folder `folder` shows, if it shows anything.
-    pub(super) fn of_loop(root: &Path, name: &str, folder: &Path, mounts: &[Mount]) -> Option<Self> {
+    pub(super) fn of_loop(
+        root: &Path,
+        name: &str,
+        folder: &Path,
+        mounts: &[Mount],
+    ) -> Option<Self> {
         let path = super::text(&folder.join("loop/backing_file"))?;
         let device = File::open(root.join("dev").join(name)).ok();
         let told = device.and_then(|device| loop_device::backing(&device).ok());
         match told {
             Some(Some(loop_device::Backing::Device(number))) => Some(Self::Device(split(number))),
-            Some(Some(loop_device::Backing::File { device, inode })) => Some(Self::file((device, inode), mounts)),
+            Some(Some(loop_device::Backing::File { device, inode })) => {
+                Some(Self::file((device, inode), mounts))
+            }
             Some(None) => None,
             // Without the device's file there is only the path.
             None => Some(Self::at(root, &path, mounts)),
@@ -67,7 +79,8 @@ impl Backing {
     }
 
     fn file(number: (u64, u64), mounts: &[Mount]) -> Self {
-        let is_one_of = |kind: &str, kinds: &[&str]| kinds.contains(&kind.split('.').next().unwrap_or(kind));
+        let is_one_of =
+            |kind: &str, kinds: &[&str]| kinds.contains(&kind.split('.').next().unwrap_or(kind));
         let mut own = mounts.iter().filter(|mount| mount.number == split(number.0)).peekable();
         let is_second_hand = if own.peek().is_some() {
             own.any(|mount| is_one_of(&mount.kind, &SECOND_HAND))
@@ -81,12 +94,18 @@ impl Backing {
     pub(super) fn sameness(&self, other: &Self) -> Sameness {
         match (self, other) {
             (Self::Device(one), Self::Device(other)) if one == other => Sameness::Same,
-            (Self::File { number: one, .. }, Self::File { number: other, .. }) if one == other => Sameness::Same,
+            (Self::File { number: one, .. }, Self::File { number: other, .. }) if one == other => {
+                Sameness::Same
+            }
             // One filesystem numbers its own files apart.
-            (Self::File { number: (one, _), .. }, Self::File { number: (other, _), .. }) if one == other => {
+            (Self::File { number: (one, _), .. }, Self::File { number: (other, _), .. })
+                if one == other =>
+            {
                 Sameness::Different
             }
-            (Self::File { is_second_hand: one, .. }, Self::File { is_second_hand: other, .. }) if *one || *other => {
+            (Self::File { is_second_hand: one, .. }, Self::File { is_second_hand: other, .. })
+                if *one || *other =>
+            {
                 Sameness::Unclear
             }
             (Self::Unknown, _) | (_, Self::Unknown) => Sameness::Unclear,
@@ -109,10 +128,18 @@ mod tests {
         let file = |minor, inode| Backing::file((rustix::fs::makedev(0, minor), inode), &mounts);
         assert_eq!(file(1, 7).sameness(&file(1, 7)), Sameness::Same);
         assert_eq!(file(1, 7).sameness(&file(1, 8)), Sameness::Different);
-        assert_eq!(file(1, 7).sameness(&file(2, 7)), Sameness::Unclear, "its upper layer may be the other");
+        assert_eq!(
+            file(1, 7).sameness(&file(2, 7)),
+            Sameness::Unclear,
+            "its upper layer may be the other"
+        );
         assert_eq!(file(3, 9).sameness(&file(1, 7)), Sameness::Unclear);
         assert_eq!(file(2, 7).sameness(&file(2, 8)), Sameness::Different);
-        assert_eq!(file(1, 7).sameness(&file(9, 7)), Sameness::Unclear, "a layer has a number that no mount has");
+        assert_eq!(
+            file(1, 7).sameness(&file(9, 7)),
+            Sameness::Unclear,
+            "a layer has a number that no mount has"
+        );
         assert_eq!(file(1, 7).sameness(&Backing::Unknown), Sameness::Unclear);
         let plain = |minor| Backing::file((rustix::fs::makedev(0, minor), 7), &mounts[..1]);
         assert_eq!(plain(1).sameness(&plain(9)), Sameness::Different, "a part of btrfs");

@@ -1,9 +1,12 @@
-//! Who else uses the bytes of a device: a walk over everything that lies upon it, and everything it lies upon, in both directions.
+//! Who else uses the bytes of a device: a walk over everything that lies upon it, and everything it
+//! lies upon, in both directions.
 //!
-//! Upwards (partitions, holders, loop devices, and so on): whatever shows these bytes is a use. Downwards (the disk of a partition, slaves, what
-//! a loop device shows): the device is a rightful user of these, so only somebody else's use of the same bytes counts. A disk that is seen
-//! through several nodes is one disk, told by its world-wide name or serial number. Not seen: whether two volumes of device mapper overlap;
-//! it gives each an extent of its own unless a person's table says otherwise.
+//! Upwards (partitions, holders, loop devices, and so on): whatever shows these bytes is a use.
+//! Downwards (the disk of a partition, slaves, what a loop device shows): the device is a rightful
+//! user of these, so only somebody else's use of the same bytes counts. A disk that is seen through
+//! several nodes is one disk, told by its world-wide name or serial number. Not seen: whether two
+//! volumes of device mapper overlap; it gives each an extent of its own unless a person's table
+//! says otherwise.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +28,8 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Every use of the bytes of `node`.
     pub(super) fn uses(system: &'a System, node: &'a Node) -> Vec<Use> {
-        let mut walk = Self { system, path: BTreeSet::new(), seen: BTreeSet::new(), uses: BTreeSet::new() };
+        let mut walk =
+            Self { system, path: BTreeSet::new(), seen: BTreeSet::new(), uses: BTreeSet::new() };
         let chain = walk.chain(node);
         walk.divided(node);
         walk.above(node, None);
@@ -94,14 +98,18 @@ impl<'a> Walk<'a> {
         for twin in system.twins(disk) {
             self.above(twin, span);
         }
-        let Some(own) = system.backing(node).filter(|own| !matches!(own, Backing::Device(_))) else { return };
+        let Some(own) = system.backing(node).filter(|own| !matches!(own, Backing::Device(_)))
+        else {
+            return;
+        };
         let others = system.loops.iter().filter(|(name, _)| *name != node.name);
         let others: Vec<_> = others.map(|(name, other)| (name, own.sameness(other))).collect();
         for (name, sameness) in others {
             self.shown_by(name, sameness);
         }
         for (path, swap) in &system.swaps {
-            if own.sameness(swap) == Sameness::Same || system.loop_path(node).as_ref() == Some(path) {
+            if own.sameness(swap) == Sameness::Same || system.loop_path(node).as_ref() == Some(path)
+            {
                 self.uses.insert(Use::Swap { device: node.name.clone() });
             }
         }
@@ -123,15 +131,22 @@ impl<'a> Walk<'a> {
 
     fn loops_over(&mut self, node: &Node) {
         let system = self.system;
-        for (name, _) in system.loops.iter().filter(|(_, shown)| *shown == Backing::Device(node.number)) {
+        for (name, _) in
+            system.loops.iter().filter(|(_, shown)| *shown == Backing::Device(node.number))
+        {
             self.shown_by(name, Sameness::Same);
         }
     }
 
     /// The partitions of `node`, whether anybody uses them or not.
     fn divided(&mut self, node: &Node) {
-        let parts = self.system.partitions(node).into_iter().filter(|part| !self.path.contains(&part.number));
-        let parts: Vec<Use> = parts.map(|part| Use::Partition { name: part.name.clone() }).collect();
+        let parts = self
+            .system
+            .partitions(node)
+            .into_iter()
+            .filter(|part| !self.path.contains(&part.number));
+        let parts: Vec<Use> =
+            parts.map(|part| Use::Partition { name: part.name.clone() }).collect();
         self.uses.extend(parts);
     }
 
@@ -139,9 +154,12 @@ impl<'a> Walk<'a> {
     fn direct(&mut self, node: &Node) {
         let device = || node.name.clone();
         let system = self.system;
-        let mounts =
-            system.mounts.iter().filter(|mount| mount.number == node.number || mount.source == Some(node.number));
-        self.uses.extend(mounts.map(|mount| Use::Mounted { device: device(), at: mount.at.clone() }));
+        let mounts = system
+            .mounts
+            .iter()
+            .filter(|mount| mount.number == node.number || mount.source == Some(node.number));
+        self.uses
+            .extend(mounts.map(|mount| Use::Mounted { device: device(), at: mount.at.clone() }));
         if system.swaps.iter().any(|(_, swap)| *swap == Backing::Device(node.number)) {
             self.uses.insert(Use::Swap { device: device() });
         }

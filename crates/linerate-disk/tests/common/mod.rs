@@ -36,7 +36,11 @@ impl Loop {
     }
 
     pub(crate) fn serial(&self) -> String {
-        inspect(&self.device).expect("it is a block device").topology.serial.expect("its file stands for it")
+        inspect(&self.device)
+            .expect("it is a block device")
+            .topology
+            .serial
+            .expect("its file stands for it")
     }
 
     pub(crate) fn part(&self, number: u32) -> PathBuf {
@@ -80,7 +84,9 @@ pub(crate) fn attach(test: &str, options: &[&str], image: &Path) -> Option<Attac
         Ok(output) if output.status.success() => {
             Some(Attached(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned())))
         }
-        Ok(output) => skip(test, &format!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Ok(output) => {
+            skip(test, &format!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
         Err(error) => skip(test, &format!("losetup: {error}")),
     }
 }

@@ -1,4 +1,5 @@
-//! Keys of fio that change nothing here, that do so only if they say otherwise, and that cannot be had, with the reason for each.
+//! Keys of fio that change nothing here, that do so only if they say otherwise, and that cannot be
+//! had, with the reason for each.
 
 /// Keys that change nothing that is measured, and why.
 pub(super) const HARMLESS: [(&str, &str); 77] = [
@@ -95,7 +96,8 @@ pub(super) const AS_HERE: [(&str, &[&str]); 10] = [
     ("zonemode", &["none"]),
 ];
 
-/// Keys that would change the load and cannot be had, and why; a key's family by what it begins with.
+/// Keys that would change the load and cannot be had, and why; a key's family by what it begins
+/// with.
 pub(super) const CANNOT: [(&str, &str); 23] = [
     ("atomic", "writes are not asked to be atomic (RWF_ATOMIC)"),
     ("buffer_pattern", "data is unlike any other, never a pattern"),
@@ -117,7 +119,10 @@ pub(super) const CANNOT: [(&str, &str); 23] = [
     ("sync_file_range", "flushes are fsync or fdatasync of the whole target"),
     ("verify_async", "the thread that reads also checks"),
     ("verify_fatal", "a flaw ends the trial"),
-    ("verify_write_sequence", "stamps carry their place and their run: a block written twice cannot be told"),
+    (
+        "verify_write_sequence",
+        "stamps carry their place and their run: a block written twice cannot be told",
+    ),
     ("zero_buffers", "data is unlike any other, never zeros"),
     ("zone", "zones of a zoned device are not known (zonemode=strided is)"),
 ];

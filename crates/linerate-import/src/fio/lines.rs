@@ -1,4 +1,5 @@
-//! The lines of an access specification that a job's sizes amount to, and the I/O priorities of their transfers.
+//! The lines of an access specification that a job's sizes amount to, and the I/O priorities of
+//! their transfers.
 
 use linerate_sys::storage::Priority;
 
@@ -34,14 +35,19 @@ const WRITES: usize = 1;
 impl Line {
     fn text(&self, random: f64, align: Option<u64>) -> String {
         let align = align.map_or(String::new(), |bytes| format!(", align {bytes} B"));
-        let priority = self.priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+        let priority =
+            self.priority.map_or(String::new(), |priority| format!(", priority {priority}"));
         let Self { bytes, weight, read, .. } = self;
         format!("{bytes} B, weight {weight} %, read {read} %, random {random} %{align}{priority}")
     }
 
     /// The same as reads and writes apart.
     fn apart(&self) -> [Self; 2] {
-        let part = |read: f64, share: f64| Self { weight: self.weight * share / 100.0, read, ..self.clone() };
+        let part = |read: f64, share: f64| Self {
+            weight: self.weight * share / 100.0,
+            read,
+            ..self.clone()
+        };
         [part(100.0, self.read), part(0.0, 100.0 - self.read)]
     }
 }
@@ -51,7 +57,9 @@ fn split(lines: &[Line], parts: &[Vec<Part>; 2]) -> Vec<Line> {
     let mut split = Vec::new();
     for line in lines.iter().flat_map(Line::apart).filter(|line| line.weight > 0.0) {
         let direction = if line.read > 0.0 { READS } else { WRITES };
-        let own = parts[direction].iter().filter(|part| part.bytes.is_none_or(|bytes| bytes == line.bytes));
+        let own = parts[direction]
+            .iter()
+            .filter(|part| part.bytes.is_none_or(|bytes| bytes == line.bytes));
         let mut rest = 100.0;
         for part in own.filter(|part| part.share > 0.0) {
             rest -= part.share;
@@ -66,8 +74,14 @@ fn split(lines: &[Line], parts: &[Vec<Part>; 2]) -> Vec<Line> {
 }
 
 impl Reader {
-    /// Writes down `lines`, of which `random` per cent go to random places: as parameters of their own, or as an access specification.
-    pub(super) fn lines(&mut self, lines: Vec<Line>, random: f64, align: Option<u64>) -> Result<(), Malformed> {
+    /// Writes down `lines`, of which `random` per cent go to random places: as parameters of their
+    /// own, or as an access specification.
+    pub(super) fn lines(
+        &mut self,
+        lines: Vec<Line>,
+        random: f64,
+        align: Option<u64>,
+    ) -> Result<(), Malformed> {
         self.job_priority()?;
         let parts = self.parts()?;
         let lines = if parts.iter().all(Vec::is_empty) { lines } else { split(&lines, &parts) };
@@ -105,8 +119,14 @@ impl Reader {
         let priority = Priority::new(class, level, hint);
         for setting in taken.into_iter().flatten() {
             match priority {
-                Some(priority) => self.class(&setting, Class::Exact, format!("priority {priority}")),
-                None => self.class(&setting, Class::Refused, "classes are 1 to 3, levels and hints 0 to 7"),
+                Some(priority) => {
+                    self.class(&setting, Class::Exact, format!("priority {priority}"))
+                }
+                None => self.class(
+                    &setting,
+                    Class::Refused,
+                    "classes are 1 to 3, levels and hints 0 to 7",
+                ),
             }
         }
         if let Some(priority) = priority {
@@ -124,7 +144,11 @@ impl Reader {
                 let share = share(&setting, of_direction(&setting.value, direction))?;
                 part.push(Part { bytes: None, share, priority: default[direction] });
             }
-            self.class(&setting, Class::Exact, "lines of an access specification, those with a priority apart");
+            self.class(
+                &setting,
+                Class::Exact,
+                "lines of an access specification, those with a priority apart",
+            );
         }
         if let Some(setting) = self.take("cmdprio_bssplit") {
             for (direction, part) in parts.iter_mut().enumerate() {
@@ -132,7 +156,11 @@ impl Reader {
                     part.push(entry_of(&setting, entry, default[direction])?);
                 }
             }
-            self.class(&setting, Class::Exact, "lines of an access specification, those with a priority apart");
+            self.class(
+                &setting,
+                Class::Exact,
+                "lines of an access specification, those with a priority apart",
+            );
         }
         Ok(parts)
     }
@@ -153,7 +181,10 @@ impl Reader {
         let of = |way: usize| Priority::new(class[way], level[way], hint[way]);
         match (of(READS), of(WRITES)) {
             (Some(reads), Some(writes)) => Ok([reads, writes]),
-            _ => Err(Malformed { line: 1, what: "cmdprio: classes are 1 to 3, levels and hints 0 to 7".into() }),
+            _ => Err(Malformed {
+                line: 1,
+                what: "cmdprio: classes are 1 to 3, levels and hints 0 to 7".into(),
+            }),
         }
     }
 }
@@ -175,14 +206,17 @@ fn share(setting: &Setting, text: &str) -> Result<f64, Malformed> {
 
 /// `SIZE/PER CENT` or `SIZE/PER CENT/CLASS/LEVEL` or that with `/HINT`.
 fn entry_of(setting: &Setting, entry: &str, default: Priority) -> Result<Part, Malformed> {
-    let wrong = || malformed(setting, &format!("`{entry}` is not SIZE/SHARE or SIZE/SHARE/CLASS/LEVEL/HINT"));
+    let wrong = || {
+        malformed(setting, &format!("`{entry}` is not SIZE/SHARE or SIZE/SHARE/CLASS/LEVEL/HINT"))
+    };
     let fields: Vec<&str> = entry.split('/').map(str::trim).collect();
     let number = |place: usize| fields.get(place).map_or(Some(0), |text| text.parse::<u16>().ok());
     let priority = match fields.len() {
         2 => Some(default),
-        4 | 5 => {
-            number(2).zip(number(3)).zip(number(4)).and_then(|((class, level), hint)| Priority::new(class, level, hint))
-        }
+        4 | 5 => number(2)
+            .zip(number(3))
+            .zip(number(4))
+            .and_then(|((class, level), hint)| Priority::new(class, level, hint)),
         _ => None,
     };
     let bytes = size(fields[0]).ok_or_else(wrong)?;
@@ -202,7 +236,8 @@ mod tests {
         let line = |bytes, weight, read| Line { bytes, weight, read, priority: None };
         let first = Priority::new(1, 0, 0).expect("one");
         let reads = vec![Part { bytes: Some(65_536), share: 100.0, priority: first }];
-        let found = split(&[line(65_536, 20.0, 100.0), line(1 << 20, 80.0, 37.5)], &[reads, Vec::new()]);
+        let found =
+            split(&[line(65_536, 20.0, 100.0), line(1 << 20, 80.0, 37.5)], &[reads, Vec::new()]);
         let expected = [
             Line { priority: Some(first), ..line(65_536, 20.0, 100.0) },
             line(1 << 20, 30.0, 100.0),

@@ -36,9 +36,10 @@ impl Reader {
         let is_synchronous = ours == Some("pread");
         if let Some(setting) = &depth {
             let (class, note) = match (is_synchronous, wanted) {
-                (true, 2..) => {
-                    (Class::Approximate, "depth 1: a synchronous engine has one transfer under way, in fio too")
-                }
+                (true, 2..) => (
+                    Class::Approximate,
+                    "depth 1: a synchronous engine has one transfer under way, in fio too",
+                ),
                 _ => (Class::Exact, "depth"),
             };
             self.class(setting, class, note);
@@ -65,7 +66,8 @@ impl Reader {
                 );
             }
             (None, Some(engine)) => {
-                let note = "no engine for files and block devices here: io_uring, libaio, posixaio, sync, psync, vsync, pvsync, pvsync2 are";
+                let note = "no engine for files and block devices here: io_uring, libaio, \
+                    posixaio, sync, psync, vsync, pvsync, pvsync2 are";
                 self.class(&engine, Class::Refused, note);
             }
             (None, None) => {}
@@ -77,7 +79,8 @@ impl Reader {
     fn polled(&mut self, ours: &'static str) -> &'static str {
         let mut found = ours;
         for (key, kind) in [("hipri", "io_uring_polling"), ("sqthread_poll", "io_uring_thread")] {
-            let is_on = self.settings.iter().any(|setting| setting.key == key && setting.value != "0");
+            let is_on =
+                self.settings.iter().any(|setting| setting.key == key && setting.value != "0");
             if is_on && found == "io_uring" {
                 found = kind;
                 self.exact(key, kind);
@@ -97,10 +100,17 @@ impl Reader {
         self.job.text("regions", "same");
         self.rates(workers)?;
         if let Some(setting) = self.take("thinktime") {
-            let what = || Malformed { line: setting.line, what: format!("thinktime={}: not a time", setting.value) };
+            let what = || Malformed {
+                line: setting.line,
+                what: format!("thinktime={}: not a time", setting.value),
+            };
             let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
             self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
-            self.class(&setting, Class::Approximate, "delay, counted from the last start instead of the last end");
+            self.class(
+                &setting,
+                Class::Approximate,
+                "delay, counted from the last start instead of the last end",
+            );
         }
         if let Some(setting) = self.exact("thinktime_blocks", "burst") {
             let burst: u32 = self.number(&setting)?;
@@ -113,7 +123,8 @@ impl Reader {
         self.verify()
     }
 
-    /// `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers together.
+    /// `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers
+    /// together.
     fn rates(&mut self, workers: u32) -> Result<(), Malformed> {
         let (read, block) = (self.job.read, self.job.block);
         let shares = [read, 1.0 - read];
@@ -122,7 +133,11 @@ impl Reader {
             let Some(setting) = self.take(key) else { continue };
             let limits: Vec<&str> = setting.value.split(',').map(str::trim).collect();
             let Some(unit) = (if is_bytes { block } else { Some(1) }) else {
-                self.class(&setting, Class::Refused, "bytes per second of transfers of several sizes: use rate_iops");
+                self.class(
+                    &setting,
+                    Class::Refused,
+                    "bytes per second of transfers of several sizes: use rate_iops",
+                );
                 continue;
             };
             let mut lowest = f64::INFINITY;
@@ -131,13 +146,18 @@ impl Reader {
                 if text.is_empty() || share <= 0.0 {
                     continue;
                 }
-                // The direction that reaches its limit first holds back the other: the mixture is kept.
+                // The direction that reaches its limit first holds back the other: the mixture is
+                // kept.
                 lowest = lowest.min(self.bytes(&setting, text)? as f64 / unit as f64 / share);
             }
             if lowest.is_finite() {
                 found = Some(found.map_or(lowest, |other: f64| other.min(lowest)));
             }
-            self.class(&setting, Class::Approximate, "rate, whatever the disk does; fio falls behind it with the disk");
+            self.class(
+                &setting,
+                Class::Approximate,
+                "rate, whatever the disk does; fio falls behind it with the disk",
+            );
         }
         if let Some(rate) = found {
             self.job.text("rate", &format!("{} pps", rate * f64::from(workers)));
@@ -148,7 +168,11 @@ impl Reader {
                 self.class(&setting, Class::Exact, "poisson");
             }
             Some(setting) if setting.value == "poisson" || setting.value == "linear" => {
-                self.class(&setting, Class::Ignored, "transfers begin at equal distances, or there is no rate");
+                self.class(
+                    &setting,
+                    Class::Ignored,
+                    "transfers begin at equal distances, or there is no rate",
+                );
             }
             Some(setting) => self.class(&setting, Class::Refused, "linear and poisson only"),
             None => {}
@@ -177,7 +201,11 @@ impl Reader {
             } else if !writes {
                 self.class(&setting, Class::Ignored, "nothing is written that could be flushed");
             } else if flushes > 0 {
-                self.class(&setting, Class::Refused, "fsync and fdatasync at once: a job has one kind of flush");
+                self.class(
+                    &setting,
+                    Class::Refused,
+                    "fsync and fdatasync at once: a job has one kind of flush",
+                );
             } else {
                 flushes += 1;
                 self.job.text("flush", key);
@@ -188,7 +216,9 @@ impl Reader {
         let Some(setting) = self.take("sync") else { return Ok(()) };
         match setting.value.as_str() {
             "0" | "none" => self.class(&setting, Class::Ignored, "it is so anyway"),
-            _ if !writes => self.class(&setting, Class::Ignored, "nothing is written that could be durable"),
+            _ if !writes => {
+                self.class(&setting, Class::Ignored, "nothing is written that could be durable")
+            }
             "1" | "sync" => {
                 self.job.text("sync", "sync");
                 self.class(&setting, Class::Exact, "sync: O_SYNC");
@@ -227,7 +257,8 @@ impl Reader {
         let note = if is_read_back {
             "verify: every block is read back in between and checked by linerate's own stamps"
         } else if self.job.read <= 0.0 {
-            "verify: blocks are stamped; fio would read all back when it has written them: add a job that reads with verify"
+            "verify: blocks are stamped; fio would read all back when it has written them: add a \
+                job that reads with verify"
         } else {
             "verify: every block read is checked by linerate's own stamps"
         };
@@ -236,7 +267,11 @@ impl Reader {
     }
 
     /// `verify_backlog` and `verify_batch`; whether written blocks are read back in between.
-    fn backlog(&mut self, backlog: Option<Setting>, batch: Option<Setting>) -> Result<bool, Malformed> {
+    fn backlog(
+        &mut self,
+        backlog: Option<Setting>,
+        batch: Option<Setting>,
+    ) -> Result<bool, Malformed> {
         let every = match &backlog {
             Some(setting) => self.number::<u32>(setting)?,
             None => 0,
@@ -245,10 +280,15 @@ impl Reader {
         if let Some(setting) = &backlog {
             match every {
                 0 => self.class(setting, Class::Ignored, "it is so anyway"),
-                _ if !writes => self.class(setting, Class::Ignored, "nothing is written that could be read back"),
+                _ if !writes => self.class(
+                    setting,
+                    Class::Ignored,
+                    "nothing is written that could be read back",
+                ),
                 _ => {
                     self.job.value("verify_backlog", every);
-                    let note = "verify_backlog; writes wait until the blocks before them have been read back";
+                    let note = "verify_backlog; writes wait until the blocks before them have been \
+                        read back";
                     self.class(setting, Class::Approximate, note);
                 }
             }

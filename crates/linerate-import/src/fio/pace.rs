@@ -1,4 +1,5 @@
-//! What holds a job back beside its rate (`flow`, `latency_target`), and what its writes carry (`dedupe_percentage`, `buffer_compress_percentage`).
+//! What holds a job back beside its rate (`flow`, `latency_target`), and what its writes carry
+//! (`dedupe_percentage`, `buffer_compress_percentage`).
 
 use super::super::{Class, Malformed};
 use super::Reader;
@@ -10,7 +11,11 @@ impl Reader {
         let Some(setting) = self.take("flow") else { return Ok(()) };
         let weight: i64 = self.number(&setting)?;
         if weight < 0 {
-            self.class(&setting, Class::Refused, "a counter that goes down: weights are 1 or more since fio 3.27");
+            self.class(
+                &setting,
+                Class::Refused,
+                "a counter that goes down: weights are 1 or more since fio 3.27",
+            );
             return Ok(());
         }
         if weight > 0 {
@@ -19,7 +24,11 @@ impl Reader {
         let note = "flow: workers start transfers in the ratio of their weights";
         self.class(&setting, if weight > 0 { Class::Exact } else { Class::Ignored }, note);
         if let Some(setting) = self.take("flow_sleep") {
-            self.class(&setting, Class::Approximate, "a worker that is ahead looks again after 50 us");
+            self.class(
+                &setting,
+                Class::Approximate,
+                "a worker that is ahead looks again after 50 us",
+            );
         }
         Ok(())
     }
@@ -44,7 +53,8 @@ impl Reader {
             return Ok(());
         }
         self.job.text("latency_target", &format!("{} us", target * MICROS));
-        let note = "latency_target: each worker looks for the greatest depth, from 1 on; fio begins with iodepth";
+        let note = "latency_target: each worker looks for the greatest depth, from 1 on; fio \
+            begins with iodepth";
         self.class(&setting, Class::Approximate, note);
         if let Some(setting) = window {
             let window = time(&setting)?;
@@ -64,11 +74,16 @@ impl Reader {
     /// What is written: zeros in it, and copies.
     pub(super) fn contents(&mut self) -> Result<(), Malformed> {
         let writes = self.job.read < 1.0 && !self.job.has("trim");
-        for (key, name) in [("buffer_compress_percentage", "compress"), ("dedupe_percentage", "copies")] {
+        for (key, name) in
+            [("buffer_compress_percentage", "compress"), ("dedupe_percentage", "copies")]
+        {
             let Some(setting) = self.take(key) else { continue };
             let share: f64 = self.number(&setting)?;
             if !(0.0..=100.0).contains(&share) {
-                return Err(Malformed { line: setting.line, what: format!("{key}={share}: not a share in per cent") });
+                return Err(Malformed {
+                    line: setting.line,
+                    what: format!("{key}={share}: not a share in per cent"),
+                });
             }
             if share <= 0.0 || !writes {
                 let note = if writes { "it is so anyway" } else { "nothing is written" };
@@ -78,12 +93,20 @@ impl Reader {
             self.job.text(name, &format!("{share} %"));
             match name {
                 "copies" => self.class(&setting, Class::Exact, "copies"),
-                _ => self.class(&setting, Class::Approximate, "compress: zeros in each 512 B, behind a stamp of 32 B"),
+                _ => self.class(
+                    &setting,
+                    Class::Approximate,
+                    "compress: zeros in each 512 B, behind a stamp of 32 B",
+                ),
             }
         }
         if let Some(setting) = self.take("buffer_compress_chunk") {
             let is_same = self.bytes(&setting, &setting.value).is_ok_and(|bytes| bytes == 512);
-            self.class(&setting, if is_same { Class::Exact } else { Class::Approximate }, "zeros are in each 512 B");
+            self.class(
+                &setting,
+                if is_same { Class::Exact } else { Class::Approximate },
+                "zeros are in each 512 B",
+            );
         }
         self.copies()
     }
@@ -99,10 +122,16 @@ impl Reader {
             match (known, has_copies) {
                 (false, _) => self.class(&mode, Class::Refused, "repeat and working_set only"),
                 (true, false) => self.class(&mode, Class::Ignored, "no copies"),
-                (true, true) if is_set => {
-                    self.class(&mode, Class::Approximate, "copies_of: contents that nothing else has")
-                }
-                (true, true) => self.class(&mode, Class::Approximate, "copies of one content, not of the write before"),
+                (true, true) if is_set => self.class(
+                    &mode,
+                    Class::Approximate,
+                    "copies_of: contents that nothing else has",
+                ),
+                (true, true) => self.class(
+                    &mode,
+                    Class::Approximate,
+                    "copies of one content, not of the write before",
+                ),
             }
         }
         if let Some(set) = set {
@@ -113,14 +142,26 @@ impl Reader {
                 (Some((size, block)), true) => {
                     let n = (size as f64 * share / 100.0 / block as f64).max(1.0) as u64;
                     self.job.value("copies_of", n.min(1 << 31));
-                    self.class(&set, Class::Exact, format!("copies_of {n}: so many blocks are that share of the size"));
+                    self.class(
+                        &set,
+                        Class::Exact,
+                        format!("copies_of {n}: so many blocks are that share of the size"),
+                    );
                 }
-                (None, true) => self.class(&set, Class::Refused, "a share of a size: give `size`, and one block size"),
+                (None, true) => self.class(
+                    &set,
+                    Class::Refused,
+                    "a share of a size: give `size`, and one block size",
+                ),
             }
         }
         if let Some(global) = global {
             let note = "each job repeats contents of its own";
-            self.class(&global, if global.value == "0" { Class::Ignored } else { Class::Approximate }, note);
+            self.class(
+                &global,
+                if global.value == "0" { Class::Ignored } else { Class::Approximate },
+                note,
+            );
         }
         Ok(())
     }
@@ -143,7 +184,9 @@ impl Reader {
         if !has_size {
             return Err(Malformed { line: 1, what: "zonemode=strided needs zonesize".into() });
         }
-        for (key, name) in [("zonesize", "zone_size"), ("zonerange", "zone_range"), ("zoneskip", "zone_skip")] {
+        for (key, name) in
+            [("zonesize", "zone_size"), ("zonerange", "zone_range"), ("zoneskip", "zone_skip")]
+        {
             let Some(setting) = self.take(key) else { continue };
             if setting.value == "0" {
                 self.class(&setting, Class::Ignored, "it is so anyway");

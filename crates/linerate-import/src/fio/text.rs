@@ -1,4 +1,5 @@
-//! The text of fio's job files: sections, keys, comments, included files, variables, and sizes and times as fio reads them.
+//! The text of fio's job files: sections, keys, comments, included files, variables, and sizes and
+//! times as fio reads them.
 
 use std::path::Path;
 
@@ -62,14 +63,26 @@ fn add(
             if *n_files > MOST_FILES {
                 return Err(failed(format!("more than {MOST_FILES} files are included")));
             }
-            let text =
-                targets.here.text(&path, MOST_BYTES).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-            add(sections, &text, targets, (path.parent().unwrap_or(folder), depth + 1), Some(line), n_files)?;
+            let text = targets
+                .here
+                .text(&path, MOST_BYTES)
+                .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            add(
+                sections,
+                &text,
+                targets,
+                (path.parent().unwrap_or(folder), depth + 1),
+                Some(line),
+                n_files,
+            )?;
             continue;
         }
         if let Some(rest) = text.strip_prefix('[') {
             let Some((name, _)) = rest.split_once(']') else {
-                return Err(Malformed { line, what: format!("`{text}`: the section's name is cut off") });
+                return Err(Malformed {
+                    line,
+                    what: format!("`{text}`: the section's name is cut off"),
+                });
             };
             sections.push(Section { line, name: name.to_owned(), settings: Vec::new() });
             continue;
@@ -87,22 +100,22 @@ fn add(
     Ok(())
 }
 
-/// `${NAME}` is the environment's. fio takes one that is not set for empty, and then complains of the value.
+/// `${NAME}` is the environment's. fio takes one that is not set for empty, and then complains of
+/// the value.
 fn expand(value: &str, targets: &Targets<'_>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
-        let (name, behind) =
-            after.split_once('}').ok_or_else(|| format!("`{value}`: the variable's name is cut off"))?;
+        let (name, behind) = after
+            .split_once('}')
+            .ok_or_else(|| format!("`{value}`: the variable's name is cut off"))?;
         expanded.push_str(before);
         // No variable has such a name.
         let readable = !name.is_empty() && !name.contains(['=', '\0']);
         let found = readable.then(|| targets.here.variable(name)).flatten();
-        expanded.push_str(
-            &found.ok_or_else(|| {
-                format!("`{value}`: the environment has no {name}: set it to what fio would be given")
-            })?,
-        );
+        expanded.push_str(&found.ok_or_else(|| {
+            format!("`{value}`: the environment has no {name}: set it to what fio would be given")
+        })?);
         rest = behind;
     }
     expanded.push_str(rest);
@@ -120,8 +133,14 @@ pub(super) fn size(text: &str) -> Option<u64> {
         None => 0,
         Some("b") if unit == "b" => 0,
         Some(letter) => {
-            let known = [letter.to_owned(), format!("{letter}b"), format!("{letter}i"), format!("{letter}ib")];
-            let power = ["k", "m", "g", "t", "p"].iter().position(|known| *known == letter)? as u32 + 1;
+            let known = [
+                letter.to_owned(),
+                format!("{letter}b"),
+                format!("{letter}i"),
+                format!("{letter}ib"),
+            ];
+            let power =
+                ["k", "m", "g", "t", "p"].iter().position(|known| *known == letter)? as u32 + 1;
             known.iter().any(|known| known == unit).then_some(power)?
         }
     };

@@ -65,9 +65,17 @@ impl Reader {
             _ if random > 0.0 => match run.parse::<f64>() {
                 Ok(run) if run >= 1.0 => {
                     random = 100.0 / run;
-                    self.class(&mode, Class::Approximate, format!("random {random} %, drawn for each transfer"));
+                    self.class(
+                        &mode,
+                        Class::Approximate,
+                        format!("random {random} %, drawn for each transfer"),
+                    );
                 }
-                _ => self.class(&mode, Class::Refused, "a number of transfers between random places is 1 or more"),
+                _ => self.class(
+                    &mode,
+                    Class::Refused,
+                    "a number of transfers between random places is 1 or more",
+                ),
             },
             _ => hole = Some(run.to_owned()),
         }
@@ -76,12 +84,19 @@ impl Reader {
             let Some(setting) = self.take(key) else { continue };
             let share: f64 = self.number(&setting)?;
             if !(0.0..=100.0).contains(&share) {
-                return Err(Malformed { line: setting.line, what: format!("{key}={share}: not a share in per cent") });
+                return Err(Malformed {
+                    line: setting.line,
+                    what: format!("{key}={share}: not a share in per cent"),
+                });
             }
             if is_mixed {
                 read = if is_writes { 100.0 - share } else { share };
             }
-            self.class(&setting, if is_mixed { Class::Exact } else { Class::Ignored }, "share of reads");
+            self.class(
+                &setting,
+                if is_mixed { Class::Exact } else { Class::Ignored },
+                "share of reads",
+            );
         }
         if let Some(setting) = self.exact("percentage_random", "random") {
             random = self.number(&setting)?;
@@ -94,7 +109,8 @@ impl Reader {
         self.places(name, random)
     }
 
-    /// `rw=read:112k` leaves so much out after each transfer of a sequence; a negative one goes back.
+    /// `rw=read:112k` leaves so much out after each transfer of a sequence; a negative one goes
+    /// back.
     fn holes(&mut self, mode: &Setting, hole: &str) -> Result<(), Malformed> {
         let (is_back, text) = hole.strip_prefix('-').map_or((false, hole), |text| (true, text));
         let hole = i128::from(self.bytes(mode, text)?);
@@ -104,7 +120,11 @@ impl Reader {
         };
         let step = i128::from(block) + if is_back { -hole } else { hole };
         if step == 0 || step.unsigned_abs() > 1 << 30 {
-            self.class(mode, Class::Refused, "a step of 512 B to 1 GiB from one transfer to the next, onwards or back");
+            self.class(
+                mode,
+                Class::Refused,
+                "a step of 512 B to 1 GiB from one transfer to the next, onwards or back",
+            );
             return Ok(());
         }
         self.job.text("stride", &format!("{} B", step.unsigned_abs()));
@@ -153,7 +173,13 @@ impl Reader {
     }
 
     /// `LOW-HIGH`: multiples of the lowest size, each as often as every other.
-    fn range(&mut self, setting: &Setting, read: f64, random: f64, align: Option<u64>) -> Result<(), Malformed> {
+    fn range(
+        &mut self,
+        setting: &Setting,
+        read: f64,
+        random: f64,
+        align: Option<u64>,
+    ) -> Result<(), Malformed> {
         /// Lines of an access specification that are still readable.
         const MOST_SIZES: u64 = 256;
         let ends = setting.value.split_once('-').filter(|_| !setting.value.contains(','));
@@ -174,12 +200,23 @@ impl Reader {
         let weight = 100.0 / n as f64;
         let line = |n| Line { bytes: n * low, weight, read, priority: None };
         self.lines((1..=n).map(line).collect(), random, align)?;
-        self.class(setting, Class::Exact, "lines of an access specification, multiples of the lowest size");
+        self.class(
+            setting,
+            Class::Exact,
+            "lines of an access specification, multiples of the lowest size",
+        );
         Ok(())
     }
 
-    /// `SIZE/PER CENT:...`, of writes apart behind a comma; shares that are left out divide the rest.
-    fn split(&mut self, setting: &Setting, read: f64, random: f64, align: Option<u64>) -> Result<(), Malformed> {
+    /// `SIZE/PER CENT:...`, of writes apart behind a comma; shares that are left out divide the
+    /// rest.
+    fn split(
+        &mut self,
+        setting: &Setting,
+        read: f64,
+        random: f64,
+        align: Option<u64>,
+    ) -> Result<(), Malformed> {
         let ways: Vec<&str> = setting.value.split(',').collect();
         let of_ways = match ways[..] {
             [both] => vec![(both, 100.0, read)],
@@ -199,8 +236,10 @@ impl Reader {
 
     /// Sizes and their shares in per cent, which add up to 100.
     fn shares(&self, setting: &Setting, text: &str) -> Result<Vec<(u64, f64)>, Malformed> {
-        let wrong =
-            |what: String| Malformed { line: setting.line, what: format!("{}={}: {what}", setting.key, setting.value) };
+        let wrong = |what: String| Malformed {
+            line: setting.line,
+            what: format!("{}={}: {what}", setting.key, setting.value),
+        };
         let mut parts = Vec::new();
         for part in text.split(':') {
             let (bytes, share) = part.split_once('/').unwrap_or((part, ""));
@@ -217,13 +256,20 @@ impl Reader {
             return Ok(());
         }
         let law = self.take("random_distribution");
-        let parts = law.as_ref().map(|setting| setting.value.split_once(':').unwrap_or((&setting.value, "")));
+        let parts = law
+            .as_ref()
+            .map(|setting| setting.value.split_once(':').unwrap_or((&setting.value, "")));
         match (parts, &law) {
             (None | Some(("random", _)), _) => {
                 if random >= 100.0 && !repeats {
                     self.job.text("pattern", "permutation");
                     let note = "pattern permutation: each place once before any again";
-                    self.imported.class(0, format!("[{name}] without norandommap"), Class::Exact, note);
+                    self.imported.class(
+                        0,
+                        format!("[{name}] without norandommap"),
+                        Class::Exact,
+                        note,
+                    );
                 }
                 if let Some(law) = &law {
                     self.class(law, Class::Exact, "pattern");
@@ -232,17 +278,26 @@ impl Reader {
             (Some(("zipf", theta)), Some(law)) => {
                 let theta: f64 = match theta.split(':').next().unwrap_or("") {
                     "" => 1.1,
-                    text => text
-                        .parse()
-                        .map_err(|_| Malformed { line: law.line, what: format!("zipf:{text}: not a number") })?,
+                    text => text.parse().map_err(|_| Malformed {
+                        line: law.line,
+                        what: format!("zipf:{text}: not a number"),
+                    })?,
                 };
                 self.job.text("pattern", "zipf");
                 self.job.text("skew", &format!("{} %", theta * 100.0));
-                self.class(law, Class::Approximate, "pattern zipf; which places are the frequent ones differs");
+                self.class(
+                    law,
+                    Class::Approximate,
+                    "pattern zipf; which places are the frequent ones differs",
+                );
             }
             (Some(("zoned", zones)), Some(law)) => self.zones(&law.clone(), zones)?,
             (Some(_), Some(law)) => {
-                self.class(law, Class::Refused, "random, zipf and zoned only: places of other laws are not drawn");
+                self.class(
+                    law,
+                    Class::Refused,
+                    "random, zipf and zoned only: places of other laws are not drawn",
+                );
             }
             (Some(_), None) => {}
         }
@@ -251,19 +306,27 @@ impl Reader {
 
     /// `zoned:PER CENT OF TRANSFERS/PER CENT OF THE RANGE:...`.
     fn zones(&mut self, law: &Setting, text: &str) -> Result<(), Malformed> {
-        let wrong = |what: String| Malformed { line: law.line, what: format!("{}={}: {what}", law.key, law.value) };
+        let wrong = |what: String| Malformed {
+            line: law.line,
+            what: format!("{}={}: {what}", law.key, law.value),
+        };
         if text.contains(',') {
             self.class(law, Class::Refused, "zones of reads and of writes apart");
             return Ok(());
         }
-        let parts: Vec<(&str, &str)> = text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
+        let parts: Vec<(&str, &str)> =
+            text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
         let of = |texts: Vec<&str>| {
             let shares = texts.into_iter().map(share_of).collect::<Result<Vec<_>, _>>()?;
             filled(shares.into_iter())
         };
-        let transfers = of(parts.iter().map(|(transfers, _)| *transfers).collect()).map_err(&wrong)?;
+        let transfers =
+            of(parts.iter().map(|(transfers, _)| *transfers).collect()).map_err(&wrong)?;
         let ranges = of(parts.iter().map(|(_, range)| *range).collect()).map_err(&wrong)?;
-        let zones = transfers.iter().zip(&ranges).map(|(transfers, range)| format!("{transfers} % to {range} %"));
+        let zones = transfers
+            .iter()
+            .zip(&ranges)
+            .map(|(transfers, range)| format!("{transfers} % to {range} %"));
         self.job.text("zones", &zones.collect::<Vec<_>>().join(", "));
         self.class(law, Class::Exact, "zones");
         Ok(())

@@ -1,23 +1,28 @@
 //! Network workers over TCP as jobs of the workloads that do the same.
 //!
-//! Iometer's server sends what it "writes" and receives what it "reads", one message at a time on each connection; a reply is the answer in the
-//! other direction. Shares of random places and alignments mean nothing on a network.
+//! Iometer's server sends what it "writes" and receives what it "reads", one message at a time on
+//! each connection; a reply is the answer in the other direction. Shares of random places and
+//! alignments mean nothing on a network.
 
 use super::super::plan::{Job, Workload};
 use super::Specification;
 
-/// The job of a worker with `connections`, each closed and opened again after `each` transactions if that is tested, and how it differs; or why there
-/// is none.
+/// The job of a worker with `connections`, each closed and opened again after `each` transactions
+/// if that is tested, and how it differs; or why there is none.
 pub(super) fn job(
     specification: &Specification,
     connections: usize,
     each: Option<u64>,
 ) -> Result<(Job, String), String> {
     let [line] = specification.raw[..] else {
-        return Err("a network worker with several access lines: give each a worker of its own".into());
+        return Err(
+            "a network worker with several access lines: give each a worker of its own".into()
+        );
     };
     if line.delay > 0 {
-        return Err("pauses between the messages of a network worker: use tcp_rr with a rate".into());
+        return Err(
+            "pauses between the messages of a network worker: use tcp_rr with a rate".into()
+        );
     }
     let is_read = match (line.read, connections) {
         (_, 0) => return Err("a network worker without a target has no other end".into()),
@@ -25,7 +30,8 @@ pub(super) fn job(
         (100, _) => true,
         (share, _) => {
             return Err(format!(
-                "{share} % of reads: whole messages change direction at random; write two workers, of 0 % and 100 %"
+                "{share} % of reads: whole messages change direction at random; write two workers, \
+                    of 0 % and 100 %"
             ));
         }
     };
@@ -40,8 +46,14 @@ pub(super) fn job(
     let mut job = Job::default();
     let note = if let Some(each) = each {
         if each > 1 || line.reply == 0 {
-            let what = if each > 1 { format!("{each} transactions") } else { "a message without a reply".to_owned() };
-            return Err(format!("{what} on each connection: tcp_crr has one request and its response"));
+            let what = if each > 1 {
+                format!("{each} transactions")
+            } else {
+                "a message without a reply".to_owned()
+            };
+            return Err(format!(
+                "{what} on each connection: tcp_crr has one request and its response"
+            ));
         }
         exchange(&mut job, Workload::TcpCrr);
         "tcp_crr: a connection for each request and its response"
@@ -53,7 +65,8 @@ pub(super) fn job(
         job.text("direction", if is_read { "rx" } else { "tx" });
         job.text("message_size", &format!("{} B", line.size));
         job.value("streams", connections);
-        "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the receiver"
+        "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the \
+            receiver"
     };
     Ok((job, note.to_owned()))
 }
@@ -64,15 +77,20 @@ mod tests {
     use super::*;
 
     fn of(raw: &[(u64, u64, u64, u64)], connections: usize) -> Result<Job, String> {
-        let raw = raw.iter().map(|&(size, read, delay, reply)| RawLine { size, read, delay, reply }).collect();
-        job(&Specification { raw, ..Specification::default() }, connections, None).map(|(job, _)| job)
+        let raw = raw
+            .iter()
+            .map(|&(size, read, delay, reply)| RawLine { size, read, delay, reply })
+            .collect();
+        job(&Specification { raw, ..Specification::default() }, connections, None)
+            .map(|(job, _)| job)
     }
 
     #[test]
     fn messages_become_a_stream_and_replies_make_requests() {
         let stream = of(&[(4096, 100, 0, 0)], 2).expect("a stream");
         assert_eq!(stream.workload, Workload::TcpStream);
-        let meant = serde_json::json!({ "direction": "rx", "message_size": "4096 B", "streams": 2 });
+        let meant =
+            serde_json::json!({ "direction": "rx", "message_size": "4096 B", "streams": 2 });
         assert_eq!(serde_json::Value::Object(stream.params.0), meant);
         let requests = of(&[(512, 0, 0, 8192)], 1).expect("requests");
         assert_eq!((requests.workload, requests.is_reversed), (Workload::TcpRr, false));
@@ -83,7 +101,8 @@ mod tests {
     fn a_connection_for_each_request_is_tcp_crr_and_more_on_each_is_refused() {
         let of = |reply, each| {
             let raw = vec![RawLine { size: 512, read: 0, delay: 0, reply }];
-            job(&Specification { raw, ..Specification::default() }, 3, Some(each)).map(|(job, _)| job.workload)
+            job(&Specification { raw, ..Specification::default() }, 3, Some(each))
+                .map(|(job, _)| job.workload)
         };
         assert_eq!(of(1024, 1), Ok(Workload::TcpCrr));
         assert!(of(1024, 5).expect_err("five").contains("5 transactions"));

@@ -1,12 +1,15 @@
 //! One channel of a controller: its state, and what each command does to it (DSP0222 clause 8).
 //!
-//! A channel wakes in Initial State, where it knows only Clear Initial State. Enable Channel lets frames through to the management
-//! controller, Enable Channel Network TX lets them out. Pure: commands in, answers out. What it does not do: set a link
-//! (a driver of the host owns it), pause frames, OEM commands: it says that it does not support them.
+//! A channel wakes in Initial State, where it knows only Clear Initial State. Enable Channel lets
+//! frames through to the management controller, Enable Channel Network TX lets them out. Pure:
+//! commands in, answers out. What it does not do: set a link (a driver of the host owns it), pause
+//! frames, OEM commands: it says that it does not support them.
 
 use linerate_model::{BitRate, Bytes};
 
-use super::filters::{self, BROADCAST_KINDS, Filters, MULTICAST_KINDS, N_MULTICAST, N_UNICAST, N_VLANS, VlanMode};
+use super::filters::{
+    self, BROADCAST_KINDS, Filters, MULTICAST_KINDS, N_MULTICAST, N_UNICAST, N_VLANS, VlanMode,
+};
 use super::letter::Command;
 use super::statistics::{ControlStatistics, PassThroughStatistics, PortStatistics};
 
@@ -56,7 +59,8 @@ const HOST_OWNS_LINK: u32 = FAILED | 0x0901;
 const INVALID_TAG: u32 = FAILED | 0x0b07;
 const ZERO_ADDRESS: u32 = FAILED | 0x0e08;
 
-/// Channel flags of Get Capabilities: reports the host's driver (b1), all multicasts (b4), no arbitration in hardware (b6:5).
+/// Channel flags of Get Capabilities: reports the host's driver (b1), all multicasts (b4), no
+/// arbitration in hardware (b6:5).
 const CAPABILITY_FLAGS: u32 = 1 << 1 | 1 << 4 | 2 << 5;
 /// VLAN modes 1, 2 and 3.
 const VLAN_MODES: u8 = 0b111;
@@ -122,7 +126,11 @@ impl From<Vec<u8>> for Said {
 /// Payload bytes a command of `kind` must have at least; `None` for what no channel knows.
 fn least_payload(kind: u8) -> Option<usize> {
     match kind {
-        DISABLE_CHANNEL | RESET_CHANNEL | ENABLE_VLAN | ENABLE_BROADCAST_FILTER | ENABLE_MULTICAST_FILTER => Some(4),
+        DISABLE_CHANNEL
+        | RESET_CHANNEL
+        | ENABLE_VLAN
+        | ENABLE_BROADCAST_FILTER
+        | ENABLE_MULTICAST_FILTER => Some(4),
         ENABLE_NOTIFICATIONS | SET_LINK | SET_VLAN_FILTER | SET_MAC_ADDRESS => Some(8),
         CLEAR_INITIAL_STATE
         | ENABLE_CHANNEL
@@ -148,7 +156,8 @@ impl Channel {
         Self { link_up, driver_running: true, ..Self::default() }
     }
 
-    /// As a management controller leaves it after setting it up for `address`: enabled both ways, all broadcasts and multicasts pass.
+    /// As a management controller leaves it after setting it up for `address`: enabled both ways,
+    /// all broadcasts and multicasts pass.
     pub(super) fn configure(&mut self, address: [u8; 6]) {
         (self.initialised, self.enabled, self.network_tx) = (true, true, true);
         self.filters.addresses[0] = (address, true);
@@ -156,8 +165,14 @@ impl Channel {
 
     /// Goes back to Initial State. Counters and link stay.
     pub(super) fn reset(&mut self) {
-        let (port, pass_through) = (std::mem::take(&mut self.port), std::mem::take(&mut self.pass_through));
-        *self = Self { port, pass_through, driver_running: self.driver_running, ..Self::new(self.link_up) };
+        let (port, pass_through) =
+            (std::mem::take(&mut self.port), std::mem::take(&mut self.pass_through));
+        *self = Self {
+            port,
+            pass_through,
+            driver_running: self.driver_running,
+            ..Self::new(self.link_up)
+        };
     }
 
     /// Whether a notification of `kind` is to be sent.
@@ -181,7 +196,9 @@ impl Channel {
         }
         match command.kind {
             GET_LINK_STATUS => self.link_status(equipment.rate).into(),
-            GET_VERSION => [&VERSION[..], FIRMWARE_NAME, &FIRMWARE_VERSION, &NO_IDENTITY].concat().into(),
+            GET_VERSION => {
+                [&VERSION[..], FIRMWARE_NAME, &FIRMWARE_VERSION, &NO_IDENTITY].concat().into()
+            }
             GET_CAPABILITIES => capabilities(equipment).into(),
             GET_PARAMETERS => self.parameters().into(),
             GET_PORT_STATISTICS => self.port.payload().into(),
@@ -214,9 +231,13 @@ impl Channel {
             },
             DISABLE_VLAN => self.filters.vlan_mode = VlanMode::Untagged,
             SET_MAC_ADDRESS => return self.set_address(payload),
-            ENABLE_BROADCAST_FILTER => self.filters.broadcast = Some(word(payload, 0) & BROADCAST_KINDS),
+            ENABLE_BROADCAST_FILTER => {
+                self.filters.broadcast = Some(word(payload, 0) & BROADCAST_KINDS)
+            }
             DISABLE_BROADCAST_FILTER => self.filters.broadcast = None,
-            ENABLE_MULTICAST_FILTER => self.filters.multicast = Some(word(payload, 0) & MULTICAST_KINDS),
+            ENABLE_MULTICAST_FILTER => {
+                self.filters.multicast = Some(word(payload, 0) & MULTICAST_KINDS)
+            }
             DISABLE_MULTICAST_FILTER => self.filters.multicast = None,
             _ => return UNKNOWN_COMMAND,
         }
@@ -231,7 +252,10 @@ impl Channel {
         if enabled && !VALID.contains(&(tag & 0x0fff)) {
             return INVALID_TAG;
         }
-        match usize::from(payload[6]).checked_sub(1).and_then(|index| self.filters.vlans.get_mut(index)) {
+        match usize::from(payload[6])
+            .checked_sub(1)
+            .and_then(|index| self.filters.vlans.get_mut(index))
+        {
             Some(filter) => *filter = (tag, enabled),
             None => return INVALID_PARAMETER,
         }
@@ -271,8 +295,11 @@ impl Channel {
             | on(self.network_tx, 2)
             | on(filters.multicast.is_some(), 3);
         let addresses = filters::enabled(filters.addresses.iter().map(|(_, enabled)| *enabled));
-        let mut content = vec![filters.addresses.len() as u8, 0, 0, addresses as u8, N_VLANS as u8, 0];
-        content.extend(filters::enabled(filters.vlans.iter().map(|(_, enabled)| *enabled)).to_be_bytes());
+        let mut content =
+            vec![filters.addresses.len() as u8, 0, 0, addresses as u8, N_VLANS as u8, 0];
+        content.extend(
+            filters::enabled(filters.vlans.iter().map(|(_, enabled)| *enabled)).to_be_bytes(),
+        );
         for settings in [self.link_settings, filters.broadcast.unwrap_or_default(), flags] {
             content.extend(settings.to_be_bytes());
         }
@@ -296,8 +323,17 @@ fn capabilities(equipment: &Equipment) -> Vec<u8> {
 
 /// The speed field of a link status, full duplex; zero for rates it has no number for.
 fn speed(rate: BitRate) -> u32 {
-    const SPEEDS: [(f64, u32); 9] =
-        [(10e6, 2), (100e6, 5), (1e9, 7), (2.5e9, 0xe), (10e9, 8), (20e9, 9), (25e9, 0xa), (40e9, 0xb), (100e9, 0xd)];
+    const SPEEDS: [(f64, u32); 9] = [
+        (10e6, 2),
+        (100e6, 5),
+        (1e9, 7),
+        (2.5e9, 0xe),
+        (10e9, 8),
+        (20e9, 9),
+        (25e9, 0xa),
+        (40e9, 0xb),
+        (100e9, 0xd),
+    ];
     SPEEDS.iter().find(|(bits, _)| *bits == rate.0).map_or(0, |(_, number)| *number)
 }
 

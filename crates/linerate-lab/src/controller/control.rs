@@ -1,10 +1,11 @@
-//! The controller's control plane: packages and their channels, what each command is answered, and which frames the channels let
-//! pass (DSP0222 clauses 6 to 8).
+//! The controller's control plane: packages and their channels, what each command is answered, and
+//! which frames the channels let pass (DSP0222 clauses 6 to 8).
 //!
-//! Pure: frames and times in, frames and times out. The first channel of the first package has the port on the network; other
-//! channels have a port without a cable, so their link is down. A command that comes again with its instance number is a
-//! retry and gets the answer of before. Faults to order stand between an answer and its way out. What it does not do: arbitration in hardware,
-//! answers that are announced as delayed, OEM and PLDM commands.
+//! Pure: frames and times in, frames and times out. The first channel of the first package has the
+//! port on the network; other channels have a port without a cable, so their link is down. A
+//! command that comes again with its instance number is a retry and gets the answer of before.
+//! Faults to order stand between an answer and its way out. What it does not do: arbitration in
+//! hardware, answers that are announced as delayed, OEM and PLDM commands.
 
 use std::num::NonZeroU32;
 
@@ -12,8 +13,9 @@ use linerate_model::Nanos;
 
 use super::channel::{
     CLEAR_INITIAL_STATE, COMPLETED, CONFIGURATION_REQUIRED, Channel, DESELECT_PACKAGE, Equipment,
-    GET_CONTROL_STATISTICS, GET_PASS_THROUGH_STATISTICS, GET_PORT_STATISTICS, HOST_DRIVER_CHANGE, INVALID_LENGTH,
-    INVALID_PARAMETER, LINK_STATUS_CHANGE, RESET_CHANNEL, SELECT_PACKAGE, SET_MAC_ADDRESS, Said, UNKNOWN_COMMAND,
+    GET_CONTROL_STATISTICS, GET_PASS_THROUGH_STATISTICS, GET_PORT_STATISTICS, HOST_DRIVER_CHANGE,
+    INVALID_LENGTH, INVALID_PARAMETER, LINK_STATUS_CHANGE, RESET_CHANNEL, SELECT_PACKAGE,
+    SET_MAC_ADDRESS, Said, UNKNOWN_COMMAND,
 };
 use super::letter::{self, Command, PACKAGE_ITSELF, Unreadable};
 use super::statistics::{ControlStatistics, PortStatistics, WayStatistics};
@@ -22,10 +24,13 @@ use crate::description::{Controller, ControllerFaults};
 const GET_PACKAGE_STATUS: u8 = 0x1b;
 const GET_PACKAGE_UUID: u8 = 0x52;
 /// RFC 4122, version 4: of all emulated packages.
-const UUID: [u8; 16] = [0x6c, 0x69, 0x6e, 0x65, 0x72, 0x61, 0x44, 0x65, 0x80, 0x6e, 0x63, 0x73, 0x69, 0x00, 0x00, 0x01];
+const UUID: [u8; 16] = [
+    0x6c, 0x69, 0x6e, 0x65, 0x72, 0x61, 0x44, 0x65, 0x80, 0x6e, 0x63, 0x73, 0x69, 0x00, 0x00, 0x01,
+];
 /// Length of the answers cut off on purpose: the Ethernet and NC-SI headers and half of the codes.
 const CUT_OFF: usize = 32;
-/// Largest frame on the wire beside the IP packet: header and one VLAN tag, without FCS (IEEE 802.3 clause 3.2.7).
+/// Largest frame on the wire beside the IP packet: header and one VLAN tag, without FCS (IEEE 802.3
+/// clause 3.2.7).
 const FRAME_OVERHEAD: usize = 18;
 
 /// Something that happens to a controller and that it may notify the management controller of.
@@ -76,11 +81,14 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The controller that `description` describes; `management` is the address of the management controller.
+    /// The controller that `description` describes; `management` is the address of the management
+    /// controller.
     pub(super) fn new(description: &Controller, management: [u8; 6]) -> Self {
         let package = |package: u8| Package {
             selected: false,
-            channels: (0..description.channels).map(|channel| Channel::new((package, channel) == (0, 0))).collect(),
+            channels: (0..description.channels)
+                .map(|channel| Channel::new((package, channel) == (0, 0)))
+                .collect(),
             last: None,
             waiting: Vec::new(),
         };
@@ -124,7 +132,9 @@ impl Control {
                 return Vec::new();
             }
         };
-        let Some(package) = self.packages.get(usize::from(command.package)) else { return Vec::new() };
+        let Some(package) = self.packages.get(usize::from(command.package)) else {
+            return Vec::new();
+        };
         self.statistics.commands += 1;
         let key = (command.kind, command.channel, command.instance);
         let payload = match &package.last {
@@ -170,12 +180,16 @@ impl Control {
 
     /// Whether the address to be set is enabled at another channel that may send.
     fn address_is_taken(&self, command: &Command<'_>) -> bool {
-        let Some(address) = command.payload.get(..6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()) else {
+        let Some(address) =
+            command.payload.get(..6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
+        else {
             return false;
         };
         let packages = self.packages.iter().enumerate();
         packages
-            .flat_map(|(p, package)| package.channels.iter().enumerate().map(move |(c, channel)| (p, c, channel)))
+            .flat_map(|(p, package)| {
+                package.channels.iter().enumerate().map(move |(c, channel)| (p, c, channel))
+            })
             .any(|(p, c, channel)| {
                 (p, c) != (usize::from(command.package), usize::from(command.channel))
                     && channel.network_tx
@@ -187,8 +201,10 @@ impl Control {
     fn compose(&mut self, command: &Command<'_>, said: &Said) -> Vec<u8> {
         self.statistics.unknown += u64::from(said.codes == UNKNOWN_COMMAND);
         let mut payload = [&said.codes.to_be_bytes()[..], &said.content].concat();
-        let is_statistics =
-            matches!(command.kind, GET_PORT_STATISTICS | GET_CONTROL_STATISTICS | GET_PASS_THROUGH_STATISTICS);
+        let is_statistics = matches!(
+            command.kind,
+            GET_PORT_STATISTICS | GET_CONTROL_STATISTICS | GET_PASS_THROUGH_STATISTICS
+        );
         if !is_statistics || said.codes != COMPLETED {
             return payload;
         }
@@ -214,7 +230,9 @@ impl Control {
     fn send_answer(&mut self, command: &Command<'_>, payload: &[u8], now: Nanos) -> Vec<Leaving> {
         self.n_answers += 1;
         let (n_answers, faults) = (self.n_answers, &self.faults);
-        let due = |one_in: Option<NonZeroU32>| one_in.is_some_and(|n| n_answers.is_multiple_of(u64::from(n.get())));
+        let due = |one_in: Option<NonZeroU32>| {
+            one_in.is_some_and(|n| n_answers.is_multiple_of(u64::from(n.get())))
+        };
         if due(faults.lose_reply_one_in) {
             return Vec::new();
         }
@@ -272,7 +290,8 @@ impl Control {
         leaving
     }
 
-    /// Takes note of a frame from the network; returns whether it is for the management controller and may pass.
+    /// Takes note of a frame from the network; returns whether it is for the management controller
+    /// and may pass.
     pub(super) fn receive(&mut self, frame: &[u8]) -> bool {
         let selected = self.packages[0].selected;
         let channel = &mut self.packages[0].channels[0];
@@ -302,12 +321,18 @@ impl Control {
         self.packages[0].channels[0].pass_through.received.dropped += 1;
     }
 
-    /// Takes note of a frame from the management controller; returns whether it may pass to the network. It belongs to the channel
-    /// with its sender's address, and to nobody if there is none.
+    /// Takes note of a frame from the management controller; returns whether it may pass to the
+    /// network. It belongs to the channel with its sender's address, and to nobody if there is
+    /// none.
     pub(super) fn send(&mut self, frame: &[u8]) -> bool {
-        let Some(sender) = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()) else { return false };
+        let Some(sender) = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
+        else {
+            return false;
+        };
         let mut channels = self.packages.iter_mut().flat_map(|package| &mut package.channels);
-        let Some(channel) = channels.find(|channel| channel.filters.is_own(sender)) else { return false };
+        let Some(channel) = channels.find(|channel| channel.filters.is_own(sender)) else {
+            return false;
+        };
         let counters = &mut channel.pass_through.sent;
         counters.frames += 1;
         if frame.len() > self.largest {
@@ -326,7 +351,8 @@ impl Control {
         true
     }
 
-    /// Takes note that a frame leaves over the port on the network, or found no room on its way there.
+    /// Takes note that a frame leaves over the port on the network, or found no room on its way
+    /// there.
     pub(super) fn sent(&mut self, frame: &[u8], room: Room) {
         let channel = &mut self.packages[0].channels[0];
         match room {
@@ -373,7 +399,13 @@ mod tests {
     }
 
     /// Codes of the answer to a command; `None` if there is none.
-    fn codes(control: &mut Control, instance: u8, kind: u8, address: (u8, u8), payload: &[u8]) -> Option<u32> {
+    fn codes(
+        control: &mut Control,
+        instance: u8,
+        kind: u8,
+        address: (u8, u8),
+        payload: &[u8],
+    ) -> Option<u32> {
         let leaving = control.handle(&letter::command(instance, kind, address, payload), NOW);
         let (_, frame) = leaving.first()?;
         Some(u32::from_be_bytes(frame[30..34].try_into().expect("four bytes")))
@@ -395,7 +427,11 @@ mod tests {
         let mut control = control("configured=false\nchannels=2\n");
         let incoming = frame(MANAGEMENT, CONSOLE, 100);
         assert!(!control.receive(&incoming), "nothing passes before");
-        assert_eq!(codes(&mut control, 1, 0x16, (0, 0), &[]), Some(0x0001_0001), "initialisation required");
+        assert_eq!(
+            codes(&mut control, 1, 0x16, (0, 0), &[]),
+            Some(0x0001_0001),
+            "initialisation required"
+        );
         for (instance, kind, channel, payload) in [
             (2, SELECT_PACKAGE, PACKAGE_ITSELF, &[0, 0, 0, 1][..]),
             (3, CLEAR_INITIAL_STATE, 0, &[]),
@@ -406,7 +442,11 @@ mod tests {
             (8, 0x03, 0, &[]),
             (9, 0x08, 0, &[0, 0, 0, 0, 0, 0, 0, 7]),
         ] {
-            assert_eq!(codes(&mut control, instance, kind, (0, channel), payload), Some(COMPLETED), "{kind:#x}");
+            assert_eq!(
+                codes(&mut control, instance, kind, (0, channel), payload),
+                Some(COMPLETED),
+                "{kind:#x}"
+            );
         }
         assert!(control.receive(&incoming) && control.send(&frame(CONSOLE, MANAGEMENT, 100)));
         assert!(!control.send(&frame(CONSOLE, CONSOLE, 100)), "a sender that no channel knows");
@@ -423,8 +463,14 @@ mod tests {
         assert_eq!(codes(&mut control, 3, 0x15, (0, 5), &[]), Some(INVALID_PARAMETER));
         assert_eq!(codes(&mut control, 4, CLEAR_INITIAL_STATE, (1, 0), &[]), Some(COMPLETED));
         assert_eq!(codes(&mut control, 5, 0x50, (0, 0), &[0, 0, 1, 0x57]), Some(UNKNOWN_COMMAND));
-        assert_eq!(codes(&mut control, 6, GET_PACKAGE_STATUS, (0, PACKAGE_ITSELF), &[]), Some(COMPLETED));
-        assert_eq!(codes(&mut control, 7, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]), Some(INVALID_LENGTH));
+        assert_eq!(
+            codes(&mut control, 6, GET_PACKAGE_STATUS, (0, PACKAGE_ITSELF), &[]),
+            Some(COMPLETED)
+        );
+        assert_eq!(
+            codes(&mut control, 7, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
+            Some(INVALID_LENGTH)
+        );
     }
 
     #[test]
@@ -432,7 +478,10 @@ mod tests {
         let mut control = control("");
         let incoming = frame(MANAGEMENT, CONSOLE, 100);
         assert!(control.receive(&incoming));
-        assert_eq!(codes(&mut control, 1, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]), Some(COMPLETED));
+        assert_eq!(
+            codes(&mut control, 1, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
+            Some(COMPLETED)
+        );
         assert!(!control.receive(&incoming));
         assert_eq!(codes(&mut control, 2, 0x15, (0, 0), &[]), Some(COMPLETED));
         assert!(control.receive(&incoming));
@@ -450,16 +499,27 @@ mod tests {
         let outgoing = frame(CONSOLE, MANAGEMENT, 60);
         assert!(control.send(&outgoing));
         control.sent(&outgoing, Room::Found);
-        let answer = control.handle(&letter::command(1, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
+        let answer = control
+            .handle(&letter::command(1, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW)
+            .remove(0)
+            .1;
         assert_eq!([20, 24, 28, 44, 48, 52, 60].map(|at| word(&answer, at)), [0, 1, 0, 7, 1, 0, 1]);
         assert_eq!(codes(&mut control, 2, 0x07, (0, 0), &[]), Some(COMPLETED), "network TX off");
         assert_eq!(codes(&mut control, 3, 0x04, (0, 0), &[0; 4]), Some(COMPLETED), "channel off");
         assert!(!control.send(&outgoing) && !control.receive(&frame(MANAGEMENT, CONSOLE, 100)));
-        let answer = control.handle(&letter::command(4, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
+        let answer = control
+            .handle(&letter::command(4, GET_PASS_THROUGH_STATISTICS, (0, 0), &[]), NOW)
+            .remove(0)
+            .1;
         let words = [24, 28, 32, 44, 48, 52].map(|at| word(&answer, at));
         assert_eq!(words, [2, 1, 1, 8, 2, 1], "dropped for the channel's state");
-        let answer = control.handle(&letter::command(5, GET_PORT_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
-        assert_eq!((word(&answer, 48), word(&answer, 72)), (10, 1), "stations' frames over the port, in and out");
+        let answer =
+            control.handle(&letter::command(5, GET_PORT_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
+        assert_eq!(
+            (word(&answer, 48), word(&answer, 72)),
+            (10, 1),
+            "stations' frames over the port, in and out"
+        );
     }
 
     #[test]
@@ -467,20 +527,31 @@ mod tests {
         let mut control = control("faults={clear_on_read=true}\n");
         assert!(control.receive(&frame(MANAGEMENT, CONSOLE, 1514)));
         let read = |control: &mut Control, instance| {
-            control.handle(&letter::command(instance, GET_PORT_STATISTICS, (0, 0), &[]), NOW).remove(0).1
+            control
+                .handle(&letter::command(instance, GET_PORT_STATISTICS, (0, 0), &[]), NOW)
+                .remove(0)
+                .1
         };
         let first = read(&mut control, 1);
         assert_eq!((word(&first, 20), word(&first, 32)), (0, 1518));
         assert_eq!(read(&mut control, 1), first, "the same command again");
         let next = read(&mut control, 2);
-        assert_eq!((word(&next, 20), word(&next, 24), word(&next, 32)), (0x7f, u32::MAX, 0), "cleared, and says so");
+        assert_eq!(
+            (word(&next, 20), word(&next, 24), word(&next, 32)),
+            (0x7f, u32::MAX, 0),
+            "cleared, and says so"
+        );
     }
 
     #[test]
     fn statistics_come_in_old_sizes_and_all_ones_by_order() {
         let length = |control: &mut Control, instance, kind| {
-            let answer = control.handle(&letter::command(instance, kind, (0, 0), &[]), NOW).remove(0).1;
-            (u16::from_be_bytes([answer[20], answer[21]]), answer[14 + 20..14 + 44].iter().all(|byte| *byte == 0xff))
+            let answer =
+                control.handle(&letter::command(instance, kind, (0, 0), &[]), NOW).remove(0).1;
+            (
+                u16::from_be_bytes([answer[20], answer[21]]),
+                answer[14 + 20..14 + 44].iter().all(|byte| *byte == 0xff),
+            )
         };
         let mut legacy = control("faults={legacy_statistics=true}\n");
         assert_eq!(length(&mut legacy, 1, GET_PORT_STATISTICS), (172, false));
@@ -495,7 +566,11 @@ mod tests {
         let sizes = |control: &mut Control| -> Vec<Vec<(u64, u8, usize)>> {
             let ask = |instance| control.handle(&letter::command(instance, 0x15, (0, 0), &[]), NOW);
             let leaving = (1..=3).map(ask);
-            leaving.map(|all| all.iter().map(|(at, frame)| (at.0 - NOW.0, frame[17], frame.len())).collect()).collect()
+            leaving
+                .map(|all| {
+                    all.iter().map(|(at, frame)| (at.0 - NOW.0, frame[17], frame.len())).collect()
+                })
+                .collect()
         };
         let whole = 14 + 16 + 40 + 4;
         for (fault, third) in [
@@ -515,11 +590,17 @@ mod tests {
     #[test]
     fn checksums_are_wrong_or_absent_by_order() {
         let stated = |more: &str| {
-            let answer = control(more).handle(&letter::command(1, CLEAR_INITIAL_STATE, (0, 0), &[]), NOW).remove(0).1;
+            let answer = control(more)
+                .handle(&letter::command(1, CLEAR_INITIAL_STATE, (0, 0), &[]), NOW)
+                .remove(0)
+                .1;
             word(&answer, 20)
         };
         let right = stated("");
-        assert_eq!((stated("faults={checksum='wrong'}\n"), stated("faults={checksum='none'}\n")), (!right, 0));
+        assert_eq!(
+            (stated("faults={checksum='wrong'}\n"), stated("faults={checksum='none'}\n")),
+            (!right, 0)
+        );
     }
 
     #[test]
@@ -536,17 +617,34 @@ mod tests {
         let mut control = control("");
         assert_eq!(control.happen(Event::LinkDown, NOW), [], "not enabled");
         assert!(!control.receive(&frame(MANAGEMENT, CONSOLE, 100)), "no link");
-        assert_eq!(codes(&mut control, 1, 0x08, (0, 0), &[0, 0, 0, 0x21, 0, 0, 0, 7]), Some(COMPLETED));
+        assert_eq!(
+            codes(&mut control, 1, 0x08, (0, 0), &[0, 0, 0, 0x21, 0, 0, 0, 7]),
+            Some(COMPLETED)
+        );
         let up = control.happen(Event::LinkUp, NOW);
-        assert_eq!((up[0].1[14], up[0].1[17], word(&up[0].1, 16), word(&up[0].1, 20)), (0x21, 0, 0, 0x6f));
+        assert_eq!(
+            (up[0].1[14], up[0].1[17], word(&up[0].1, 16), word(&up[0].1, 20)),
+            (0x21, 0, 0, 0x6f)
+        );
         assert_eq!(word(&control.happen(Event::ConfigurationRequired, NOW)[0].1, 16), 1);
         assert_eq!(word(&control.happen(Event::DriverStopped, NOW)[0].1, 20), 0);
-        assert_eq!(codes(&mut control, 2, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]), Some(COMPLETED));
+        assert_eq!(
+            codes(&mut control, 2, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
+            Some(COMPLETED)
+        );
         assert_eq!(control.happen(Event::DriverStarted, NOW), [], "the package may not speak");
-        let leaving = control.handle(&letter::command(3, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[0; 4]), NOW);
+        let leaving =
+            control.handle(&letter::command(3, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[0; 4]), NOW);
         assert_eq!(leaving.iter().map(|(_, frame)| frame[18]).collect::<Vec<_>>(), [0x81, 0xff]);
-        let answer = control.handle(&letter::command(4, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
-        assert_eq!([20, 40, 44].map(|at| word(&answer, at)), [4, 7, 4], "commands, sent, notifications");
+        let answer = control
+            .handle(&letter::command(4, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW)
+            .remove(0)
+            .1;
+        assert_eq!(
+            [20, 40, 44].map(|at| word(&answer, at)),
+            [4, 7, 4],
+            "commands, sent, notifications"
+        );
     }
 
     #[test]
@@ -556,7 +654,10 @@ mod tests {
         wrong[33] ^= 1;
         assert_eq!(control.handle(&wrong, NOW), []);
         assert_eq!(control.handle(&wrong[..20], NOW), []);
-        let answer = control.handle(&letter::command(2, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW).remove(0).1;
+        let answer = control
+            .handle(&letter::command(2, GET_CONTROL_STATISTICS, (0, 0), &[]), NOW)
+            .remove(0)
+            .1;
         let words = [20, 24, 28, 32, 36].map(|at| word(&answer, at));
         assert_eq!(words, [1, 1, 0, 1, 3], "commands, dropped, unknown, checksum errors, received");
     }

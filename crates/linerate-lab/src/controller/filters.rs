@@ -1,8 +1,10 @@
-//! What a channel lets pass to the management controller: filters of layer 2 (DSP0222, commands 0B-13).
+//! What a channel lets pass to the management controller: filters of layer 2 (DSP0222, commands
+//! 0B-13).
 //!
-//! A frame passes if its VLAN tag is wanted and so is its destination: an enabled address, a broadcast or a multicast, of
-//! the kinds chosen where these are filtered. Frames are whole Ethernet frames without FCS. What it does not see: tags inside tags, IPv6
-//! extension headers, fragments.
+//! A frame passes if its VLAN tag is wanted and so is its destination: an enabled address, a
+//! broadcast or a multicast, of the kinds chosen where these are filtered. Frames are whole
+//! Ethernet frames without FCS. What it does not see: tags inside tags, IPv6 extension headers,
+//! fragments.
 
 /// Address filters for single stations, numbered from 1, and for groups, numbered after them.
 pub(super) const N_UNICAST: usize = 2;
@@ -78,7 +80,10 @@ pub(super) struct Filters {
 
 /// Flags of enabled filters, the first in bit 0.
 pub(super) fn enabled(filters: impl Iterator<Item = bool>) -> u16 {
-    filters.enumerate().filter(|(_, enabled)| *enabled).fold(0, |flags, (index, _)| flags | 1 << index)
+    filters
+        .enumerate()
+        .filter(|(_, enabled)| *enabled)
+        .fold(0, |flags, (index, _)| flags | 1 << index)
 }
 
 impl Filters {
@@ -94,7 +99,8 @@ impl Filters {
     }
 
     fn wants_tag(&self, tag: Option<u16>) -> bool {
-        let wanted = |id: u16| self.vlans.iter().any(|(tag, enabled)| *enabled && tag & VLAN_ID == id);
+        let wanted =
+            |id: u16| self.vlans.iter().any(|(tag, enabled)| *enabled && tag & VLAN_ID == id);
         match (self.vlan_mode, tag) {
             (VlanMode::Any, _) => true,
             (VlanMode::Untagged | VlanMode::WantedAndUntagged, None) => true,
@@ -104,7 +110,8 @@ impl Filters {
     }
 
     fn wants_destination(&self, parts: &Parts<'_>) -> bool {
-        let of_kind = |chosen: Option<u32>, kind: u32| chosen.is_none_or(|chosen| chosen & kind != 0);
+        let of_kind =
+            |chosen: Option<u32>, kind: u32| chosen.is_none_or(|chosen| chosen & kind != 0);
         if parts.destination == BROADCAST {
             return of_kind(self.broadcast, parts.broadcast_kind());
         }
@@ -153,7 +160,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The bit of Enable Broadcast Filter that lets it pass: ARP, DHCP to clients, to servers, NetBIOS.
+    /// The bit of Enable Broadcast Filter that lets it pass: ARP, DHCP to clients, to servers,
+    /// NetBIOS.
     fn broadcast_kind(&self) -> u32 {
         match (self.kind, self.udp_destination()) {
             (TYPE_ARP, _) => 1 << 0,
@@ -164,8 +172,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The bit of Enable Global Multicast Filter that lets it pass: neighbour and router advertisement, DHCPv6 to servers,
-    /// to clients, MLD, neighbour solicitation.
+    /// The bit of Enable Global Multicast Filter that lets it pass: neighbour and router
+    /// advertisement, DHCPv6 to servers, to clients, MLD, neighbour solicitation.
     fn multicast_kind(&self) -> u32 {
         if self.kind != TYPE_IPV6 {
             return 0;
@@ -237,7 +245,8 @@ mod tests {
         let kinds = [vec![0x08, 0x06], udp_to(68), udp_to(67), udp_to(137), udp_to(53)];
         for chosen in 0..4 {
             let filters = Filters { broadcast: Some(1 << chosen), ..own() };
-            let passing: Vec<bool> = kinds.iter().map(|kind| filters.admit(&frame(BROADCAST, kind))).collect();
+            let passing: Vec<bool> =
+                kinds.iter().map(|kind| filters.admit(&frame(BROADCAST, kind))).collect();
             assert_eq!(passing, [0, 1, 2, 3, 4].map(|kind| kind == chosen), "setting {chosen}");
         }
     }
@@ -245,7 +254,8 @@ mod tests {
     #[test]
     fn filtered_multicasts_pass_by_kind_or_address() {
         let mut filters = Filters { multicast: Some(1 << 5), ..own() };
-        let passing: Vec<u8> = (128..=143).filter(|&k| filters.admit(&frame(GROUP_ADDRESS, &icmpv6(k)))).collect();
+        let passing: Vec<u8> =
+            (128..=143).filter(|&k| filters.admit(&frame(GROUP_ADDRESS, &icmpv6(k)))).collect();
         assert_eq!(passing, [135], "neighbour solicitations");
         filters.addresses[N_UNICAST] = (GROUP_ADDRESS, true);
         assert!(filters.admit(&frame(GROUP_ADDRESS, &icmpv6(136))), "its address is enabled");

@@ -1,8 +1,9 @@
-//! Control packets as the controller reads and writes them: Ethernet frame, NC-SI header, payload, checksum (DSP0222).
+//! Control packets as the controller reads and writes them: Ethernet frame, NC-SI header, payload,
+//! checksum (DSP0222).
 //!
-//! Numbers are big-endian; offsets count from the first byte of the Ethernet frame. The codec is the controller's own on
-//! purpose: a client that is tested against its own codec would only agree with itself. What it does not see: VLAN tags
-//! (control packets have none) and packets over MCTP.
+//! Numbers are big-endian; offsets count from the first byte of the Ethernet frame. The codec is
+//! the controller's own on purpose: a client that is tested against its own codec would only agree
+//! with itself. What it does not see: VLAN tags (control packets have none) and packets over MCTP.
 
 use crate::description::Checksum;
 
@@ -54,7 +55,9 @@ pub(super) fn is_control(frame: &[u8]) -> bool {
 
 /// Two's complement of the sum of 16-bit words.
 fn checksum(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
     words.fold(0_u32, u32::wrapping_add).wrapping_neg()
 }
 
@@ -67,9 +70,11 @@ pub(super) fn read(frame: &[u8]) -> Result<Command<'_>, Unreadable> {
     }
     let length = usize::from(u16::from_be_bytes([header[6], header[7]]) & LENGTH_MASK);
     let payload = frame.get(PAYLOAD_AT..PAYLOAD_AT + length).ok_or(Unreadable::Malformed)?;
-    let covered = &frame[HEADER_AT..frame.len().min(PAYLOAD_AT + length.next_multiple_of(CHECKSUM_LENGTH))];
+    let covered =
+        &frame[HEADER_AT..frame.len().min(PAYLOAD_AT + length.next_multiple_of(CHECKSUM_LENGTH))];
     let stated = frame.get(HEADER_AT + covered.len()..HEADER_AT + covered.len() + CHECKSUM_LENGTH);
-    let stated = stated.map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+    let stated =
+        stated.map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     if stated != 0 && stated != checksum(covered) {
         return Err(Unreadable::Checksum);
     }
@@ -80,7 +85,11 @@ pub(super) fn read(frame: &[u8]) -> Result<Command<'_>, Unreadable> {
 /// The answer to `command`: `payload` begins with response and reason code.
 pub(super) fn answer(command: &Command<'_>, payload: &[u8], sum: Checksum) -> Vec<u8> {
     let address = command.package << CHANNEL_BITS | command.channel;
-    write([command.management, REVISION, 0, command.instance, command.kind | RESPONSE, address], payload, sum)
+    write(
+        [command.management, REVISION, 0, command.instance, command.kind | RESPONSE, address],
+        payload,
+        sum,
+    )
 }
 
 /// A notification of `kind` from a channel; `content` follows the kind.
@@ -110,8 +119,17 @@ fn write(begin: [u8; 6], payload: &[u8], sum: Checksum) -> Vec<u8> {
 
 /// A command's frame, for tests of those who read it.
 #[cfg(test)]
-pub(super) fn command(instance: u8, kind: u8, (package, channel): (u8, u8), payload: &[u8]) -> Vec<u8> {
-    write([0, REVISION, 0, instance, kind, package << CHANNEL_BITS | channel], payload, Checksum::Right)
+pub(super) fn command(
+    instance: u8,
+    kind: u8,
+    (package, channel): (u8, u8),
+    payload: &[u8],
+) -> Vec<u8> {
+    write(
+        [0, REVISION, 0, instance, kind, package << CHANNEL_BITS | channel],
+        payload,
+        Checksum::Right,
+    )
 }
 
 #[cfg(test)]
@@ -121,16 +139,23 @@ mod tests {
     const HEADER: &str = "ffffffffffffffffffffffff88f8";
 
     fn hex(text: &str) -> Vec<u8> {
-        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
+        (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal"))
+            .collect()
     }
 
-    /// NC-SI reference 5.4: Get Capabilities, and a captured Clear Initial State with IID 0xEE (1.1).
+    /// NC-SI reference 5.4: Get Capabilities, and a captured Clear Initial State with IID 0xEE
+    /// (1.1).
     #[test]
     fn captured_commands_are_read_and_written() {
         let mut frame = hex(&format!("{HEADER}00010018160000000000000000000000ffffe9e7"));
         assert_eq!(frame.len(), 34);
         let read_command = read(&frame).expect("a command");
-        assert_eq!((read_command.kind, read_command.instance, read_command.payload), (0x16, 0x18, &[][..]));
+        assert_eq!(
+            (read_command.kind, read_command.instance, read_command.payload),
+            (0x16, 0x18, &[][..])
+        );
         frame.resize(SMALLEST, 0);
         assert_eq!(command(0x18, 0x16, (0, 0), &[]), frame);
         let clear = command(0xee, 0, (0, 0), &[]);
@@ -150,7 +175,9 @@ mod tests {
     #[test]
     fn a_notification_has_the_published_bytes() {
         let frame = notification(0, (0, 0), 0, &[0, 0, 0, 0x6e, 0, 0, 0, 0]);
-        let expected = hex(&format!("{HEADER}00010000ff00000c0000000000000000000000000000006e00000000ffff0085"));
+        let expected = hex(&format!(
+            "{HEADER}00010000ff00000c0000000000000000000000000000006e00000000ffff0085"
+        ));
         assert_eq!(frame[..expected.len()], expected[..]);
     }
 

@@ -1,12 +1,14 @@
-//! An emulated network controller: a management controller (BMC) sits behind its sideband and shares its port on the
-//! network (NC-SI, DSP0222).
+//! An emulated network controller: a management controller (BMC) sits behind its sideband and
+//! shares its port on the network (NC-SI, DSP0222).
 //!
-//! Frames from the network wait in a buffer of bytes for the sideband and are dropped whole where there is no room: the
-//! loss this emulation exists for. Control packets from the management controller are answered: they need no room, but take their time on the
-//! sideband. One core carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s), and a round trip takes
-//! 24 us more than over a plain link (median, n = 20 000; 4 us of it serialisation): `examples/controller_capacity.rs` on
-//! two virtual cores of a Xeon at 2.5 GHz. What it does not model: cables at several ports, pause frames, and traffic between the host system and the
-//! management controller.
+//! Frames from the network wait in a buffer of bytes for the sideband and are dropped whole where
+//! there is no room: the loss this emulation exists for. Control packets from the management
+//! controller are answered: they need no room, but take their time on the sideband. One core
+//! carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s), and a
+//! round trip takes 24 us more than over a plain link (median, n = 20 000; 4 us of it
+//! serialisation): `examples/controller_capacity.rs` on two virtual cores of a Xeon at 2.5 GHz.
+//! What it does not model: cables at several ports, pause frames, and traffic between the host
+//! system and the management controller.
 
 mod channel;
 mod control;
@@ -78,8 +80,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The controller that `description` describes, and what it does with frames; `management` is the address of the
-    /// management controller.
+    /// The controller that `description` describes, and what it does with frames; `management` is
+    /// the address of the management controller.
     pub(crate) fn new(description: &Controller, management: [u8; 6]) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
         let (events, ordered) = channel();
@@ -119,7 +121,8 @@ impl Running {
 
     /// Has `event` happen, within some tens of milliseconds.
     pub fn order(&self, event: Event) {
-        // The device is there as long as its lab; what is ordered while that goes down no longer matters.
+        // The device is there as long as its lab; what is ordered while that goes down no longer
+        // matters.
         let _gone = self.events.send(event);
     }
 }
@@ -133,7 +136,8 @@ pub(crate) struct Device {
     counts: Arc<[Counts; 2]>,
     control: Control,
     events: Receiver<Event>,
-    /// Control packets that wait for their time, and how many there ever were: those of one time leave in their order.
+    /// Control packets that wait for their time, and how many there ever were: those of one time
+    /// leave in their order.
     leaving: BTreeMap<(Nanos, u64), Vec<u8>>,
     n_left: u64,
 }
@@ -151,7 +155,8 @@ impl Passage for Device {
         }
         let counts = &self.counts[end];
         counts.received.fetch_add(1, Ordering::Release);
-        let passes = if end == NETWORK { self.control.receive(frame) } else { self.control.send(frame) };
+        let passes =
+            if end == NETWORK { self.control.receive(frame) } else { self.control.send(frame) };
         if !passes {
             counts.refused.fetch_add(1, Ordering::Release);
             return;
@@ -166,7 +171,9 @@ impl Passage for Device {
         match (end, departed) {
             (NETWORK, None) => self.control.drop_received(),
             (NETWORK, Some(_)) => {}
-            (_, departed) => self.control.sent(frame, if departed.is_some() { Room::Found } else { Room::None }),
+            (_, departed) => {
+                self.control.sent(frame, if departed.is_some() { Room::Found } else { Room::None })
+            }
         }
     }
 
@@ -226,10 +233,14 @@ mod tests {
         device.enter(NETWORK, &full_frame(), Nanos(0), &mut departures);
         device.enter(SIDEBAND, &letter::command(1, 0, (0, 0), &[]), Nanos(1000), &mut departures);
         // Full: 12 304 ns in, 123 040 ns out; the answer, 60 bytes, follows for 6720 ns.
-        let left: Vec<(u64, usize)> = departures.held(SIDEBAND).iter().map(|(at, frame)| (*at, frame.len())).collect();
+        let left: Vec<(u64, usize)> =
+            departures.held(SIDEBAND).iter().map(|(at, frame)| (*at, frame.len())).collect();
         assert_eq!(left, [(135_344, 1514), (142_064, 60)]);
         assert_eq!(running.from_network(), Passed { received: 2, refused: 0, dropped: 1 });
-        assert_eq!((running.from_network().forwarded(), running.from_management()), (1, Passed::default()));
+        assert_eq!(
+            (running.from_network().forwarded(), running.from_management()),
+            (1, Passed::default())
+        );
     }
 
     #[test]
@@ -237,7 +248,10 @@ mod tests {
         let (_running, mut device) = device("faults={reply_delay='1 ms'}\n");
         let mut departures = Departures::default();
         device.enter(SIDEBAND, &letter::command(1, 0, (0, 0), &[]), Nanos(0), &mut departures);
-        assert_eq!((device.due(), departures.held(SIDEBAND)), (Some(Nanos(6720 + 1_000_000)), vec![]));
+        assert_eq!(
+            (device.due(), departures.held(SIDEBAND)),
+            (Some(Nanos(6720 + 1_000_000)), vec![])
+        );
         device.enter(NETWORK, &full_frame(), Nanos(10_000), &mut departures);
         assert_eq!(departures.held(SIDEBAND)[0].0, 10_000 + 12_304 + 123_040);
         device.wake(Nanos(2_000_000), &mut departures);

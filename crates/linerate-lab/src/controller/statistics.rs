@@ -1,8 +1,9 @@
 //! What a controller counts, and the payloads in which it tells (DSP0222, responses 98, 99 and 9A).
 //!
-//! Counters hold the truth in 64 bits; an answer has them in the width it has, so those of 32 bits wrap. Sizes and bytes count an
-//! Ethernet frame with FCS, padded to the smallest one as a MAC does. What is never counted: errors of the medium, pauses and
-//! collisions, of which a virtual wire has none.
+//! Counters hold the truth in 64 bits; an answer has them in the width it has, so those of 32 bits
+//! wrap. Sizes and bytes count an Ethernet frame with FCS, padded to the smallest one as a MAC
+//! does. What is never counted: errors of the medium, pauses and collisions, of which a virtual
+//! wire has none.
 
 /// Smallest Ethernet frame, and its FCS (IEEE 802.3 clause 4.4.2).
 pub(super) const SMALLEST: usize = 60;
@@ -11,7 +12,8 @@ const FCS: u64 = 4;
 const BIN_ENDS: [u64; 6] = [64, 127, 255, 511, 1023, 1522];
 /// Bits of the statistics that a read has cleared: counters 0 to 38.
 const ALL_CLEARED: u64 = (1 << 39) - 1;
-/// Payload of the answers that carry 172 bytes where the standard has 204: old firmware and old Linux.
+/// Payload of the answers that carry 172 bytes where the standard has 204: old firmware and old
+/// Linux.
 const LEGACY_PORT_LENGTH: usize = 172;
 
 /// Frames one way over the port on the network.
@@ -124,9 +126,14 @@ impl PassThroughStatistics {
     /// The payload after response and reason; the first counter has 64 bits, or 32 where `legacy`.
     pub(super) fn payload(&self, legacy: bool) -> Vec<u8> {
         let first = self.sent.frames;
-        let mut payload = if legacy { (first as u32).to_be_bytes().to_vec() } else { first.to_be_bytes().to_vec() };
+        let mut payload = if legacy {
+            (first as u32).to_be_bytes().to_vec()
+        } else {
+            first.to_be_bytes().to_vec()
+        };
         let of_way = |way: &WayStatistics| [way.dropped, way.state_errors, 0, way.oversize];
-        let narrow = [&of_way(&self.sent)[..], &[self.received.frames], &of_way(&self.received)].concat();
+        let narrow =
+            [&of_way(&self.sent)[..], &[self.received.frames], &of_way(&self.received)].concat();
         payload.extend(narrow.into_iter().flat_map(|count| (count as u32).to_be_bytes()));
         payload
     }
@@ -136,7 +143,8 @@ impl PassThroughStatistics {
 mod tests {
     use super::*;
 
-    /// Offsets of the reference are from the NC-SI header; the payload after response and reason begins at 20.
+    /// Offsets of the reference are from the NC-SI header; the payload after response and reason
+    /// begins at 20.
     const BEGIN: usize = 20;
 
     fn word(payload: &[u8], at: usize) -> u32 {
@@ -147,8 +155,18 @@ mod tests {
     #[test]
     fn pass_through_counters_stand_where_the_standard_has_them() {
         let statistics = PassThroughStatistics {
-            sent: WayStatistics { frames: (1 << 32) + 9, dropped: 202, state_errors: 203, oversize: 205 },
-            received: WayStatistics { frames: 50_000, dropped: 4321, state_errors: 208, oversize: 210 },
+            sent: WayStatistics {
+                frames: (1 << 32) + 9,
+                dropped: 202,
+                state_errors: 203,
+                oversize: 205,
+            },
+            received: WayStatistics {
+                frames: 50_000,
+                dropped: 4321,
+                state_errors: 208,
+                oversize: 210,
+            },
         };
         let payload = statistics.payload(false);
         assert_eq!(payload.len() + 4, 48);
@@ -192,7 +210,8 @@ mod tests {
 
     #[test]
     fn control_counters_take_32_bytes_with_response_and_reason() {
-        let statistics = ControlStatistics { commands: 101, notifications: 107, ..ControlStatistics::default() };
+        let statistics =
+            ControlStatistics { commands: 101, notifications: 107, ..ControlStatistics::default() };
         let payload = statistics.payload();
         assert_eq!((payload.len() + 4, word(&payload, 20), word(&payload, 44)), (32, 101, 107));
     }

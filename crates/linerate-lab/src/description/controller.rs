@@ -1,4 +1,5 @@
-//! A network controller of a lab, as a person writes it: its two ports, its buffers, and what its control plane says and gets wrong.
+//! A network controller of a lab, as a person writes it: its two ports, its buffers, and what its
+//! control plane says and gets wrong.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -8,8 +9,8 @@ use serde::Deserialize;
 
 use super::{ETHERNET_HEADER, ETHERNET_MTU, End, Node, NodeKind, check_name, read_end};
 
-/// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a fast port, a slow
-/// sideband, and a small buffer between them.
+/// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a
+/// fast port, a slow sideband, and a small buffer between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
     /// Its name.
@@ -30,8 +31,8 @@ pub struct Controller {
     pub packages: u8,
     /// Channels of each package; the first of the first has the port on the network.
     pub channels: u8,
-    /// Whether that channel passes frames from the start, as if a management controller had set it up; else it is in Initial
-    /// State.
+    /// Whether that channel passes frames from the start, as if a management controller had set it
+    /// up; else it is in Initial State.
     pub configured: bool,
     /// What Get Capabilities says of its buffer; more than 32 bits hold reads as all-ones.
     pub reported_buffer: Bytes,
@@ -89,11 +90,14 @@ pub enum Checksum {
     None,
 }
 
-/// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview and Performance, 2013).
+/// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview
+/// and Performance, 2013).
 const BUFFER: Bytes = Bytes(8 << 10);
-/// Towards the faster side a queue hardly builds up; room for a burst of the management controller's own.
+/// Towards the faster side a queue hardly builds up; room for a burst of the management
+/// controller's own.
 const TRANSMIT_BUFFER: Bytes = Bytes(64 << 10);
-/// Packages and channels that a control packet can address (DSP0222): three bits, and five bits less the package itself.
+/// Packages and channels that a control packet can address (DSP0222): three bits, and five bits
+/// less the package itself.
 const MAX_PACKAGES: u8 = 8;
 const MAX_CHANNELS: u8 = 31;
 
@@ -149,9 +153,12 @@ pub(super) fn read(
         faults: text.faults.clone(),
     };
     let frame = controller.mtu + ETHERNET_HEADER;
-    for (key, buffer) in [("buffer", controller.buffer), ("transmit_buffer", controller.transmit_buffer)] {
+    for (key, buffer) in
+        [("buffer", controller.buffer), ("transmit_buffer", controller.transmit_buffer)]
+    {
         if buffer < frame {
-            let problem = Problem::new(Some(span.clone()), format!("`{key}` does not hold one full frame"));
+            let problem =
+                Problem::new(Some(span.clone()), format!("`{key}` does not hold one full frame"));
             problems.push(problem.expected(format!("at least {} B", frame.0)));
         }
     }
@@ -173,17 +180,26 @@ fn read_port(
         problems.push(Problem::new(Some(span.clone()), message).expected(expected));
     }
     if text.rate.0 <= 0.0 {
-        problems.push(Problem::new(Some(span.clone()), format!("the {side} of a controller has no rate")));
+        problems.push(Problem::new(
+            Some(span.clone()),
+            format!("the {side} of a controller has no rate"),
+        ));
     }
     Port { to, rate: text.rate }
 }
 
 /// A count from one to `most`; one if it is absent.
-fn read_count(key: &str, count: Option<&toml::Spanned<u8>>, most: u8, problems: &mut Vec<Problem>) -> u8 {
+fn read_count(
+    key: &str,
+    count: Option<&toml::Spanned<u8>>,
+    most: u8,
+    problems: &mut Vec<Problem>,
+) -> u8 {
     let Some(count) = count else { return 1 };
     let n = *count.get_ref();
     if n == 0 || n > most {
-        let problem = Problem::new(Some(count.span()), format!("a controller cannot have {n} {key}"));
+        let problem =
+            Problem::new(Some(count.span()), format!("a controller cannot have {n} {key}"));
         problems.push(problem.expected(format!("1 to {most}")));
     }
     n
@@ -211,11 +227,15 @@ mod tests {
         assert_eq!((controller.packages, controller.channels, controller.configured), (1, 1, true));
         assert_eq!(controller.faults, ControllerFaults::default());
         let (lab, problems) = parse(&format!(
-            "{PORTS}reported_buffer='7 B'\nconfigured=false\nchannels=2\nfaults={{reply_delay='30 ms',checksum='wrong',lose_reply_one_in=3}}\n"
+            "{PORTS}reported_buffer='7 B'\nconfigured=false\nchannels=2\nfaults={{reply_delay='30 \
+                ms',checksum='wrong',lose_reply_one_in=3}}\n"
         ));
         assert_eq!(problems, []);
         let controller = &lab.expect("no problem").controllers[0];
-        assert_eq!((controller.reported_buffer, controller.channels, controller.configured), (Bytes(7), 2, false));
+        assert_eq!(
+            (controller.reported_buffer, controller.channels, controller.configured),
+            (Bytes(7), 2, false)
+        );
         let faults = &controller.faults;
         assert_eq!(
             (faults.reply_delay, faults.checksum, faults.lose_reply_one_in.map(NonZeroU32::get)),
@@ -234,10 +254,16 @@ mod tests {
         assert_eq!(problem.message, "unknown key `lose_reply_one_on`");
         assert_eq!(problem.nearest.as_deref(), Some("lose_reply_one_in"));
         let known = problem.expected.expect("the known ones");
-        assert!(known.starts_with("one of clear_on_read, ") && known.ends_with(", checksum"), "{known}");
+        assert!(
+            known.starts_with("one of clear_on_read, ") && known.ends_with(", checksum"),
+            "{known}"
+        );
         assert!(problem.span.is_some());
         let problem = fault("checksum='wrnog'");
-        assert_eq!((problem.message.as_str(), problem.nearest.as_deref()), ("unknown choice `wrnog`", Some("wrong")));
+        assert_eq!(
+            (problem.message.as_str(), problem.nearest.as_deref()),
+            ("unknown choice `wrnog`", Some("wrong"))
+        );
         let problem = fault("reply_delay=30");
         assert_eq!(problem.message, "30 has no unit");
         assert_eq!(problem.expected.as_deref(), Some("a time with its unit, such as \"5 s\""));
@@ -246,7 +272,8 @@ mod tests {
     #[test]
     fn what_a_controller_cannot_be_is_told_at_once() {
         let (_, problems) = parse(
-            "network={to='r',rate='1 Gbit/s'}\nsideband={to='bcm',rate='0 bit/s'}\nbuffer='1 KiB'\npackages=9\nchannels=0\n",
+            "network={to='r',rate='1 Gbit/s'}\nsideband={to='bcm',rate='0 bit/s'}\nbuffer='1 \
+                KiB'\npackages=9\nchannels=0\n",
         );
         let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(

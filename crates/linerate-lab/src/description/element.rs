@@ -1,4 +1,5 @@
-//! An emulated device under test, as a person writes it: what it can forward, what it holds, and what it gets wrong.
+//! An emulated device under test, as a person writes it: what it can forward, what it holds, and
+//! what it gets wrong.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -15,8 +16,8 @@ pub struct Element {
     pub name: String,
     /// What its two ports lead to.
     pub ends: [End; 2],
-    /// Rate of its ports each way, counted as an Ethernet wire does: with preamble, FCS and gap. `None`: frames are there at
-    /// once.
+    /// Rate of its ports each way, counted as an Ethernet wire does: with preamble, FCS and gap.
+    /// `None`: frames are there at once.
     pub port_rate: Option<BitRate>,
     /// What it forwards each way, counted likewise; `None`: as much as its ports.
     pub rate: Option<BitRate>,
@@ -65,11 +66,13 @@ pub struct Stall {
     pub seed: u64,
 }
 
-/// What a link or device does to datagrams on purpose, so that what a measurement must find is known.
+/// What a link or device does to datagrams on purpose, so that what a measurement must find is
+/// known.
 ///
-/// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame length apart: neither
-/// answers nor the few small ones with which a measurement begins move the count of the stream that is measured. Only UDP,
-/// over IPv4 or IPv6 without extension headers, is touched, but for `drop_packets`.
+/// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame
+/// length apart: neither answers nor the few small ones with which a measurement begins move the
+/// count of the stream that is measured. Only UDP, over IPv4 or IPv6 without extension headers, is
+/// touched, but for `drop_packets`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -132,7 +135,11 @@ pub(super) struct ElementText {
 }
 
 /// Reads a device under test; what cannot be is a problem.
-pub(super) fn read(element: &toml::Spanned<ElementText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Element {
+pub(super) fn read(
+    element: &toml::Spanned<ElementText>,
+    nodes: &[Node],
+    problems: &mut Vec<Problem>,
+) -> Element {
     let (text, span) = (element.get_ref(), element.span());
     check_name(&text.name, Some(span.clone()), problems);
     if text.ends[0] == text.ends[1] {
@@ -171,14 +178,19 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
         "a rate above zero, or none".into(),
     );
     let faster = element.rate.zip(element.port_rate).is_some_and(|(rate, port)| rate.0 > port.0);
-    refuse(faster, "a device cannot forward faster than its ports carry", "`rate` up to `port_rate`".into());
+    refuse(
+        faster,
+        "a device cannot forward faster than its ports carry",
+        "`rate` up to `port_rate`".into(),
+    );
     let instant = element.forwarding == Forwarding::CutThrough && element.port_rate.is_none();
     let expected = "`port_rate`: without it a frame is there at once";
     refuse(instant, "a cut-through device needs ports with a rate", expected.into());
     let frame = element.mtu + ETHERNET_HEADER;
     let small = element.buffer < frame;
     refuse(small, "`buffer` does not hold one full frame", format!("at least {} B", frame.0));
-    let endless = element.stall.is_some_and(|stall| stall.length.0 == 0 || stall.length >= stall.every);
+    let endless =
+        element.stall.is_some_and(|stall| stall.length.0 == 0 || stall.length >= stall.every);
     refuse(
         endless,
         "a stall is as long as the time between stalls, or no time at all",
@@ -190,7 +202,11 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     let beyond = faults.drop_packets.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio.0));
     refuse(beyond, "`drop_packets` is no part of a whole", "0 % to 100 %".into());
     let orderly = faults.reorder_by.is_some() && faults.reorder_one_in.is_none();
-    refuse(orderly, "`reorder_by` without `reorder_one_in` does nothing", "both, or neither".into());
+    refuse(
+        orderly,
+        "`reorder_by` without `reorder_one_in` does nothing",
+        "both, or neither".into(),
+    );
 }
 
 #[cfg(test)]
@@ -211,7 +227,8 @@ mod tests {
         let plain = &lab.expect("no problem").elements[0];
         assert_eq!((plain.rate, plain.packet_rate, plain.stall), (None, None, None));
         let (lab, problems) = parse(
-            "port_rate='1 Gbit/s'\nrate='100 Mbit/s'\npacket_rate='20 kpps'\nbuffer='8 KiB'\nbuffer_frames=4\n\
+            "port_rate='1 Gbit/s'\nrate='100 Mbit/s'\npacket_rate='20 kpps'\nbuffer='8 \
+                KiB'\nbuffer_frames=4\n\
              forwarding='cut-through'\ndelay='1 ms'\nstall={length='5 ms',every='1 s'}\n\
              faults={drop_one_in=100,drop_ratio='0.1 %',duplicate_one_in=9,reorder_one_in=8,reorder_by=3,reflect_one_in=7,seed=5}\n",
         );
@@ -242,12 +259,16 @@ mod tests {
     #[test]
     fn what_no_device_can_be_is_refused_at_once() {
         let (_, problems) = parse(
-            "port_rate='1 Mbit/s'\nrate='2 Mbit/s'\nbuffer='100 B'\nstall={length='1 s',every='1 s'}\n\
+            "port_rate='1 Mbit/s'\nrate='2 Mbit/s'\nbuffer='100 \
+                B'\nstall={length='1 s',every='1 s'}\n\
              faults={drop_ratio='101 %',reorder_by=2}\n",
         );
         assert_eq!(problems.len(), 5, "{problems:?}");
         let (_, problems) = parse("forwarding='cut-through'\npacket_rate='0 pps'\n");
         let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        assert_eq!(messages, ["a rate of a device is zero", "a cut-through device needs ports with a rate"]);
+        assert_eq!(
+            messages,
+            ["a rate of a device is zero", "a cut-through device needs ports with a rate"]
+        );
     }
 }

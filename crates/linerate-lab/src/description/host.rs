@@ -1,5 +1,6 @@
-//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, the CPUs that its workers and its receiving run on,
-//! what a packet costs it, and the least retransmission timeout towards its neighbours.
+//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, the CPUs that
+//! its workers and its receiving run on, what a packet costs it, and the least retransmission
+//! timeout towards its neighbours.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -54,34 +55,64 @@ impl HostText {
         for (name, value) in &self.sysctl {
             let key = name.get_ref();
             if !key.starts_with("net.") || key.contains(['/', ' ', '=']) {
-                refuse(name.span(), format!("sysctl `{key}` does not belong to a network namespace"), "net.…");
+                refuse(
+                    name.span(),
+                    format!("sysctl `{key}` does not belong to a network namespace"),
+                    "net.…",
+                );
             }
             if value.contains('\n') {
-                refuse(name.span(), format!("the value of sysctl `{key}` has more than one line"), "one line");
+                refuse(
+                    name.span(),
+                    format!("the value of sysctl `{key}` has more than one line"),
+                    "one line",
+                );
             }
         }
-        if let Some(cpu) = self.cpu.as_ref().filter(|cpu| !(LEAST_SHARE..=1024.0).contains(&cpu.get_ref().0)) {
+        if let Some(cpu) =
+            self.cpu.as_ref().filter(|cpu| !(LEAST_SHARE..=1024.0).contains(&cpu.get_ref().0))
+        {
             refuse(
                 cpu.span(),
                 format!("a host cannot have {} of a CPU", cpu.get_ref()),
                 "1 % or more, such as \"50 %\"",
             );
         }
-        if let Some(least) = self.min_rto.as_ref().filter(|least| least.get_ref().0 < Nanos::from_millis(1).0) {
-            refuse(least.span(), "routes know timeouts in whole milliseconds".into(), "1 ms or more");
+        if let Some(least) =
+            self.min_rto.as_ref().filter(|least| least.get_ref().0 < Nanos::from_millis(1).0)
+        {
+            refuse(
+                least.span(),
+                "routes know timeouts in whole milliseconds".into(),
+                "1 ms or more",
+            );
         }
-        let far = |cpus: &&toml::Spanned<Vec<usize>>| cpus.get_ref().iter().any(|cpu| *cpu >= MOST_CPUS);
+        let far =
+            |cpus: &&toml::Spanned<Vec<usize>>| cpus.get_ref().iter().any(|cpu| *cpu >= MOST_CPUS);
         if let Some(cpus) = self.receive_cpus.as_ref().filter(far) {
             refuse(cpus.span(), "CPUs that no kernel has".into(), "numbers below 8192");
         }
-        if let Some(filters) = self.filters.as_ref().filter(|filters| *filters.get_ref() > MOST_FILTERS) {
-            refuse(filters.span(), format!("{} filter rules", filters.get_ref()), "10000 at the most");
+        if let Some(filters) =
+            self.filters.as_ref().filter(|filters| *filters.get_ref() > MOST_FILTERS)
+        {
+            refuse(
+                filters.span(),
+                format!("{} filter rules", filters.get_ref()),
+                "10000 at the most",
+            );
         }
         HostSettings {
             cpus: self.cpus.clone(),
-            receive_cpus: self.receive_cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.get_ref().clone()),
+            receive_cpus: self
+                .receive_cpus
+                .as_ref()
+                .map_or_else(Vec::new, |cpus| cpus.get_ref().clone()),
             filters: self.filters.as_ref().map_or(0, |filters| *filters.get_ref()),
-            sysctls: self.sysctl.iter().map(|(name, value)| (name.get_ref().clone(), value.clone())).collect(),
+            sysctls: self
+                .sysctl
+                .iter()
+                .map(|(name, value)| (name.get_ref().clone(), value.clone()))
+                .collect(),
             cpu: self.cpu.as_ref().map(|cpu| *cpu.get_ref()),
             min_rto: self.min_rto.as_ref().map(|least| *least.get_ref()),
         }
@@ -96,16 +127,24 @@ mod tests {
     fn what_is_set_at_a_host_is_read_and_what_cannot_be_is_refused_at_once() {
         let head = "[lab]\nname='x'\n[[host]]\nname='a'\n";
         let good = format!(
-            "{head}cpu='50 %'\nmin_rto='300 ms'\nsysctl={{'net.ipv4.tcp_sack'='0'}}\ncpus=[0]\nreceive_cpus=[1]\nfilters=300\n"
+            "{head}cpu='50 %'\nmin_rto='300 \
+                ms'\nsysctl={{'net.ipv4.tcp_sack'='0'}}\ncpus=[0]\nreceive_cpus=[1]\nfilters=300\n"
         );
         let (lab, problems) = Description::parse(&good);
         assert_eq!(problems, []);
         let settings = &lab.expect("no problem").nodes[0].settings;
         assert_eq!(settings.sysctls["net.ipv4.tcp_sack"], "0");
-        assert_eq!((settings.cpu.map(|c| c.0), settings.min_rto.map(|m| m.0)), (Some(0.5), Some(300_000_000)));
-        assert_eq!((&settings.cpus[..], &settings.receive_cpus[..], settings.filters), (&[0][..], &[1][..], 300));
+        assert_eq!(
+            (settings.cpu.map(|c| c.0), settings.min_rto.map(|m| m.0)),
+            (Some(0.5), Some(300_000_000))
+        );
+        assert_eq!(
+            (&settings.cpus[..], &settings.receive_cpus[..], settings.filters),
+            (&[0][..], &[1][..], 300)
+        );
         let bad = format!(
-            "{head}cpu='0 %'\nmin_rto='1 us'\nsysctl={{'kernel.panic'='1'}}\nreceive_cpus=[8192]\nfilters=10001\n"
+            "{head}cpu='0 %'\nmin_rto='1 \
+                us'\nsysctl={{'kernel.panic'='1'}}\nreceive_cpus=[8192]\nfilters=10001\n"
         );
         assert_eq!(Description::parse(&bad).1.len(), 5);
     }

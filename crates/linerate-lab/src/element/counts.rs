@@ -1,7 +1,9 @@
-//! What became of the frames that came in at one port of a device: counters shared with whoever asks.
+//! What became of the frames that came in at one port of a device: counters shared with whoever
+//! asks.
 //!
-//! Datagrams are counted apart from everything else, so that neighbour discovery does not blur a loss that is to be located to
-//! the frame. `received = forwarded + dropped`, exactly, once nothing is on its way through the thread; copies are no part of it.
+//! Datagrams are counted apart from everything else, so that neighbour discovery does not blur a
+//! loss that is to be located to the frame. `received = forwarded + dropped`, exactly, once nothing
+//! is on its way through the thread; copies are no part of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,7 +98,10 @@ impl Counted {
     /// Frames of `class` that came and did not go on.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
-        [Fate::DroppedFull, Fate::DroppedByOrder, Fate::DroppedAtRandom].map(|fate| self.of(class, fate)).iter().sum()
+        [Fate::DroppedFull, Fate::DroppedByOrder, Fate::DroppedAtRandom]
+            .map(|fate| self.of(class, fate))
+            .iter()
+            .sum()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What is done to datagrams on purpose: exactly every n-th, or a part of them at random; and random loss of all IP packets.
+//! What is done to datagrams on purpose: exactly every n-th, or a part of them at random; and
+//! random loss of all IP packets.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -10,7 +11,8 @@ use super::Fate;
 use crate::description::Faults;
 use crate::draw::fraction;
 
-/// Offsets into a frame (IEEE 802.3 clause 3.2.6, RFC 791 clause 3.1, RFC 8200 clause 3), and what stands there for UDP.
+/// Offsets into a frame (IEEE 802.3 clause 3.2.6, RFC 791 clause 3.1, RFC 8200 clause 3), and what
+/// stands there for UDP.
 const ETHERTYPE: usize = 12;
 const IPV4_PROTOCOL: usize = 14 + 9;
 const IPV6_NEXT_HEADER: usize = 14 + 6;
@@ -33,7 +35,8 @@ pub(super) struct Verdict {
 
 impl Verdict {
     /// It goes on.
-    pub(super) const PASS: Self = Self { dropped: None, duplicated: false, overtaken: false, reflected: false };
+    pub(super) const PASS: Self =
+        Self { dropped: None, duplicated: false, overtaken: false, reflected: false };
 }
 
 /// The faults of one direction, and how many datagrams of each length have come.
@@ -46,7 +49,11 @@ pub(super) struct Faulty {
 
 impl Faulty {
     pub(super) fn new(faults: Faults) -> Self {
-        Self { faults, counts: HashMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(faults.seed) }
+        Self {
+            faults,
+            counts: HashMap::new(),
+            random: Xoshiro256PlusPlus::seed_from_u64(faults.seed),
+        }
     }
 
     /// What is to become of the datagram `frame`.
@@ -56,9 +63,12 @@ impl Faulty {
         }
         let count = self.counts.entry(frame.len()).or_default();
         *count += 1;
-        let due = |one_in: Option<NonZeroU32>| one_in.is_some_and(|n| count.is_multiple_of(u64::from(n.get())));
+        let due = |one_in: Option<NonZeroU32>| {
+            one_in.is_some_and(|n| count.is_multiple_of(u64::from(n.get())))
+        };
         // Drawn for each, so that what else is wrong does not move the sequence.
-        let unlucky = self.faults.drop_ratio.is_some_and(|ratio| fraction(&mut self.random) < ratio.0);
+        let unlucky =
+            self.faults.drop_ratio.is_some_and(|ratio| fraction(&mut self.random) < ratio.0);
         let by_order = due(self.faults.drop_one_in).then_some(Fate::DroppedByOrder);
         Verdict {
             dropped: by_order.or(unlucky.then_some(Fate::DroppedAtRandom)),
@@ -73,7 +83,9 @@ impl Faulty {
     /// Whether the IP packet `frame`, of whatever kind, is lost at random.
     pub(super) fn loses(&mut self, frame: &[u8]) -> bool {
         let Some(ratio) = self.faults.drop_packets else { return false };
-        let is_ip = frame.get(ETHERTYPE..ETHERTYPE + 2).is_some_and(|bytes| [IPV4, IPV6].iter().any(|ip| ip == bytes));
+        let is_ip = frame
+            .get(ETHERTYPE..ETHERTYPE + 2)
+            .is_some_and(|bytes| [IPV4, IPV6].iter().any(|ip| ip == bytes));
         is_ip && fraction(&mut self.random) < ratio.0
     }
 }
@@ -107,22 +119,37 @@ mod tests {
 
     #[test]
     fn every_third_datagram_of_a_length_is_dropped_and_every_fourth_leaves_twice() {
-        let faults =
-            Faults { drop_one_in: NonZeroU32::new(3), duplicate_one_in: NonZeroU32::new(4), ..Faults::default() };
-        let (v4, v6) = (frame(IPV4, IPV4_PROTOCOL, UDP, 100), frame(IPV6, IPV6_NEXT_HEADER, UDP, 100));
+        let faults = Faults {
+            drop_one_in: NonZeroU32::new(3),
+            duplicate_one_in: NonZeroU32::new(4),
+            ..Faults::default()
+        };
+        let (v4, v6) =
+            (frame(IPV4, IPV4_PROTOCOL, UDP, 100), frame(IPV6, IPV6_NEXT_HEADER, UDP, 100));
         let mut faulty = Faulty::new(faults);
-        let sent = (0..12).map(|number| copies(&mut faulty, if number % 2 == 0 { &v4 } else { &v6 }));
+        let sent =
+            (0..12).map(|number| copies(&mut faulty, if number % 2 == 0 { &v4 } else { &v6 }));
         assert_eq!(sent.collect::<Vec<_>>(), [1, 1, 0, 2, 1, 0, 1, 2, 0, 1, 1, 0]);
         let shorter = frame(IPV4, IPV4_PROTOCOL, UDP, 60);
-        assert_eq!([(); 3].map(|()| copies(&mut faulty, &shorter)), [1, 1, 0], "other lengths are counted apart");
+        assert_eq!(
+            [(); 3].map(|()| copies(&mut faulty, &shorter)),
+            [1, 1, 0],
+            "other lengths are counted apart"
+        );
     }
 
     #[test]
     fn packets_of_any_kind_are_lost_and_nothing_else() {
-        let ratio = |ratio: f64| Faults { drop_packets: Some(linerate_model::Ratio(ratio)), ..Faults::default() };
+        let ratio = |ratio: f64| Faults {
+            drop_packets: Some(linerate_model::Ratio(ratio)),
+            ..Faults::default()
+        };
         let tcp = frame(IPV4, IPV4_PROTOCOL, 6, 100);
         let mut all = Faulty::new(ratio(1.0));
-        assert!(all.loses(&tcp) && !all.loses(&frame([0x08, 0x06], IPV4_PROTOCOL, 6, 42)), "ARP is no IP");
+        assert!(
+            all.loses(&tcp) && !all.loses(&frame([0x08, 0x06], IPV4_PROTOCOL, 6, 42)),
+            "ARP is no IP"
+        );
         let mut some = Faulty::new(ratio(0.1));
         let lost = (0..10_000).filter(|_| some.loses(&tcp)).count();
         assert!((800..1200).contains(&lost), "{lost}");
@@ -136,6 +163,9 @@ mod tests {
         for other in [&tcp[..], &arp, &[], &[0; 13], &frame(IPV4, IPV4_PROTOCOL, UDP, 100)[..20]] {
             assert!(!is_udp(other));
         }
-        assert!(is_udp(&frame(IPV4, IPV4_PROTOCOL, UDP, 100)) && is_udp(&frame(IPV6, IPV6_NEXT_HEADER, UDP, 100)));
+        assert!(
+            is_udp(&frame(IPV4, IPV4_PROTOCOL, UDP, 100))
+                && is_udp(&frame(IPV6, IPV6_NEXT_HEADER, UDP, 100))
+        );
     }
 }

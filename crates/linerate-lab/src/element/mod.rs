@@ -1,9 +1,10 @@
-//! An emulated device of two ports: frames come in at one, wait their turn, and leave at the other, but for those that are
-//! dropped, copied, overtaken or sent back on purpose.
+//! An emulated device of two ports: frames come in at one, wait their turn, and leave at the other,
+//! but for those that are dropped, copied, overtaken or sent back on purpose.
 //!
-//! A link with delay or faults is one without limits: the kernels linerate meets do not all have a delay of their own (netem),
-//! and no netem drops exactly every n-th. What becomes of a frame is decided by its time of arrival in the kernel, so that the
-//! capacity is exact however late our thread wakes; what it loses because it wakes too late is told apart
+//! A link with delay or faults is one without limits: the kernels linerate meets do not all have a
+//! delay of their own (netem), and no netem drops exactly every n-th. What becomes of a frame is
+//! decided by its time of arrival in the kernel, so that the capacity is exact however late our
+//! thread wakes; what it loses because it wakes too late is told apart
 //! ([`crate::Lab::emulation_losses`]).
 //!
 //! What it does not model: a fabric with more ports, priorities, pause frames, and a control plane.
@@ -37,7 +38,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The device that `description` describes, its stalls counted from `start`, and what it does with frames.
+    /// The device that `description` describes, its stalls counted from `start`, and what it does
+    /// with frames.
     pub(crate) fn new(description: &Element, start: Nanos) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
         let way = || ElementDirection {
@@ -143,7 +145,11 @@ impl Passage for Device {
     }
 
     fn due(&self) -> Option<Nanos> {
-        self.ways.iter().filter_map(|way| way.overtaken.front()).map(|overtaken| overtaken.expires).min()
+        self.ways
+            .iter()
+            .filter_map(|way| way.overtaken.front())
+            .map(|overtaken| overtaken.expires)
+            .min()
     }
 
     fn wake(&mut self, now: Nanos, departures: &mut Departures) {
@@ -194,7 +200,8 @@ mod tests {
         frame
     }
 
-    /// Sends datagrams 1 to `n`, a microsecond apart, into port 0; returns which leave at port `end`, in order.
+    /// Sends datagrams 1 to `n`, a microsecond apart, into port 0; returns which leave at port
+    /// `end`, in order.
     fn leave(device: &mut Device, n: u8, end: usize) -> Vec<u8> {
         let mut departures = Departures::default();
         for number in 1..=n {
@@ -205,23 +212,35 @@ mod tests {
 
     #[test]
     fn each_fate_is_counted_and_what_came_is_what_left_and_what_was_dropped() {
-        let (running, mut device) =
-            device("packet_rate='1 Mpps'\nbuffer_frames=4\nfaults={drop_one_in=4,duplicate_one_in=3}\n");
+        let (running, mut device) = device(
+            "packet_rate='1 Mpps'\nbuffer_frames=4\nfaults={drop_one_in=4,duplicate_one_in=3}\n",
+        );
         let left = leave(&mut device, 8, 1);
-        assert_eq!(left, [1, 2, 3, 3, 5, 6, 6, 7], "every fourth is dropped, every third comes twice");
+        assert_eq!(
+            left,
+            [1, 2, 3, 3, 5, 6, 6, 7],
+            "every fourth is dropped, every third comes twice"
+        );
         let counted = running.counted(0);
         let count = |fate| counted.of(Class::Datagram, fate);
-        assert_eq!([Fate::Received, Fate::Forwarded, Fate::DroppedByOrder, Fate::Duplicated].map(count), [8, 6, 2, 2]);
+        assert_eq!(
+            [Fate::Received, Fate::Forwarded, Fate::DroppedByOrder, Fate::Duplicated].map(count),
+            [8, 6, 2, 2]
+        );
         assert_eq!(running.counted(1), Counted::default());
     }
 
     #[test]
     fn what_finds_no_room_is_told_from_what_is_dropped_on_purpose() {
-        let (running, mut device) = device("packet_rate='1 kpps'\nbuffer_frames=2\nfaults={drop_one_in=5}\n");
+        let (running, mut device) =
+            device("packet_rate='1 kpps'\nbuffer_frames=2\nfaults={drop_one_in=5}\n");
         assert_eq!(leave(&mut device, 10, 1), [1, 2]);
         let counted = running.counted(0);
         let count = |fate| counted.of(Class::Datagram, fate);
-        assert_eq!([Fate::DroppedFull, Fate::DroppedByOrder, Fate::Forwarded].map(count), [6, 2, 2]);
+        assert_eq!(
+            [Fate::DroppedFull, Fate::DroppedByOrder, Fate::Forwarded].map(count),
+            [6, 2, 2]
+        );
         assert_eq!(counted.dropped(Class::Datagram), 8);
     }
 
@@ -253,7 +272,8 @@ mod tests {
     #[test]
     fn random_loss_is_as_large_as_asked_for_and_the_same_with_the_same_seed() {
         let lost = |seed: u64| {
-            let (running, mut device) = device(&format!("faults={{drop_ratio='10 %',seed={seed}}}\n"));
+            let (running, mut device) =
+                device(&format!("faults={{drop_ratio='10 %',seed={seed}}}\n"));
             let mut departures = Departures::default();
             let left: Vec<bool> = (0..10_000_u64)
                 .map(|n| {
@@ -277,13 +297,17 @@ mod tests {
 
     #[test]
     fn what_is_no_datagram_is_counted_apart_and_waits_like_one() {
-        let (running, mut device) = device("packet_rate='1 kpps'\nbuffer_frames=1\nfaults={drop_one_in=1}\n");
+        let (running, mut device) =
+            device("packet_rate='1 kpps'\nbuffer_frames=1\nfaults={drop_one_in=1}\n");
         let mut departures = Departures::default();
         for _ in 0..2 {
             device.enter(0, &[0; 60], Nanos(0), &mut departures);
         }
         let counted = running.counted(0);
-        assert_eq!((counted.of(Class::Other, Fate::Forwarded), counted.dropped(Class::Other)), (1, 1));
+        assert_eq!(
+            (counted.of(Class::Other, Fate::Forwarded), counted.dropped(Class::Other)),
+            (1, 1)
+        );
         assert_eq!(counted.of(Class::Datagram, Fate::Received), 0);
         assert_eq!(departures.held(1)[0].0, 1_000_000);
     }

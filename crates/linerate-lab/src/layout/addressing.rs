@@ -1,7 +1,8 @@
 //! Addresses of ports and routes between segments.
 //!
-//! Addresses come from 198.18.0.0/15 (RFC 2544 appendix C.2.2) and 2001:2::/48 (RFC 5180 clause 8): they are set aside for
-//! benchmarks and never routed. Each segment (a link, a switch with its links, or a bus) is one /24 and one /64.
+//! Addresses come from 198.18.0.0/15 (RFC 2544 appendix C.2.2) and 2001:2::/48 (RFC 5180 clause 8):
+//! they are set aside for benchmarks and never routed. Each segment (a link, a switch with its
+//! links, or a bus) is one /24 and one /64.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,8 +26,11 @@ impl Planner<'_> {
             if settings.filters > 0 {
                 self.namespaces[port.node].tc.extend(filters(&port.device, settings.filters));
             }
-            let names: Vec<Option<&String>> =
-                if port.endpoints.is_empty() { vec![None] } else { port.endpoints.iter().map(Some).collect() };
+            let names: Vec<Option<&String>> = if port.endpoints.is_empty() {
+                vec![None]
+            } else {
+                port.endpoints.iter().map(Some).collect()
+            };
             for name in names {
                 let host = next_host[port.segment];
                 next_host[port.segment] += 1;
@@ -62,16 +66,16 @@ impl Planner<'_> {
     pub(super) fn route(&mut self) {
         let mut additions: Vec<(usize, String)> = Vec::new();
         for node in (0..self.namespaces.len()).filter(|&node| self.kind(node) != NodeKind::Switch) {
-            let own: Vec<usize> = self.ports.iter().filter(|p| p.node == node).map(|p| p.segment).collect();
+            let own: Vec<usize> =
+                self.ports.iter().filter(|p| p.node == node).map(|p| p.segment).collect();
             let mut first_hop: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-            let mut queue: VecDeque<(usize, Option<(usize, usize)>)> = own.iter().map(|&s| (s, None)).collect();
+            let mut queue: VecDeque<(usize, Option<(usize, usize)>)> =
+                own.iter().map(|&s| (s, None)).collect();
             let mut seen = own.clone();
             while let Some((segment, via)) = queue.pop_front() {
-                for router in self
-                    .ports
-                    .iter()
-                    .filter(|p| p.segment == segment && p.node != node && self.kind(p.node) == NodeKind::Router)
-                {
+                for router in self.ports.iter().filter(|p| {
+                    p.segment == segment && p.node != node && self.kind(p.node) == NodeKind::Router
+                }) {
                     let hop = via.unwrap_or((segment, router.node));
                     for beyond in self
                         .ports
@@ -88,10 +92,22 @@ impl Planner<'_> {
             }
             for (segment, (at, router)) in first_hop {
                 let gateway = self.host_number(at, router);
-                additions
-                    .push((node, format!("route add {}/24 via {}", address_v4(segment, 0), address_v4(at, gateway))));
-                additions
-                    .push((node, format!("route add {}/64 via {}", address_v6(segment, 0), address_v6(at, gateway))));
+                additions.push((
+                    node,
+                    format!(
+                        "route add {}/24 via {}",
+                        address_v4(segment, 0),
+                        address_v4(at, gateway)
+                    ),
+                ));
+                additions.push((
+                    node,
+                    format!(
+                        "route add {}/64 via {}",
+                        address_v6(segment, 0),
+                        address_v6(at, gateway)
+                    ),
+                ));
             }
         }
         for (node, line) in additions {
@@ -100,25 +116,28 @@ impl Planner<'_> {
     }
 
     pub(super) fn host_number(&self, segment: usize, node: usize) -> usize {
-        let before = self.ports.iter().filter(|p| p.segment == segment).take_while(|p| p.node != node);
+        let before =
+            self.ports.iter().filter(|p| p.segment == segment).take_while(|p| p.node != node);
         1 + before.map(|p| p.endpoints.len().max(1)).sum::<usize>()
     }
 }
 
-/// `tc` lines that have each packet received at `device` looked at by `count` rules, one after the other, none of which it meets: they ask
-/// for a source that documentation alone has (RFC 5737).
+/// `tc` lines that have each packet received at `device` looked at by `count` rules, one after the
+/// other, none of which it meets: they ask for a source that documentation alone has (RFC 5737).
 fn filters(device: &str, count: u32) -> Vec<String> {
     let rule = |number: u32| {
         // Rules alike would be one node in the kernel's list only if it merged them: it does not.
         format!(
-            "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 classid 1:1",
+            "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 \
+                classid 1:1",
             number % 256
         )
     };
     std::iter::once(format!("qdisc add dev {device} clsact")).chain((0..count).map(rule)).collect()
 }
 
-/// Replaces the routes that the kernel made for a port's own segment by ones with a least retransmission timeout.
+/// Replaces the routes that the kernel made for a port's own segment by ones with a least
+/// retransmission timeout.
 fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
     /// Metric of the routes that the kernel makes for IPv6 addresses.
     const KERNEL_METRIC: u32 = 256;
@@ -126,8 +145,13 @@ fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
     let least = least.0 / Nanos::from_millis(1).0;
     let device = &port.device;
     [
-        format!("route replace {v4}/24 dev {device} proto kernel scope link src {own} rto_min {least}ms"),
-        format!("route replace {v6}/64 dev {device} proto kernel metric {KERNEL_METRIC} rto_min {least}ms"),
+        format!(
+            "route replace {v4}/24 dev {device} proto kernel scope link src {own} rto_min {least}ms"
+        ),
+        format!(
+            "route replace {v6}/64 dev {device} proto kernel metric {KERNEL_METRIC} rto_min \
+                {least}ms"
+        ),
     ]
 }
 

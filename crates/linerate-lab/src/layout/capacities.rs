@@ -19,8 +19,8 @@ struct Bound {
 }
 
 impl Planner<'_> {
-    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames with preamble and gap
-    /// (DSP0222), and nothing of that host passes elsewhere.
+    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames
+    /// with preamble and gap (DSP0222), and nothing of that host passes elsewhere.
     pub(super) fn note_sideband(&mut self, controller: &Controller) {
         let own = &controller.sideband.to.endpoint;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
@@ -58,7 +58,15 @@ impl Planner<'_> {
         let edge = name.clone();
         self.note_cable(
             &link.ends,
-            Bound { name, edge, class: BoundClass::Link, rate, frame_overhead: ETHERNET_HEADER, mtu: link.mtu, source },
+            Bound {
+                name,
+                edge,
+                class: BoundClass::Link,
+                rate,
+                frame_overhead: ETHERNET_HEADER,
+                mtu: link.mtu,
+                source,
+            },
         );
     }
 
@@ -81,8 +89,8 @@ impl Planner<'_> {
         );
     }
 
-    /// What stands between `ends` bounds every pair of hosts whose only way leads over it. That is certain where one of the ends is
-    /// a host: nothing of that endpoint passes elsewhere.
+    /// What stands between `ends` bounds every pair of hosts whose only way leads over it. That is
+    /// certain where one of the ends is a host: nothing of that endpoint passes elsewhere.
     fn note_cable(&mut self, ends: &[End; 2], bound: Bound) {
         let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
@@ -95,11 +103,17 @@ impl Planner<'_> {
         let mut found = Vec::new();
         for i in [0, 1].into_iter().filter(|&i| is_host(i)) {
             let own = ends[i].endpoint.as_str();
-            let peers: Vec<&str> = if is_host(1 - i) { vec![ends[1 - i].endpoint.as_str()] } else { all.clone() };
+            let peers: Vec<&str> =
+                if is_host(1 - i) { vec![ends[1 - i].endpoint.as_str()] } else { all.clone() };
             let peers = peers.into_iter().filter(|peer| *peer != own);
-            let (out, into): (Vec<_>, Vec<_>) =
-                peers.map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned()))).unzip();
-            let directions = if is_host(1 - i) { vec![("out of", out)] } else { vec![("out of", out), ("into", into)] };
+            let (out, into): (Vec<_>, Vec<_>) = peers
+                .map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned())))
+                .unzip();
+            let directions = if is_host(1 - i) {
+                vec![("out of", out)]
+            } else {
+                vec![("out of", out), ("into", into)]
+            };
             for (word, pairs) in directions {
                 found.push(Capacity {
                     name: format!("{}, {word} {own}", bound.name),
@@ -134,17 +148,30 @@ impl Planner<'_> {
             let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
             for direction in [0, 1] {
                 self.capacities.push(Capacity {
-                    name: format!("{}, {} to {}", edge.name, bus.between[direction], bus.between[1 - direction]),
+                    name: format!(
+                        "{}, {} to {}",
+                        edge.name,
+                        bus.between[direction],
+                        bus.between[1 - direction]
+                    ),
                     edge: edge.name.clone(),
                     // A port channel leads out of the host.
                     class: if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus },
                     rate: edge.rate,
                     frame_overhead: ETHERNET_HEADER,
                     mtu: bus.mtu,
-                    pairs: ends.iter().map(|e| (e[direction].clone(), e[1 - direction].clone())).collect(),
-                    source: format!("lab {}: class of a hierarchical token bucket", self.description.name),
+                    pairs: ends
+                        .iter()
+                        .map(|e| (e[direction].clone(), e[1 - direction].clone()))
+                        .collect(),
+                    source: format!(
+                        "lab {}: class of a hierarchical token bucket",
+                        self.description.name
+                    ),
                     members: edge.group().map_or_else(Vec::new, |_| {
-                        bus_classes(bus, edge).map(|class| queue_instance(&devices[direction], class)).collect()
+                        bus_classes(bus, edge)
+                            .map(|class| queue_instance(&devices[direction], class))
+                            .collect()
                     }),
                 });
             }

@@ -1,9 +1,11 @@
-//! Port channels: the classes of a bus, and the hash that puts each flow on one of several equal links.
+//! Port channels: the classes of a bus, and the hash that puts each flow on one of several equal
+//! links.
 //!
-//! The hash runs in the kernel, as a program of a traffic control filter (`bpf` of tc(8), classic instructions), and here, so
-//! that what becomes of a flow is known beforehand. It mixes addresses and ports to the last bit (the finalizer of MurmurHash3),
-//! which comes as close to an ideal hash as a switch may hope to; hashing addresses only is the worst that is in use. Ports are
-//! read of TCP and UDP packets that are no fragments; of IPv6, where no extension header precedes them.
+//! The hash runs in the kernel, as a program of a traffic control filter (`bpf` of tc(8), classic
+//! instructions), and here, so that what becomes of a flow is known beforehand. It mixes addresses
+//! and ports to the last bit (the finalizer of MurmurHash3), which comes as close to an ideal hash
+//! as a switch may hope to; hashing addresses only is the worst that is in use. Ports are read of
+//! TCP and UDP packets that are no fragments; of IPv6, where no extension header precedes them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,13 +13,19 @@ use crate::description::{Bus, BusEdge, Hash};
 
 /// Class of the first edge of a bus; smaller ones would look like the tree's own.
 const FIRST_CLASS: usize = 10;
-/// Multipliers of the finalizer of MurmurHash3 (`fmix32`), and one that keeps the two addresses apart (2^32 over the golden ratio).
+/// Multipliers of the finalizer of MurmurHash3 (`fmix32`), and one that keeps the two addresses
+/// apart (2^32 over the golden ratio).
 const MIX: [u32; 2] = [0x85eb_ca6b, 0xc2b2_ae35];
 const APART: u32 = 0x9e37_79b1;
 
 /// The class of `edge` itself.
 pub(super) fn class_of(bus: &Bus, edge: &BusEdge) -> usize {
-    FIRST_CLASS + bus.edges.iter().position(|other| other.name == edge.name).expect("it is an edge of this bus")
+    FIRST_CLASS
+        + bus
+            .edges
+            .iter()
+            .position(|other| other.name == edge.name)
+            .expect("it is an edge of this bus")
 }
 
 /// The classes in which frames of the leaf `edge` wait: its own, or one for each of its links.
@@ -26,7 +34,8 @@ pub(super) fn bus_classes(bus: &Bus, edge: &BusEdge) -> std::ops::Range<usize> {
         let own = class_of(bus, edge);
         return own..own + 1;
     };
-    let before = bus.edges.iter().take_while(|other| other.name != edge.name).filter_map(BusEdge::group);
+    let before =
+        bus.edges.iter().take_while(|other| other.name != edge.name).filter_map(BusEdge::group);
     let first = FIRST_CLASS + bus.edges.len() + before.sum::<u32>() as usize;
     first..first + links as usize
 }
@@ -43,7 +52,8 @@ pub fn link_of(from: SocketAddr, to: SocketAddr, hash: Hash, links: u32) -> u32 
         Hash::Addresses => 0,
         Hash::Ports => (u32::from(from.port()) << 16) | u32::from(to.port()),
     };
-    let mut mixed = (last_word(from.ip()).wrapping_mul(APART) ^ last_word(to.ip())).wrapping_mul(APART) ^ ports;
+    let mut mixed =
+        (last_word(from.ip()).wrapping_mul(APART) ^ last_word(to.ip())).wrapping_mul(APART) ^ ports;
     mixed = (mixed ^ (mixed >> 16)).wrapping_mul(MIX[0]);
     mixed = (mixed ^ (mixed >> 13)).wrapping_mul(MIX[1]);
     (mixed ^ (mixed >> 16)) % links
@@ -103,7 +113,8 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 const IS_FRAGMENT: u32 = 0x3fff;
 
-/// The filter's program as tc(8) takes it: it returns class `1:first`, or one of the `links - 1` after it.
+/// The filter's program as tc(8) takes it: it returns class `1:first`, or one of the `links - 1`
+/// after it.
 pub(super) fn program(hash: Hash, first: usize, links: u32) -> String {
     const TREE: u32 = 1 << 16;
     let v4 = version(&V4, hash);
@@ -121,9 +132,14 @@ pub(super) fn program(hash: Hash, first: usize, links: u32) -> String {
         program.extend([(code::SHIFT_RIGHT, 0, 0, shift), (code::XOR_X, 0, 0, 0)]);
         program.extend(multiplier.map(|multiplier| (code::MULTIPLY, 0, 0, multiplier)));
     }
-    program.extend([(code::MODULO, 0, 0, links), (code::ADD, 0, 0, TREE + first as u32), (code::RETURN, 0, 0, 0)]);
-    let text =
-        program.iter().map(|(code, if_true, if_false, operand)| format!("{code} {if_true} {if_false} {operand}"));
+    program.extend([
+        (code::MODULO, 0, 0, links),
+        (code::ADD, 0, 0, TREE + first as u32),
+        (code::RETURN, 0, 0, 0),
+    ]);
+    let text = program
+        .iter()
+        .map(|(code, if_true, if_false, operand)| format!("{code} {if_true} {if_false} {operand}"));
     format!("{},{}", program.len(), text.collect::<Vec<_>>().join(","))
 }
 
@@ -163,7 +179,10 @@ fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
     if hash == Hash::Ports {
         let at_ports = match version.fragment {
             Some(_) => {
-                vec![(code::LOAD_X_IP_HEADER, 0, 0, offset::PACKET), (code::LOAD_WORD_AT_X, 0, 0, offset::PACKET)]
+                vec![
+                    (code::LOAD_X_IP_HEADER, 0, 0, offset::PACKET),
+                    (code::LOAD_WORD_AT_X, 0, 0, offset::PACKET),
+                ]
             }
             None => vec![(code::LOAD_WORD, 0, 0, offset::V6_PAYLOAD)],
         };
@@ -175,7 +194,10 @@ fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
             (code::JUMP_EQUAL, 0, past + if version.fragment.is_some() { 2 } else { 0 }, UDP),
         ]);
         if let Some(fragment) = version.fragment {
-            program.extend([(code::LOAD_HALF, 0, 0, fragment), (code::JUMP_ANY_BIT, past, 0, IS_FRAGMENT)]);
+            program.extend([
+                (code::LOAD_HALF, 0, 0, fragment),
+                (code::JUMP_ANY_BIT, past, 0, IS_FRAGMENT),
+            ]);
         }
         program.extend(at_ports);
         program.extend([(code::JUMP, 0, 0, 1), (code::LOAD_IMMEDIATE, 0, 0, 0)]);
@@ -194,13 +216,18 @@ mod tests {
         let counts = |hash| {
             let mut counts = [0_u32; 4];
             for port in 0..4000 {
-                let from = SocketAddr::new("198.18.0.1".parse().expect("an address"), 32_768 + port);
+                let from =
+                    SocketAddr::new("198.18.0.1".parse().expect("an address"), 32_768 + port);
                 counts[link_of(from, to, hash, 4) as usize] += 1;
             }
             counts
         };
         // Of 4000 flows a link has 1000, give or take five standard deviations of 27.
-        assert!(counts(Hash::Ports).iter().all(|n| n.abs_diff(1000) < 140), "{:?}", counts(Hash::Ports));
+        assert!(
+            counts(Hash::Ports).iter().all(|n| n.abs_diff(1000) < 140),
+            "{:?}",
+            counts(Hash::Ports)
+        );
         let mut alone = counts(Hash::Addresses);
         alone.sort_unstable();
         assert_eq!(alone, [0, 0, 0, 4000]);

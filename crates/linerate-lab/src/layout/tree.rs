@@ -1,4 +1,5 @@
-//! Buses as hierarchical token buckets (HTB): an edge is a class, and a leaf of several links has a class for each.
+//! Buses as hierarchical token buckets (HTB): an edge is a class, and a leaf of several links has a
+//! class for each.
 
 use std::net::IpAddr;
 
@@ -16,10 +17,13 @@ fn total(edge: &BusEdge) -> f64 {
     edge.rate.0 * f64::from(edge.links.get())
 }
 
-/// The rate HTB assures to `edge` without asking its parent: an equal share of what the parent is assured, so that the
-/// children of one parent never add up to more than it has. What an edge carries beyond it is borrowed, up to its rate.
+/// The rate HTB assures to `edge` without asking its parent: an equal share of what the parent is
+/// assured, so that the children of one parent never add up to more than it has. What an edge
+/// carries beyond it is borrowed, up to its rate.
 fn assured(bus: &Bus, edge: &BusEdge) -> f64 {
-    let Some(parent) = edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name)) else {
+    let Some(parent) =
+        edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name))
+    else {
         return total(edge);
     };
     let n_siblings = bus.edges.iter().filter(|other| other.parent == edge.parent).count();
@@ -31,45 +35,62 @@ impl Planner<'_> {
         for (index, bus) in self.description.buses.iter().enumerate() {
             for end in [0, 1] {
                 let node = self.node(&bus.between[end]);
-                let device = format!("{}{}", bus.between[1 - end], self.description.links.len() + index);
+                let device =
+                    format!("{}{}", bus.between[1 - end], self.description.links.len() + index);
                 let lines = self.htb(bus, end, &device);
                 self.namespaces[node].tc.extend(lines);
             }
         }
     }
 
-    /// The tree as HTB classes. A leaf's traffic is told by the sending endpoint's address, and among its links by a hash.
+    /// The tree as HTB classes. A leaf's traffic is told by the sending endpoint's address, and
+    /// among its links by a hash.
     fn htb(&self, bus: &Bus, end: usize, device: &str) -> Vec<String> {
         let mut lines = vec![format!("qdisc replace dev {device} root handle 1: htb")];
         let class = |parent: &str, id: usize, assured: f64, most: f64| {
             let burst = Bytes((most / 8.0 * BURST_SECONDS) as u64).max(bus.mtu + ETHERNET_HEADER).0;
             let quantum = (bus.mtu + ETHERNET_HEADER).0;
             format!(
-                "class add dev {device} parent {parent} classid 1:{id:x} htb rate {assured:.0}bit ceil {most:.0}bit \
+                "class add dev {device} parent {parent} classid 1:{id:x} htb rate {assured:.0}bit \
+                    ceil {most:.0}bit \
                  burst {burst} cburst {burst} quantum {quantum}"
             )
         };
         for edge in &bus.edges {
-            let above = edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name));
-            let parent = above.map_or("1:".to_owned(), |above| format!("1:{:x}", class_of(bus, above)));
+            let above = edge
+                .parent
+                .as_ref()
+                .and_then(|name| bus.edges.iter().find(|other| other.name == *name));
+            let parent =
+                above.map_or("1:".to_owned(), |above| format!("1:{:x}", class_of(bus, above)));
             let own = class_of(bus, edge);
             lines.push(class(&parent, own, assured(bus, edge), total(edge)));
             let Some(ends) = &edge.ends else { continue };
             if let Some(links) = edge.group() {
                 let assured = edge.rate.0.min(assured(bus, edge) / f64::from(links));
                 let classes = bus_classes(bus, edge);
-                lines.extend(classes.clone().map(|id| class(&format!("1:{own:x}"), id, assured, edge.rate.0)));
+                lines.extend(
+                    classes
+                        .clone()
+                        .map(|id| class(&format!("1:{own:x}"), id, assured, edge.rate.0)),
+                );
                 lines.push(format!(
-                    "filter add dev {device} parent 1:{own:x} protocol all prio 1 bpf bytecode \"{}\"",
+                    "filter add dev {device} parent 1:{own:x} protocol all prio 1 bpf \
+                        bytecode \"{}\"",
                     program(edge.hash, classes.start, links)
                 ));
             }
-            lines.extend(
-                bus_classes(bus, edge).map(|id| {
-                    format!("qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit {QUEUE_FRAMES}")
-                }),
-            );
-            let endpoint = self.endpoints.iter().find(|e| e.name == ends[end]).expect("endpoints were just placed");
+            lines.extend(bus_classes(bus, edge).map(|id| {
+                format!(
+                    "qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit \
+                        {QUEUE_FRAMES}"
+                )
+            }));
+            let endpoint = self
+                .endpoints
+                .iter()
+                .find(|e| e.name == ends[end])
+                .expect("endpoints were just placed");
             let source = match endpoint.address.expect("endpoints of a lab have one") {
                 IpAddr::V4(v4) => format!("protocol ip prio 1 u32 match ip src {v4}/32"),
                 IpAddr::V6(v6) => format!("protocol ipv6 prio 1 u32 match ip6 src {v6}/128"),

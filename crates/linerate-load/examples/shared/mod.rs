@@ -1,7 +1,8 @@
-//! Runs one workload between two ends: both in this process, or one here and one in another network namespace, which meet
-//! through a file that holds the offer.
+//! Runs one workload between two ends: both in this process, or one here and one in another network
+//! namespace, which meet through a file that holds the offer.
 //!
-//! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [interval=MS] [cpus=ACTIVE,PASSIVE] [serve=FILE | to=FILE]`
+//! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [interval=MS] [cpus=ACTIVE,PASSIVE]
+//! [serve=FILE | to=FILE]`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +44,8 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let seconds = own.get("seconds").map_or(2.0, |text| text.parse().expect("a number of seconds"));
     let cpus = own.get("cpus").map(String::as_str).unwrap_or_default();
     let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
-    let address = own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
+    let address =
+        own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
     let local = Endpoint {
         name: "x".into(),
         host: "x".into(),
@@ -54,15 +56,25 @@ pub(crate) fn run_from_arguments() -> Outcome {
         pin: false,
         ncsi: None,
     };
-    let interval = own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
-    let end = ExampleEnd { workload, params, local, seconds, interval: Nanos::from_millis(interval), cpus };
+    let interval =
+        own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
+    let end = ExampleEnd {
+        workload,
+        params,
+        local,
+        seconds,
+        interval: Nanos::from_millis(interval),
+        cpus,
+    };
     let (active, passive) = match (own.get("serve"), own.get("to")) {
         (Some(file), _) => (None, Some(end.passive(|offer| publish(file, offer)))),
         (_, Some(file)) => (Some(end.active(&await_offer(file))), None),
         (None, None) => {
             let (tell, told) = std::sync::mpsc::channel();
             std::thread::scope(|scope| {
-                let passive = scope.spawn(|| end.passive(|offer| tell.send(offer.clone()).expect("the active end")));
+                let passive = scope.spawn(|| {
+                    end.passive(|offer| tell.send(offer.clone()).expect("the active end"))
+                });
                 let active = end.active(&told.recv().expect("an offer"));
                 (Some(active), Some(passive.join().expect("the passive end")))
             })
@@ -111,9 +123,15 @@ impl ExampleEnd {
     fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
         let start = Nanos(clock::monotonic()) + LEAD;
         let load_until = start + Nanos::from_secs_f64(self.seconds);
-        let timeline =
-            Timeline { start, load_from: start, load_until, drain_until: load_until + DRAIN, interval: self.interval };
-        let mut engine = Engine::start(workers, timeline, &cpu.copied().into_iter().collect::<Vec<_>>(), 1);
+        let timeline = Timeline {
+            start,
+            load_from: start,
+            load_until,
+            drain_until: load_until + DRAIN,
+            interval: self.interval,
+        };
+        let mut engine =
+            Engine::start(workers, timeline, &cpu.copied().into_iter().collect::<Vec<_>>(), 1);
         let mut intervals = Vec::new();
         while !engine.finished() {
             std::thread::sleep(Duration::from_millis(50));
@@ -126,7 +144,8 @@ impl ExampleEnd {
     }
 }
 
-/// What an end asked for. If it is refused all ends here: the other end would wait for an offer or a connection that never comes.
+/// What an end asked for. If it is refused all ends here: the other end would wait for an offer or
+/// a connection that never comes.
 fn had<T>(asked: Result<T, LoadError>) -> T {
     asked.unwrap_or_else(|refusal| {
         eprintln!("{refusal}");
@@ -136,7 +155,8 @@ fn had<T>(asked: Result<T, LoadError>) -> T {
 
 fn publish(file: &str, offer: &Offer) {
     let partial = format!("{file}.partial");
-    std::fs::write(&partial, serde_json::to_string(offer).expect("an offer is plain data")).expect("write the offer");
+    std::fs::write(&partial, serde_json::to_string(offer).expect("an offer is plain data"))
+        .expect("write the offer");
     std::fs::rename(partial, file).expect("publish the offer");
 }
 

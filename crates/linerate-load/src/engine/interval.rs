@@ -1,8 +1,9 @@
 //! Intervals on their way from a worker's thread to whoever collects them.
 //!
-//! Buffers circulate: the worker takes an empty one from one ring, swaps its histograms into it and sends it through
-//! another; the collector reads it, empties it and sends it back. Nothing is allocated, and nobody waits: without an
-//! empty buffer the worker does not cut, and its interval merges into the next.
+//! Buffers circulate: the worker takes an empty one from one ring, swaps its histograms into it and
+//! sends it through another; the collector reads it, empties it and sends it back. Nothing is
+//! allocated, and nobody waits: without an empty buffer the worker does not cut, and its interval
+//! merges into the next.
 
 use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, StepGap, Variation};
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
@@ -13,11 +14,12 @@ use crate::operations::EarlierByKind;
 use crate::ticks::ByTick;
 use crate::{Histogram, Tally, Times, Worker};
 
-/// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second before intervals
-/// begin to merge.
+/// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second
+/// before intervals begin to merge.
 const N_BUFFERS: usize = 16;
 
-/// How often the CPU time of a worker's thread is read: by so much a gap between its steps may seem shorter than it was.
+/// How often the CPU time of a worker's thread is read: by so much a gap between its steps may seem
+/// shorter than it was.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
 /// One interval, in memory that is reused.
@@ -63,7 +65,8 @@ pub(super) struct Cutter {
     steps: StepClock,
 }
 
-/// The longest gap between the steps of one worker. The CPU time of its thread is read every [`LOOK_EVERY`] only: that takes a system call.
+/// The longest gap between the steps of one worker. The CPU time of its thread is read every
+/// [`LOOK_EVERY`] only: that takes a system call.
 #[derive(Debug, Default)]
 struct StepClock {
     /// Of the current interval, on the monotonic clock.
@@ -83,17 +86,23 @@ impl StepClock {
         }
     }
 
-    /// A step was to begin at `from`, and the next one did at `until`; `cpu` reads the CPU time of its thread.
+    /// A step was to begin at `from`, and the next one did at `until`; `cpu` reads the CPU time of
+    /// its thread.
     #[inline]
     fn stepped(&mut self, from: Nanos, until: Nanos, cpu: fn() -> u64) {
         let length = until.since(from);
         let gap = if let Some((stopped, behind)) = &mut self.stopped {
             let before = std::mem::replace(behind, stopped.behind(until));
             let stood = behind.since(before).min(length);
-            // Steps wait for a few milliseconds where they can: most stops end the wait that they fall into.
+            // Steps wait for a few milliseconds where they can: most stops end the wait that they
+            // fall into.
             StepGap { start: until.since(stood), length: stood, ran: Nanos(0) }
         } else {
-            let ran = if until.since(self.looked) < LOOK_EVERY { Nanos(0) } else { self.look(until, cpu()) };
+            let ran = if until.since(self.looked) < LOOK_EVERY {
+                Nanos(0)
+            } else {
+                self.look(until, cpu())
+            };
             StepGap { start: from, length, ran }
         };
         if gap.stood() > self.longest.stood() {
@@ -129,7 +138,12 @@ pub(super) struct Collector {
 
 /// Both ends for worker `number`; intervals are counted from `origin`.
 /// A worker that may wait for a disk has a clock that stands while this process does.
-pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker, stopped: Option<Stopped>) -> (Cutter, Collector) {
+pub(super) fn lane(
+    number: u32,
+    origin: Nanos,
+    worker: &dyn Worker,
+    stopped: Option<Stopped>,
+) -> (Cutter, Collector) {
     let (mut to_worker, empty) = RingBuffer::new(N_BUFFERS);
     let (full, from_worker) = RingBuffer::new(N_BUFFERS);
     for _ in 0..N_BUFFERS {
@@ -144,12 +158,16 @@ pub(super) fn lane(number: u32, origin: Nanos, worker: &dyn Worker, stopped: Opt
         usage: ThreadUsage::default(),
         wait: None,
         waited: 0,
-        steps: StepClock { stopped: stopped.map(|stopped| (stopped, Nanos(0))), ..StepClock::default() },
+        steps: StepClock {
+            stopped: stopped.map(|stopped| (stopped, Nanos(0))),
+            ..StepClock::default()
+        },
     };
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
 
-/// Memory of the histograms and accounts of a worker with `times`, bytes: those it records into, and those on their way to the collector.
+/// Memory of the histograms and accounts of a worker with `times`, bytes: those it records into,
+/// and those on their way to the collector.
 pub(crate) fn bytes(times: Times) -> u64 {
     (N_BUFFERS as u64 + 2) * times.bytes()
 }
@@ -182,7 +200,8 @@ impl Cutter {
         self.wait = RunQueueWait::of_this_thread().ok();
     }
 
-    /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count from here.
+    /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count
+    /// from here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
         self.steps.begin(now, cpu_of_this_thread());
@@ -196,9 +215,16 @@ impl Cutter {
         self.steps.stepped(from, until, cpu_of_this_thread);
     }
 
-    /// Ends the current interval at `now` and sends it, if there is a buffer for it. An operation that was due before `boundary`, which is
-    /// when the interval was to end, belongs to it or to one before it.
-    pub(super) fn cut(&mut self, now: Nanos, boundary: Nanos, tally: &mut Tally, worker: &mut dyn Worker) {
+    /// Ends the current interval at `now` and sends it, if there is a buffer for it. An operation
+    /// that was due before `boundary`, which is when the interval was to end, belongs to it or to
+    /// one before it.
+    pub(super) fn cut(
+        &mut self,
+        now: Nanos,
+        boundary: Nanos,
+        tally: &mut Tally,
+        worker: &mut dyn Worker,
+    ) {
         if let Ok(mut buffer) = self.empty.pop() {
             buffer.flows.clear();
             worker.observe(&mut buffer.flows);
@@ -253,9 +279,10 @@ impl Cutter {
         std::mem::swap(&mut buffer.transfer, &mut tally.transfer);
         std::mem::swap(&mut buffer.close, &mut tally.close);
         std::mem::swap(&mut buffer.earlier, &mut tally.operations.earlier);
-        for (kept, ticks) in
-            [(&mut buffer.departures, &mut tally.departures), (&mut buffer.arrivals, &mut tally.arrivals)]
-        {
+        for (kept, ticks) in [
+            (&mut buffer.departures, &mut tally.departures),
+            (&mut buffer.arrivals, &mut tally.arrivals),
+        ] {
             ticks.settle();
             std::mem::swap(kept, &mut ticks.by_tick);
         }
@@ -316,7 +343,10 @@ impl Collector {
             trims: buffer.trims.distribution(),
             response: buffer.response.distribution(),
             gap: buffer.gap.distribution(),
-            variation: Variation { falls: buffer.falls.distribution(), rises: buffer.rises.distribution() },
+            variation: Variation {
+                falls: buffer.falls.distribution(),
+                rises: buffer.rises.distribution(),
+            },
             stages: Stages {
                 connect: buffer.connect.distribution(),
                 first_byte: buffer.first_byte.distribution(),
@@ -341,14 +371,22 @@ mod tests {
 
     #[test]
     fn a_long_step_knows_how_much_of_it_the_thread_ran() {
-        let mut steps = StepClock { looked: Nanos(100 * MS), ran_ns: 7 * MS, ..StepClock::default() };
+        let mut steps =
+            StepClock { looked: Nanos(100 * MS), ran_ns: 7 * MS, ..StepClock::default() };
         // Too soon after the last look to ask for the CPU time again.
         steps.stepped(Nanos(100 * MS), Nanos(104 * MS), || panic!("a system call"));
-        assert_eq!(steps.longest, StepGap { start: Nanos(100 * MS), length: Nanos(4 * MS), ran: Nanos(0) });
+        assert_eq!(
+            steps.longest,
+            StepGap { start: Nanos(100 * MS), length: Nanos(4 * MS), ran: Nanos(0) }
+        );
         // Twenty milliseconds of CPU time since that look.
         steps.stepped(Nanos(104 * MS), Nanos(134 * MS), || 27 * MS);
-        assert_eq!(steps.longest, StepGap { start: Nanos(104 * MS), length: Nanos(30 * MS), ran: Nanos(20 * MS) });
-        // The scheduler's clock may run ahead of ours: a thread that ran all the time stood for none of it.
+        assert_eq!(
+            steps.longest,
+            StepGap { start: Nanos(104 * MS), length: Nanos(30 * MS), ran: Nanos(20 * MS) }
+        );
+        // The scheduler's clock may run ahead of ours: a thread that ran all the time stood for
+        // none of it.
         steps.longest = StepGap::default();
         steps.stepped(Nanos(134 * MS), Nanos(164 * MS), || 58 * MS);
         assert_eq!(steps.longest, StepGap::default());
@@ -368,7 +406,8 @@ mod tests {
     fn a_step_that_may_wait_for_a_disk_stood_only_while_the_process_did() {
         let ms = Nanos::from_millis;
         let clock = Stopped::new(ms(1_000));
-        let mut steps = StepClock { stopped: Some((clock.clone(), Nanos(0))), ..StepClock::default() };
+        let mut steps =
+            StepClock { stopped: Some((clock.clone(), Nanos(0))), ..StepClock::default() };
         steps.begin(ms(1_000), 0);
         // A disk takes 200 ms; the process runs.
         (0..50).for_each(|k| clock.slept(ms(1_000 + 4 * k), ms(1_004 + 4 * k)));

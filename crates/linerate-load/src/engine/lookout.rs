@@ -1,8 +1,11 @@
-//! A thread that only sleeps and notices when it was not woken in time: whether this process stood still.
+//! A thread that only sleeps and notices when it was not woken in time: whether this process stood
+//! still.
 //!
-//! A worker that waits for a disk does not run either, and that is no stall of the tester. Whether something stopped the whole process
-//! (a signal, a debugger, the hypervisor) meanwhile is known by a thread that waits for nothing but the clock. It runs only where a worker
-//! may wait for a disk, because it wakes a CPU every [`PERIOD`]. What it does not see: a stop of one worker's thread alone.
+//! A worker that waits for a disk does not run either, and that is no stall of the tester. Whether
+//! something stopped the whole process (a signal, a debugger, the hypervisor) meanwhile is known by
+//! a thread that waits for nothing but the clock. It runs only where a worker may wait for a disk,
+//! because it wakes a CPU every [`PERIOD`]. What it does not see: a stop of one worker's thread
+//! alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,13 +16,15 @@ use linerate_sys::clock;
 
 /// How long it sleeps at a time.
 const PERIOD: Nanos = Nanos::from_millis(4);
-/// Woken so late, it was not merely waiting for a CPU that another thread had for a slice (`sched_base_slice`, 3 ms).
+/// Woken so late, it was not merely waiting for a CPU that another thread had for a slice
+/// (`sched_base_slice`, 3 ms).
 const LATE: Nanos = Nanos::from_millis(20);
 
 /// A clock that stands while the process does.
 #[derive(Clone, Debug)]
 pub(super) struct Stopped {
-    /// The monotonic clock without the times in which the process stood, as of the last time that it was looked at.
+    /// The monotonic clock without the times in which the process stood, as of the last time that
+    /// it was looked at.
     ran_until: Arc<AtomicU64>,
 }
 
@@ -29,7 +34,8 @@ impl Stopped {
         Self { ran_until: Arc::new(AtomicU64::new(now.0)) }
     }
 
-    /// By how much it is behind the monotonic clock at `now`: the sum of all stops, and up to [`LATE`] more.
+    /// By how much it is behind the monotonic clock at `now`: the sum of all stops, and up to
+    /// [`LATE`] more.
     #[inline]
     pub(super) fn behind(&self, now: Nanos) -> Nanos {
         now.since(Nanos(self.ran_until.load(Ordering::Relaxed)))
@@ -96,7 +102,11 @@ mod tests {
             at = at + ms(length);
         }
         assert_eq!(stopped.behind(at), Nanos(0), "late, but only for a slice");
-        assert_eq!(stopped.behind(at + ms(50)), ms(50), "a stop is known before the lookout has woken");
+        assert_eq!(
+            stopped.behind(at + ms(50)),
+            ms(50),
+            "a stop is known before the lookout has woken"
+        );
         stopped.slept(at, at + ms(50));
         assert_eq!(stopped.behind(at + ms(50)), ms(50 - 4));
         stopped.slept(at + ms(50), at + ms(54));

@@ -1,8 +1,10 @@
-//! The engine: pinned threads that step workers through the phases of a trial and cut their tallies into intervals.
+//! The engine: pinned threads that step workers through the phases of a trial and cut their tallies
+//! into intervals.
 //!
-//! Warm-up and measurement are one span of load, then comes the drain; which intervals belong to which is the judge's
-//! affair. Times of intervals are nanoseconds since the start barrier. What it does not see: what a worker does inside a
-//! step; a step that does not return is the worker's fault and delays the end.
+//! Warm-up and measurement are one span of load, then comes the drain; which intervals belong to
+//! which is the judge's affair. Times of intervals are nanoseconds since the start barrier. What it
+//! does not see: what a worker does inside a step; a step that does not return is the worker's
+//! fault and delays the end.
 
 mod interval;
 mod lookout;
@@ -68,14 +70,20 @@ pub struct EngineReport {
 }
 
 impl Engine {
-    /// Starts one thread per worker, pinned to `cpus` in turn (not pinned if empty). They wait for `timeline.start`.
-    /// `seed` seeds the arrivals of open loads, each worker's differently.
+    /// Starts one thread per worker, pinned to `cpus` in turn (not pinned if empty). They wait for
+    /// `timeline.start`. `seed` seeds the arrivals of open loads, each worker's differently.
     #[must_use]
-    pub fn start(workers: Vec<Box<dyn Worker>>, timeline: Timeline, cpus: &[usize], seed: u64) -> Self {
+    pub fn start(
+        workers: Vec<Box<dyn Worker>>,
+        timeline: Timeline,
+        cpus: &[usize],
+        seed: u64,
+    ) -> Self {
         Self::start_within(workers, timeline, cpus, seed, None)
     }
 
-    /// As [`Engine::start`]; what the workers send together with others under the same `limit` stays within it.
+    /// As [`Engine::start`]; what the workers send together with others under the same `limit`
+    /// stays within it.
     #[must_use]
     pub fn start_within(
         workers: Vec<Box<dyn Worker>>,
@@ -86,28 +94,41 @@ impl Engine {
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut incidents = Vec::new();
-        let looks_out = workers.iter().any(|worker| worker.may_wait_for_disk()).then(Lookout::start);
+        let looks_out =
+            workers.iter().any(|worker| worker.may_wait_for_disk()).then(Lookout::start);
         let (lookout, stopped) = match looks_out.transpose() {
             Ok(started) => started.unzip(),
             Err(cause) => {
-                let message = format!("start the thread that notices stops of this process: {cause}");
+                let message =
+                    format!("start the thread that notices stops of this process: {cause}");
                 incidents.push(incident(IncidentKind::Failed, message));
                 (None, None)
             }
         };
-        let mut engine = Self { stop: Arc::clone(&stop), threads: Vec::new(), _lookout: lookout, incidents };
+        let mut engine =
+            Self { stop: Arc::clone(&stop), threads: Vec::new(), _lookout: lookout, incidents };
         for (number, worker) in (0_u32..).zip(workers) {
             let stopped = stopped.clone().filter(|_| worker.may_wait_for_disk());
             let (cutter, intervals) = lane(number, timeline.start, &*worker, stopped);
             let cpu = (!cpus.is_empty()).then(|| cpus[number as usize % cpus.len()]);
             let seed = seed.wrapping_add(u64::from(number));
-            let task = Task { number, timeline, cpu, seed, stop: Arc::clone(&stop), limit: limit.cloned() };
+            let task = Task {
+                number,
+                timeline,
+                cpu,
+                seed,
+                stop: Arc::clone(&stop),
+                limit: limit.cloned(),
+            };
             let name = format!("lr-worker-{number}");
             match std::thread::Builder::new().name(name).spawn(move || task.run(worker, cutter)) {
                 Ok(handle) => engine.threads.push(Thread { intervals, handle: Some(handle) }),
                 Err(cause) => engine.incidents.push(incident(
                     IncidentKind::Failed,
-                    format!("start thread of worker {number}: {cause} (is RLIMIT_NPROC or pids.max reached?)"),
+                    format!(
+                        "start thread of worker {number}: {cause} (is RLIMIT_NPROC or pids.max \
+                        reached?)"
+                    ),
                 )),
             }
         }
@@ -137,12 +158,18 @@ impl Engine {
     /// Waits for the workers and takes what is left.
     #[must_use]
     pub fn join(mut self) -> EngineReport {
-        let mut report = EngineReport { incidents: std::mem::take(&mut self.incidents), ..EngineReport::default() };
+        let mut report = EngineReport {
+            incidents: std::mem::take(&mut self.incidents),
+            ..EngineReport::default()
+        };
         for thread in &mut self.threads {
             let Some(handle) = thread.handle.take() else { continue };
             // A panic in a worker is caught inside the thread; this one would be the engine's own.
             let Ok(ending) = handle.join() else {
-                report.incidents.push(incident(IncidentKind::Failed, "the engine's own thread panicked".to_owned()));
+                report.incidents.push(incident(
+                    IncidentKind::Failed,
+                    "the engine's own thread panicked".to_owned(),
+                ));
                 continue;
             };
             thread.intervals.take(&mut report.intervals);

@@ -1,15 +1,17 @@
 //! The rate that the owner of a host lets one trial send at, over all its jobs and workers.
 //!
-//! It is enforced where every workload comes by: between two steps of a worker. What a worker sent is added up, and while more was sent
-//! than the time since the barrier allows, no step is made that could send. So a trial sends at most the rate times its time, and one
-//! step of each worker. Counted are the bytes that workers count as sent: payload, and [`HEADERS`] for each datagram and frame. What it
-//! does not see: headers of TCP segments, and what the kernel sends again.
+//! It is enforced where every workload comes by: between two steps of a worker. What a worker sent
+//! is added up, and while more was sent than the time since the barrier allows, no step is made
+//! that could send. So a trial sends at most the rate times its time, and one step of each worker.
+//! Counted are the bytes that workers count as sent: payload, and [`HEADERS`] for each datagram and
+//! frame. What it does not see: headers of TCP segments, and what the kernel sends again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use linerate_model::{BitRate, Counter, Counters, Nanos};
 
-/// Headers of a datagram: Ethernet with its check sequence (18), IPv6 (40), UDP (8); more than those of IPv4 or of a raw frame.
+/// Headers of a datagram: Ethernet with its check sequence (18), IPv6 (40), UDP (8); more than
+/// those of IPv4 or of a raw frame.
 const HEADERS: u64 = 66;
 /// Nanoseconds of a second.
 const SECOND_NS: u128 = 1_000_000_000;
@@ -51,7 +53,8 @@ impl RateLimit {
         let sent_bits = u128::from(self.sent_bytes.load(Ordering::Relaxed)) * u128::from(u8::BITS);
         // Less than a bit per second would be an eternity for a byte.
         let per_second = (self.rate.0.max(1.0)) as u128;
-        let until = start + Nanos(u64::try_from(sent_bits * SECOND_NS / per_second).unwrap_or(u64::MAX / 2));
+        let until = start
+            + Nanos(u64::try_from(sent_bits * SECOND_NS / per_second).unwrap_or(u64::MAX / 2));
         if until <= now {
             return now;
         }
@@ -62,7 +65,8 @@ impl RateLimit {
 
 /// What a worker with these counters has sent, bytes.
 pub(super) fn sent_bytes(counters: &Counters) -> u64 {
-    counters[Counter::PayloadSent].saturating_add(counters[Counter::DatagramsSent].saturating_mul(HEADERS))
+    counters[Counter::PayloadSent]
+        .saturating_add(counters[Counter::DatagramsSent].saturating_mul(HEADERS))
 }
 
 #[cfg(test)]

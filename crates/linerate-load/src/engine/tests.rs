@@ -1,5 +1,6 @@
-//! The engine against workers that do nothing on the network. The engine owns the real clock: spans are fractions of a second,
-//! and no test asks for more than that a busy machine ran the thread a few times in them.
+//! The engine against workers that do nothing on the network. The engine owns the real clock: spans
+//! are fractions of a second, and no test asks for more than that a busy machine ran the thread a
+//! few times in them.
 
 use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
@@ -59,7 +60,8 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
     Progress::Moved
 }
 
-/// Loads that grow until `is_enough` has happened in one: how long that takes is the machine's affair.
+/// Loads that grow until `is_enough` has happened in one: how long that takes is the machine's
+/// affair.
 fn grow(
     workers: impl Fn() -> Vec<Box<dyn Worker>>,
     (drain_ms, interval_ms): (u64, u64),
@@ -75,8 +77,12 @@ fn grow(
 
 #[test]
 fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
-    let (timeline, report) =
-        grow(|| scripted(counting), (10, 10), &[], |report| report.started.is_some() && report.intervals.len() >= 2);
+    let (timeline, report) = grow(
+        || scripted(counting),
+        (10, 10),
+        &[],
+        |report| report.started.is_some() && report.intervals.len() >= 2,
+    );
     let started = report.started.expect("it ran");
     assert!(started >= timeline.start);
     let intervals = &report.intervals;
@@ -90,7 +96,8 @@ fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
     }
     let steps: u64 = intervals.iter().map(|i| i.counters[Counter::Steps]).sum();
     let counted: u64 = intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
-    // The step that ends the drain counts as a step and does nothing; on a busy machine the drain may pass without any.
+    // The step that ends the drain counts as a step and does nothing; on a busy machine the drain
+    // may pass without any.
     assert!((counted..=counted + 1).contains(&steps), "{steps} steps, {counted} counted");
     assert_eq!((report.flows.len(), report.incidents.len()), (1, 0));
 }
@@ -112,7 +119,11 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
 #[test]
 fn cpu_time_is_counted_into_the_intervals() {
     let cpu_time = |report: &EngineReport| -> u64 {
-        report.intervals.iter().map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem]).sum()
+        report
+            .intervals
+            .iter()
+            .map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem])
+            .sum()
     };
     let (_, report) = grow(|| scripted(counting), (0, 10), &[], |report| cpu_time(report) > 0);
     let busy = cpu_time(&report);
@@ -123,18 +134,23 @@ fn cpu_time_is_counted_into_the_intervals() {
 
 #[test]
 fn workers_that_share_a_cpu_wait_for_it() {
-    let cpu = *linerate_sys::cpu::allowed().expect("affinity").last().expect("a thread runs somewhere");
+    let cpu =
+        *linerate_sys::cpu::allowed().expect("affinity").last().expect("a thread runs somewhere");
     let waits = |report: &EngineReport| {
         [0, 1].map(|worker| {
             let own = report.intervals.iter().filter(|interval| interval.worker == worker);
             own.fold((0, 0), |(waited, span), interval| {
-                (waited + interval.counters[Counter::RunQueueWait], span + interval.end.since(interval.start).0)
+                (
+                    waited + interval.counters[Counter::RunQueueWait],
+                    span + interval.end.since(interval.start).0,
+                )
             })
         })
     };
     let workers = || (0..2).flat_map(|_| scripted(counting)).collect();
     // One that started late may have had the CPU to itself.
-    let is_shared = |report: &EngineReport| waits(report).iter().all(|(waited, span)| *waited > span / 4);
+    let is_shared =
+        |report: &EngineReport| waits(report).iter().all(|(waited, span)| *waited > span / 4);
     let (_, report) = grow(workers, (0, 10), &[cpu], is_shared);
     for (waited, span) in waits(&report) {
         assert!(waited < span, "waited {waited} of {span} ns");
@@ -152,16 +168,25 @@ fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
     let report = Engine::start(worker, timeline(60_000, 0, 10), &[], 1).join();
     assert_eq!(report.incidents.len(), 1);
     assert_eq!(report.incidents[0].kind, IncidentKind::WorkerStopped);
-    assert!(report.incidents[0].message.contains("step 1000 was one too many"), "{}", report.incidents[0].message);
+    assert!(
+        report.incidents[0].message.contains("step 1000 was one too many"),
+        "{}",
+        report.incidents[0].message
+    );
     let counted: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
     assert_eq!(counted, 999);
 }
 
 #[test]
 fn a_worker_that_ends_too_early_is_remarked() {
-    let report = Engine::start(scripted(|_, _| Progress::Ended), timeline(60_000, 0, 10), &[], 1).join();
+    let report =
+        Engine::start(scripted(|_, _| Progress::Ended), timeline(60_000, 0, 10), &[], 1).join();
     assert_eq!(report.incidents.len(), 1);
-    assert!(report.incidents[0].message.contains("before the end of its load"), "{}", report.incidents[0].message);
+    assert!(
+        report.incidents[0].message.contains("before the end of its load"),
+        "{}",
+        report.incidents[0].message
+    );
     assert_eq!(report.flows.len(), 1);
 }
 
@@ -183,7 +208,8 @@ fn stopping_ends_a_running_and_a_waiting_engine() {
     assert_eq!((report.started, report.intervals.len()), (None, 0));
 }
 
-/// Runs open loads of 10 000/s that start at most `limit` operations a step, until some are done, and checks each one's intended time.
+/// Runs open loads of 10 000/s that start at most `limit` operations a step, until some are done,
+/// and checks each one's intended time.
 fn run_open(limit: u32) {
     let done = [40, 300, 2_000, 20_000].into_iter().any(|load_ms| run_open_for(limit, load_ms) > 0);
     assert!(done, "nothing was done in 20 s");
@@ -201,19 +227,29 @@ fn run_open_for(limit: u32, load_ms: u64) -> u64 {
             return Progress::Idle;
         }
         assert_eq!(due.intended, Nanos(timeline.load_from.0 + k * GAP), "operation {k}");
-        assert!(clock::monotonic() >= due.intended.0 + u64::from(started - 1) * GAP, "none is early");
+        assert!(
+            clock::monotonic() >= due.intended.0 + u64::from(started - 1) * GAP,
+            "none is early"
+        );
         k += u64::from(started);
         tally.add(Counter::Transactions, started.into());
         Progress::Moved
     };
-    let worker: Vec<Box<dyn Worker>> =
-        vec![Box::new(Scripted(Load::Open { rate: 10_000.0, arrival: linerate_model::Arrival::Constant }, act))];
+    let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(
+        Load::Open { rate: 10_000.0, arrival: linerate_model::Arrival::Constant },
+        act,
+    ))];
     let report = Engine::start(worker, timeline, &[], 1).join();
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
-    let sum = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    let sum =
+        |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
     assert_eq!(sum(Counter::Started), sum(Counter::Transactions));
     let due = load_ms * MS / GAP;
-    assert!((due - 1..=due + 1).contains(&sum(Counter::Intended)), "{} of {due} were due", sum(Counter::Intended));
+    assert!(
+        (due - 1..=due + 1).contains(&sum(Counter::Intended)),
+        "{} of {due} were due",
+        sum(Counter::Intended)
+    );
     assert!(sum(Counter::Transactions) <= due + 1);
     sum(Counter::Transactions)
 }
@@ -242,7 +278,9 @@ fn an_open_load_that_lost_its_cpu_at_its_end_is_caught_up_with() {
     let of = |drain_ms| {
         let timeline = Timeline { interval: Nanos::from_secs(1), ..timeline(50, drain_ms, 10) };
         let report = Engine::start(vec![Box::new(Scripted(load, step))], timeline, &[], 1).join();
-        let total = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+        let total = |counter| {
+            report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>()
+        };
         (total(Counter::Intended), total(Counter::Started), total(Counter::Transactions))
     };
     // A busy machine may keep the thread away for longer than is waited for it; not for ever.
@@ -278,8 +316,9 @@ fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
         let gaps = report.intervals.iter().filter_map(|interval| interval.longest_step);
         gaps.max_by_key(|gap| gap.stood()).expect("every worker is watched")
     };
-    let (_, report) =
-        grow(worker, (0, 20), &[], |report| report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0));
+    let (_, report) = grow(worker, (0, 20), &[], |report| {
+        report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0)
+    });
     // What it ran before it slept may be taken for a part of the step.
     assert!(longest(&report).stood() >= Nanos::from_millis(30), "{:?}", longest(&report));
 }
@@ -297,8 +336,10 @@ fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
         // 8 Mbit/s are a thousand bytes a millisecond; beside them one step of each worker.
         let limit = Arc::new(RateLimit::new(linerate_model::BitRate(8e6)));
         let timeline = timeline(load_ms, 0, 10);
-        let report = Engine::start_within(vec![worker(), worker()], timeline, &[], 1, Some(&limit)).join();
-        let sent: u64 = report.intervals.iter().map(|interval| interval.counters[Counter::PayloadSent]).sum();
+        let report =
+            Engine::start_within(vec![worker(), worker()], timeline, &[], 1, Some(&limit)).join();
+        let sent: u64 =
+            report.intervals.iter().map(|interval| interval.counters[Counter::PayloadSent]).sum();
         assert!(sent <= load_ms * 1_000 + 2 * STEP_BYTES, "{sent} in {load_ms} ms");
         limit.has_waited()
     });

@@ -16,25 +16,30 @@ use crate::{Due, Pacer, Progress, Tally, Worker};
 
 /// The longest a step may wait.
 const PATIENCE: Nanos = Nanos::from_millis(10);
-/// The mode under which a flow says where its worker ran, and what it says of one that was not pinned.
+/// The mode under which a flow says where its worker ran, and what it says of one that was not
+/// pinned.
 const WORKER_CPU: &str = "worker_cpu";
 const ANY_CPU: &str = "any CPU";
 /// Behind it, of one that ran before the threads of other programs.
 const RUNS_FIRST: &str = ", before other programs (SCHED_FIFO)";
-/// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds late.
+/// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds
+/// late.
 const BARRIER_SPIN: Nanos = Nanos(100_000);
 /// How often a thread that waits for the barrier looks whether it should stop.
 const BARRIER_SLICE: Nanos = Nanos::from_millis(20);
-/// A burst of steps on one clock reading is doubled while it takes less than this. Reading the clock costs some 25 ns;
-/// a step that makes a system call never comes under it twice, and so gets a fresh reading each time.
+/// A burst of steps on one clock reading is doubled while it takes less than this. Reading the
+/// clock costs some 25 ns; a step that makes a system call never comes under it twice, and so gets
+/// a fresh reading each time.
 const SHORT_BURST: Nanos = Nanos(250);
 /// The most steps on one clock reading.
 const LONGEST_BURST: u32 = 64;
-/// A worker may end this much before the end of its load without remark: the peer's clock may be ahead of ours.
+/// A worker may end this much before the end of its load without remark: the peer's clock may be
+/// ahead of ours.
 const EARLY: Nanos = Nanos::from_millis(100);
 
-/// How long after its end an open load is caught up with: what was due before it is then late, not left out. A thread of a busy machine
-/// gets its CPU back within a scheduler's slice or two (`sched_base_slice`, 3 ms at the most), and the drain waits for what comes.
+/// How long after its end an open load is caught up with: what was due before it is then late, not
+/// left out. A thread of a busy machine gets its CPU back within a scheduler's slice or two
+/// (`sched_base_slice`, 3 ms at the most), and the drain waits for what comes.
 const CATCH_UP: Nanos = Nanos::from_millis(10);
 
 /// What one thread is to do.
@@ -76,15 +81,18 @@ impl Task {
         let mut cpu = self.cpu;
         if let Some(Err(error)) = self.cpu.map(cpu::pin) {
             cpu = None;
-            let message =
-                format!("worker {} runs unpinned: {error} (is it inside this process's cpuset?)", self.number);
+            let message = format!(
+                "worker {} runs unpinned: {error} (is it inside this process's cpuset?)",
+                self.number
+            );
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
         }
         let mut runs_first = worker.runs_first();
         if let Some(Err(error)) = runs_first.then(cpu::run_first) {
             runs_first = false;
             let message = format!(
-                "worker {} runs like any other thread: {error} (run as root, or `setcap cap_sys_nice+ep` the program)",
+                "worker {} runs like any other thread: {error} (run as root, or `setcap \
+                    cap_sys_nice+ep` the program)",
                 self.number
             );
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
@@ -101,30 +109,38 @@ impl Task {
             started: &mut ending.started,
             told_bytes: 0,
         };
-        // The worker is not touched again after a panic, and the tally holds plain numbers, which are never half-written
-        // in a way that matters.
+        // The worker is not touched again after a panic, and the tally holds plain numbers, which
+        // are never half-written in a way that matters.
         match catch_unwind(AssertUnwindSafe(|| run.phases())) {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
                     let end = now();
                     worker.leave_open(end, &mut tally);
-                    ending.last = ending.started.and_then(|_| cutter.last(end, &mut tally, Some(&mut *worker)));
+                    ending.last = ending
+                        .started
+                        .and_then(|_| cutter.last(end, &mut tally, Some(&mut *worker)));
                     worker.finish()
                 }));
-                let complaint = catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
+                let complaint =
+                    catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
                 ending.incidents.extend(match complaint {
                     Some(complaint) => Some(self.complained(&complaint)),
                     None => early.map(|early| self.ended_early(early)),
                 });
                 match flows {
                     Ok(mut flows) => {
-                        let mut place = cpu.map_or_else(|| ANY_CPU.to_owned(), |cpu| format!("CPU {cpu}"));
+                        let mut place =
+                            cpu.map_or_else(|| ANY_CPU.to_owned(), |cpu| format!("CPU {cpu}"));
                         if runs_first {
                             place += RUNS_FIRST;
                         }
-                        flows.iter_mut().for_each(|flow| drop(flow.modes.insert(WORKER_CPU.to_owned(), place.clone())));
+                        flows.iter_mut().for_each(|flow| {
+                            drop(flow.modes.insert(WORKER_CPU.to_owned(), place.clone()))
+                        });
                         let start = self.timeline.start;
-                        flows.iter_mut().for_each(|flow| flow.last_gap = flow.last_gap.map(|gap| gap.since(start)));
+                        flows.iter_mut().for_each(|flow| {
+                            flow.last_gap = flow.last_gap.map(|gap| gap.since(start))
+                        });
                         ending.flows = flows;
                     }
                     Err(panic) => ending.incidents.push(self.panicked(&*panic)),
@@ -140,7 +156,8 @@ impl Task {
 
     fn ended_early(&self, early: Nanos) -> Incident {
         let message = format!(
-            "worker {} ended {:.3} s before the end of its load: all its flows had ended (did the peer close, or vanish?)",
+            "worker {} ended {:.3} s before the end of its load: all its flows had ended (did the \
+                peer close, or vanish?)",
             self.number,
             early.as_secs_f64()
         );
@@ -152,7 +169,10 @@ impl Task {
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) -> Incident {
-        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let what = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let message = format!("worker {} panicked: {}", self.number, what.unwrap_or("no message"));
         incident(IncidentKind::WorkerStopped, message)
     }
@@ -163,7 +183,8 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Everything from the barrier to the end of the drain. Returns by how much the worker ended too early, if it did.
+    /// Everything from the barrier to the end of the drain. Returns by how much the worker ended
+    /// too early, if it did.
     fn phases(&mut self) -> Option<Nanos> {
         let timeline = self.task.timeline;
         if !self.wait(timeline.load_from.max(timeline.start)) {
@@ -203,7 +224,8 @@ impl Run<'_> {
         None
     }
 
-    /// Records what an open load was to start by `until` and never did: it has waited since it was due.
+    /// Records what an open load was to start by `until` and never did: it has waited since it was
+    /// due.
     fn abandon(&mut self, pacer: &mut Pacer, until: Nanos) {
         if !pacer.is_open() || !self.tally.operations.is_kept() {
             return;
@@ -236,8 +258,8 @@ impl Run<'_> {
         !self.task.stopped()
     }
 
-    /// Steps until `end`, until the worker has ended, or until asked to stop; cuts intervals in passing. Without a
-    /// pacer nothing is due.
+    /// Steps until `end`, until the worker has ended, or until asked to stop; cuts intervals in
+    /// passing. Without a pacer nothing is due.
     fn span(&mut self, end: Nanos, mut pacer: Option<&mut Pacer>) -> Progress {
         let timeline = self.task.timeline;
         let may_burst = pacer.as_ref().is_none_or(|pacer| !pacer.is_open());
@@ -247,8 +269,9 @@ impl Run<'_> {
             if at >= self.tick {
                 self.account(pacer.as_deref(), at);
                 self.tick = next_tick(&timeline, at);
-                // An operation of an open load is handed out when it is due, so that none that belongs behind the tick has started; one of a
-                // closed load is due when it starts, until this very cut.
+                // An operation of an open load is handed out when it is due, so that none that
+                // belongs behind the tick has started; one of a closed load is due when it starts,
+                // until this very cut.
                 let boundary = if may_burst { at } else { self.tick.since(timeline.interval) };
                 self.cutter.cut(at, boundary, self.tally, self.worker);
             }
@@ -355,8 +378,8 @@ fn now() -> Nanos {
     Nanos(clock::monotonic())
 }
 
-/// The end of the interval that contains `at`: ticks lie on multiples of the interval from the start barrier, so that
-/// the intervals of all workers and hosts fall together.
+/// The end of the interval that contains `at`: ticks lie on multiples of the interval from the
+/// start barrier, so that the intervals of all workers and hosts fall together.
 fn next_tick(timeline: &Timeline, at: Nanos) -> Nanos {
     let interval = timeline.interval.0.max(1);
     let passed = at.since(timeline.start).0 / interval;

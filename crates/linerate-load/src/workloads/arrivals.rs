@@ -1,4 +1,5 @@
-//! When operations start: as soon as there is room (closed loop), or at a rate (open loop), evenly or at random.
+//! When operations start: as soon as there is room (closed loop), or at a rate (open loop), evenly
+//! or at random.
 
 use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
 use serde::{Deserialize, Deserializer, de};
@@ -36,7 +37,9 @@ impl<'de> Deserialize<'de> for Rate {
         let text = String::deserialize(deserializer)?;
         let packets = text.parse().map(Self::Packets);
         packets.or_else(|_| text.parse().map(Self::Bits)).map_err(|_| {
-            de::Error::custom(format!("`{text}` is not a rate with its unit, such as \"1 Gbit/s\" or \"100 kpps\""))
+            de::Error::custom(format!(
+                "`{text}` is not a rate with its unit, such as \"1 Gbit/s\" or \"100 kpps\""
+            ))
         })
     }
 }
@@ -46,7 +49,8 @@ parameters! {
     #[derive(Copy)]
     pub(crate) struct Arrivals {
         pub(crate) rate: Option<Rate> = None, Takes::Rate, "closed loop",
-            "requests per second, all flows together, such as \"10 kpps\": an open loop, at most depth outstanding";
+            "requests per second, all flows together, such as \"10 kpps\": an open loop, at most \
+                depth outstanding";
         pub(crate) poisson: bool = false, Takes::Flag, "false",
             "exponential gaps instead of constant ones; needs a rate";
     }
@@ -56,7 +60,10 @@ impl Arrivals {
     /// Refuses a rate of zero, and random gaps without a rate.
     pub(crate) fn check(&self) -> Result<(), ParamError> {
         if self.rate.is_some_and(|rate| rate.value() <= 0.0) {
-            return Err(wrong("rate", "a rate of zero sends nothing; leave it out to send as fast as possible"));
+            return Err(wrong(
+                "rate",
+                "a rate of zero sends nothing; leave it out to send as fast as possible",
+            ));
         }
         if self.poisson && self.rate.is_none() {
             return Err(wrong("poisson", "Poisson arrivals need a rate"));
@@ -67,7 +74,8 @@ impl Arrivals {
     /// [`Arrivals::check`] for operations that have no size of their own: requests, connections.
     pub(crate) fn check_requests(&self) -> Result<(), ParamError> {
         if matches!(self.rate, Some(Rate::Bits(_))) {
-            let cause = "bits per second are no rate of requests: write requests per second, such as \"10 kpps\"";
+            let cause = "bits per second are no rate of requests: write requests per second, such \
+                as \"10 kpps\"";
             return Err(wrong("rate", cause));
         }
         self.check()
@@ -83,7 +91,8 @@ impl Arrivals {
         if self.poisson { Arrival::Poisson } else { Arrival::Constant }
     }
 
-    /// The share of the load that falls to a worker with `own` of `all` flows, at most `depth` requests outstanding on each.
+    /// The share of the load that falls to a worker with `own` of `all` flows, at most `depth`
+    /// requests outstanding on each.
     pub(crate) fn requests(&self, depth: u32, own: usize, all: u32) -> Load {
         share(self.rate.map(|rate| rate.per_second(1)), self.arrival(), depth, own, all)
     }
@@ -97,8 +106,8 @@ pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize,
     }
 }
 
-/// How many of `n` operations, the first of them meant for `intended` and each next a `gap` later, start more than a gap
-/// late if they start `now`.
+/// How many of `n` operations, the first of them meant for `intended` and each next a `gap` later,
+/// start more than a gap late if they start `now`.
 #[inline]
 pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
     // Operation k is `now - intended - k * gap` late.
@@ -139,9 +148,19 @@ mod tests {
 
     #[test]
     fn requests_have_no_rate_in_bits() {
-        let arrivals = |rate: &str| serde_json::from_value::<Arrivals>(json!({ "rate": rate })).expect("a rate");
-        assert!(arrivals("8 kpps").check_requests().is_ok() && arrivals("8 Mbit/s").check().is_ok());
-        assert!(arrivals("8 Mbit/s").check_requests().expect_err("bits").cause.contains("requests per second"));
+        let arrivals = |rate: &str| {
+            serde_json::from_value::<Arrivals>(json!({ "rate": rate })).expect("a rate")
+        };
+        assert!(
+            arrivals("8 kpps").check_requests().is_ok() && arrivals("8 Mbit/s").check().is_ok()
+        );
+        assert!(
+            arrivals("8 Mbit/s")
+                .check_requests()
+                .expect_err("bits")
+                .cause
+                .contains("requests per second")
+        );
     }
 
     #[test]
@@ -153,6 +172,9 @@ mod tests {
             "the first is late after a millisecond, each next a gap later"
         );
         let late = |now| late_starts(Nanos(now), Nanos(1_000), Nanos(100), 4);
-        assert_eq!([late(900), late(1_000), late(1_100), late(1_101), late(1_250), late(9_000)], [0, 0, 0, 1, 2, 4]);
+        assert_eq!(
+            [late(900), late(1_000), late(1_100), late(1_101), late(1_250), late(9_000)],
+            [0, 0, 0, 1, 2, 4]
+        );
     }
 }

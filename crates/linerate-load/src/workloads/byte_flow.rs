@@ -1,4 +1,5 @@
-//! A TCP connection that carries fixed-size requests and responses: bytes owed, bytes come, and its end.
+//! A TCP connection that carries fixed-size requests and responses: bytes owed, bytes come, and its
+//! end.
 //!
 //! There is no framing: both ends know the sizes. Payload content means nothing.
 
@@ -36,8 +37,14 @@ pub(crate) struct ByteFlow {
 }
 
 impl ByteFlow {
-    /// A flow that is alone on its worker and blocks waits in the call itself; all others never wait in a call.
-    pub(crate) fn new(number: u32, stream: TcpStream, options: &TcpOptions, waits: bool) -> Result<Self, LoadError> {
+    /// A flow that is alone on its worker and blocks waits in the call itself; all others never
+    /// wait in a call.
+    pub(crate) fn new(
+        number: u32,
+        stream: TcpStream,
+        options: &TcpOptions,
+        waits: bool,
+    ) -> Result<Self, LoadError> {
         let ready = stream
             .set_nonblocking(!waits)
             .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
@@ -65,7 +72,9 @@ impl ByteFlow {
                     self.owed -= n;
                     self.count(tally, Counter::PayloadSent, n as u64);
                 }
-                Err(error) if would_wait(&error) => return self.count(tally, Counter::WouldBlock, 1),
+                Err(error) if would_wait(&error) => {
+                    return self.count(tally, Counter::WouldBlock, 1);
+                }
                 Err(_) => {
                     self.count(tally, Counter::SendErrors, 1);
                     self.ended = true;
@@ -135,7 +144,9 @@ pub(crate) fn modes(wait: Waiting, alone: bool, open: bool) -> BTreeMap<String, 
         (Waiting::Spin, ..) => "spin",
         (Waiting::Block, true, false) => "block",
         (Waiting::Block, false, false) => "block (epoll)",
-        (Waiting::Block, _, true) => "block (epoll) until 2 ms before the next request is due, then spin",
+        (Waiting::Block, _, true) => {
+            "block (epoll) until 2 ms before the next request is due, then spin"
+        }
     };
     BTreeMap::from([("wait".to_owned(), wait.to_owned())])
 }

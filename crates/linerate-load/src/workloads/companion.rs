@@ -1,8 +1,10 @@
-//! The TCP connection beside a worker's datagrams: it says how many were sent, and that the other end is still there.
+//! The TCP connection beside a worker's datagrams: it says how many were sent, and that the other
+//! end is still there.
 //!
-//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). One with the flow [`START`] says when the first interval of
-//! the datagrams' sender began instead, ns by its monotonic clock. The end of the connection means that the other end is gone. Sending
-//! and looking never block.
+//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). One with the flow
+//! [`START`] says when the first interval of the datagrams' sender began instead, ns by its
+//! monotonic clock. The end of the connection means that the other end is gone. Sending and looking
+//! never block.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -34,8 +36,15 @@ impl Companion {
     /// A companion on a connection that is open and said hello.
     pub(crate) fn new(stream: TcpStream) -> Result<Self, LoadError> {
         let nonblocking = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-        nonblocking.map_err(|cause| SysError::new("make non-blocking", "a companion connection", cause))?;
-        Ok(Self { stream, buffer: [0; MESSAGE_BYTES * 16], filled: 0, look_at: Nanos(0), gone: false })
+        nonblocking
+            .map_err(|cause| SysError::new("make non-blocking", "a companion connection", cause))?;
+        Ok(Self {
+            stream,
+            buffer: [0; MESSAGE_BYTES * 16],
+            filled: 0,
+            look_at: Nanos(0),
+            gone: false,
+        })
     }
 
     /// Whether the other end has closed it.
@@ -49,7 +58,8 @@ impl Companion {
         self.look_at = Nanos(0);
     }
 
-    /// Looks for totals, if some time has passed since the last look; `total(flow, sent)` is told each.
+    /// Looks for totals, if some time has passed since the last look; `total(flow, sent)` is told
+    /// each.
     #[inline]
     pub(crate) fn look(&mut self, now: Nanos, total: impl FnMut(u32, u64)) {
         if now >= self.look_at && !self.gone {
@@ -66,8 +76,12 @@ impl Companion {
                     self.filled += n;
                     let whole = self.filled / MESSAGE_BYTES * MESSAGE_BYTES;
                     for message in self.buffer[..whole].chunks_exact(MESSAGE_BYTES) {
-                        let (flow, sent) = message.split_first_chunk::<FLOW_BYTES>().expect("a message is longer");
-                        total(u32::from_be_bytes(*flow), u64::from_be_bytes(sent.try_into().expect("eight bytes")));
+                        let (flow, sent) =
+                            message.split_first_chunk::<FLOW_BYTES>().expect("a message is longer");
+                        total(
+                            u32::from_be_bytes(*flow),
+                            u64::from_be_bytes(sent.try_into().expect("eight bytes")),
+                        );
                     }
                     self.buffer.copy_within(whole..self.filled, 0);
                     self.filled -= whole;
@@ -79,8 +93,8 @@ impl Companion {
         }
     }
 
-    /// Says that `sent` datagrams were sent on `flow`. A few bytes on an idle connection always find room; if the other
-    /// end is gone, nobody misses them.
+    /// Says that `sent` datagrams were sent on `flow`. A few bytes on an idle connection always
+    /// find room; if the other end is gone, nobody misses them.
     pub(crate) fn tell(&mut self, flow: u32, sent: u64) {
         let mut message = [0; MESSAGE_BYTES];
         message[..FLOW_BYTES].copy_from_slice(&flow.to_be_bytes());

@@ -4,10 +4,11 @@
 //! offset  0       8         16     24
 //!         | tag   | number  | time |  filling ...
 //! ```
-//! All big-endian. `tag` is a keyed hash of session, flow, direction and purpose: it names the flow and cannot be made
-//! without the secret (HMAC-SHA256, RFC 2104, cut to 64 bits as RFC 2104 clause 5 allows). `number` is the 64-bit sequence
-//! number. `time` is when the datagram was to depart, on the sender's monotonic clock in nanoseconds: it says in which of the
-//! sender's intervals that was.
+//! All big-endian. `tag` is a keyed hash of session, flow, direction and purpose: it names the flow
+//! and cannot be made without the secret (HMAC-SHA256, RFC 2104, cut to 64 bits as RFC 2104 clause
+//! 5 allows). `number` is the 64-bit sequence number. `time` is when the datagram was to depart, on
+//! the sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that
+//! was.
 
 use hmac::{Hmac, Mac};
 use linerate_model::Nanos;
@@ -43,12 +44,15 @@ pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     pub(crate) fn new(secret: Secret, flow: u32, purpose: Purpose) -> Self {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
         mac.update(b"linerate datagram");
         mac.update(&flow.to_be_bytes());
         mac.update(&[purpose as u8]);
         let digest = mac.finalize().into_bytes();
-        Self(u64::from_be_bytes(digest[..TAG_BYTES].try_into().expect("a SHA-256 digest is longer")))
+        Self(u64::from_be_bytes(
+            digest[..TAG_BYTES].try_into().expect("a SHA-256 digest is longer"),
+        ))
     }
 }
 
@@ -77,8 +81,9 @@ pub(crate) fn time_of(datagram: &[u8]) -> Option<u64> {
 
 /// Bytes of a label of `size` that hold the number; the others, before them, hold the tag.
 ///
-/// Requests and responses may be as short as a byte. A label fills the first 16 bytes of a datagram or all of a shorter
-/// one, and holds the low bytes of tag and number in equal parts, the odd one for the number.
+/// Requests and responses may be as short as a byte. A label fills the first 16 bytes of a datagram
+/// or all of a shorter one, and holds the low bytes of tag and number in equal parts, the odd one
+/// for the number.
 const fn label_number_bytes(size: usize) -> usize {
     let label = if size < NUMBER_END { size } else { NUMBER_END };
     label.div_ceil(2)
@@ -95,19 +100,23 @@ pub(crate) fn write_label(datagram: &mut [u8], tag: Tag, number: u64) {
     let number_bytes = label_number_bytes(datagram.len());
     let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
     datagram[..tag_bytes].copy_from_slice(&tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..]);
-    datagram[tag_bytes..tag_bytes + number_bytes].copy_from_slice(&number.to_be_bytes()[TAG_BYTES - number_bytes..]);
+    datagram[tag_bytes..tag_bytes + number_bytes]
+        .copy_from_slice(&number.to_be_bytes()[TAG_BYTES - number_bytes..]);
 }
 
-/// The low bits of the number in the label of a datagram that bears `tag`; `None` if it is empty or not ours.
+/// The low bits of the number in the label of a datagram that bears `tag`; `None` if it is empty or
+/// not ours.
 #[inline]
 pub(crate) fn read_label(datagram: &[u8], tag: Tag) -> Option<u64> {
     let number_bytes = label_number_bytes(datagram.len());
     let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
-    if datagram.is_empty() || datagram[..tag_bytes] != tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..] {
+    if datagram.is_empty() || datagram[..tag_bytes] != tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..]
+    {
         return None;
     }
     let mut number = [0; TAG_BYTES];
-    number[TAG_BYTES - number_bytes..].copy_from_slice(&datagram[tag_bytes..tag_bytes + number_bytes]);
+    number[TAG_BYTES - number_bytes..]
+        .copy_from_slice(&datagram[tag_bytes..tag_bytes + number_bytes]);
     Some(u64::from_be_bytes(number))
 }
 

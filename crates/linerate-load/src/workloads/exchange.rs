@@ -6,7 +6,8 @@ use serde::Deserialize;
 use crate::parameter::{ParamDoc, Takes};
 
 /// How long something is waited for before it has failed.
-pub(crate) const TIMEOUT: Takes = Takes::Time { least: Nanos::from_millis(1), most: Nanos::from_secs(3_600) };
+pub(crate) const TIMEOUT: Takes =
+    Takes::Time { least: Nanos::from_millis(1), most: Nanos::from_secs(3_600) };
 
 /// Payload of a request and of its response.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -27,8 +28,18 @@ impl Exchange {
     pub(crate) fn docs(most: Bytes) -> [ParamDoc; 2] {
         let takes = Takes::Size { least: Bytes(1), most };
         [
-            ParamDoc { name: "request_size", takes, default: "\"1 B\"", meaning: "payload of a request" },
-            ParamDoc { name: "response_size", takes, default: "\"1 B\"", meaning: "payload of a response" },
+            ParamDoc {
+                name: "request_size",
+                takes,
+                default: "\"1 B\"",
+                meaning: "payload of a request",
+            },
+            ParamDoc {
+                name: "response_size",
+                takes,
+                default: "\"1 B\"",
+                meaning: "payload of a response",
+            },
         ]
     }
 

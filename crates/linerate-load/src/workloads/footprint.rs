@@ -3,20 +3,27 @@
 use super::placement::Placement;
 use crate::{Times, engine};
 
-/// A thread with the parts of its stack that are touched, and its intervals once they are read and not handed on, bytes.
+/// A thread with the parts of its stack that are touched, and its intervals once they are read and
+/// not handed on, bytes.
 const WORKER: u64 = 2 << 20;
-/// A socket, what the kernel keeps for it, and the window in which its datagrams or requests are accounted, bytes.
+/// A socket, what the kernel keeps for it, and the window in which its datagrams or requests are
+/// accounted, bytes.
 const FLOW: u64 = 64 << 10;
-/// The first request of a depth, and each next one: when it was sent, and what to compare its answer with.
+/// The first request of a depth, and each next one: when it was sent, and what to compare its
+/// answer with.
 const REQUEST: u64 = 64;
 
-/// Memory of `placement`'s threads and flows, if each thread measures `times` and has `per_worker` bytes of its own, and each flow `per_flow`.
+/// Memory of `placement`'s threads and flows, if each thread measures `times` and has `per_worker`
+/// bytes of its own, and each flow `per_flow`.
 pub(crate) fn of(placement: &Placement, times: Times, per_worker: u64, per_flow: u64) -> u64 {
     of_counts((placement.workers(), times, per_worker), (placement.streams(), per_flow))
 }
 
 /// The same where a workload counts its threads and flows in another way.
-pub(crate) fn of_counts((workers, times, per_worker): (u32, Times, u64), (flows, per_flow): (u32, u64)) -> u64 {
+pub(crate) fn of_counts(
+    (workers, times, per_worker): (u32, Times, u64),
+    (flows, per_flow): (u32, u64),
+) -> u64 {
     let all = |count: u32, bytes: u64| u64::from(count).saturating_mul(bytes);
     let each = per_worker.saturating_add(engine::bytes(times) + WORKER);
     all(workers, each).saturating_add(all(flows, per_flow.saturating_add(FLOW)))
@@ -36,7 +43,10 @@ mod tests {
 
     fn needs(name: &str, table: serde_json::Value) -> u64 {
         let params: Params = serde_json::from_value(table).expect("a table");
-        workload(name).expect("registered").memory(&params, Side::Active).expect("the parameters are right")
+        workload(name)
+            .expect("registered")
+            .memory(&params, Side::Active)
+            .expect("the parameters are right")
     }
 
     #[test]
@@ -46,7 +56,9 @@ mod tests {
             assert!((1 << 20..256 << 20).contains(&needed), "{}: {needed}", workload.name());
         }
         let most = json!({ "workers": 4096, "streams": 16384 });
-        for name in ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr", "http", "ftp", "frames"] {
+        for name in
+            ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr", "http", "ftp", "frames"]
+        {
             assert!(needs(name, most.clone()) > 8 << 30, "{name}: {}", needs(name, most.clone()));
         }
         // A thousand streams are shared by as many threads as there are CPUs.
@@ -56,7 +68,9 @@ mod tests {
         // 32,768 transfers of a gibibyte by each of 4096 workers: it does not overflow.
         let deep = json!({ "workers": 4096, "depth": 32768, "block_size": "1 GiB" });
         assert!(needs("storage", deep) >= 1 << 57);
-        let deeper = |depth: u32| needs("storage", json!({ "depth": depth, "block_size": "1 MiB", "engine": "aio" }));
+        let deeper = |depth: u32| {
+            needs("storage", json!({ "depth": depth, "block_size": "1 MiB", "engine": "aio" }))
+        };
         assert_eq!((deeper(64) - deeper(32)) >> 20, 32);
     }
 }

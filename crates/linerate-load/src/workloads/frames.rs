@@ -1,18 +1,23 @@
-//! `frames`: whole Ethernet frames past TCP and UDP, as fast as possible or at a rate, each with its number, its flow and the time
-//! it was to depart. Unit: frames, and L4 payload bits behind their headers; sizes are RFC 2544's, frame check sequence included.
+//! `frames`: whole Ethernet frames past TCP and UDP, as fast as possible or at a rate, each with
+//! its number, its flow and the time it was to depart. Unit: frames, and L4 payload bits behind
+//! their headers; sizes are RFC 2544's, frame check sequence included.
 //!
-//! How frames are sent and received is a *mode*: one workload, several [`backend`]s, and the mode obtained is told with every
-//! result. Sent is what the kernel took; what a queue or driver refused is counted apart (`send_drops`) and never counts as sent,
-//! so that an overloaded sender shows as operations not started, not as loss. Received frames are told by a tag that only this
-//! trial's ends can make: duplicates, reordering and late frames are counted apart, and a frame that came back to its sender is
-//! *reflected*, not received. Drops in the receiving ring are counted by the kernel to the frame.
+//! How frames are sent and received is a *mode*: one workload, several [`backend`]s, and the mode
+//! obtained is told with every result. Sent is what the kernel took; what a queue or driver refused
+//! is counted apart (`send_drops`) and never counts as sent, so that an overloaded sender shows as
+//! operations not started, not as loss. Received frames are told by a tag that only this trial's
+//! ends can make: duplicates, reordering and late frames are counted apart, and a frame that came
+//! back to its sender is *reflected*, not received. Drops in the receiving ring are counted by the
+//! kernel to the frame.
 //!
-//! Where both ends are on one kernel, `response` is the time from a frame's *scheduled* departure to the kernel's receipt, and
-//! `service` that from its actual hand-over: one clock, no correction. What this does not see: frames dropped between a device
-//! and the packet layer (device, backlog: their own counters tell), the wire time of single frames, and time between hosts.
+//! Where both ends are on one kernel, `response` is the time from a frame's *scheduled* departure
+//! to the kernel's receipt, and `service` that from its actual hand-over: one clock, no correction.
+//! What this does not see: frames dropped between a device and the packet layer (device, backlog:
+//! their own counters tell), the wire time of single frames, and time between hosts.
 //!
-//! RFC 6815: such load belongs in laboratories. It is refused on any interface that is neither a lab's nor the loopback, unless
-//! `allow_outside_lab` says that whoever asks knows what it will meet.
+//! RFC 6815: such load belongs in laboratories. It is refused on any interface that is neither a
+//! lab's nor the loopback, unless `allow_outside_lab` says that whoever asks knows what it will
+//! meet.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
@@ -55,7 +60,8 @@ use sizes::FrameSize;
 
 /// `frames` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"fram");
-/// Memory of a receive ring: at a million frames of which 128 bytes are kept it holds a quarter of a second.
+/// Memory of a receive ring: at a million frames of which 128 bytes are kept it holds a quarter of
+/// a second.
 const RECEIVE_BUFFER: Bytes = Bytes(32 << 20);
 /// The most bursts kept one by one: they travel and are stored with the flow.
 const MOST_KEPT: u64 = 10_000;
@@ -212,7 +218,8 @@ impl Default for FramesParams {
     }
 }
 
-/// VLAN identifiers that a frame may bear: 0 means none and 4095 is reserved (IEEE 802.1Q table 9-2).
+/// VLAN identifiers that a frame may bear: 0 means none and 4095 is reserved (IEEE 802.1Q table
+/// 9-2).
 const VLAN: Takes = Takes::Count { least: 1, most: 4094 };
 
 const OWN: &[ParamDoc] = &[
@@ -220,7 +227,14 @@ const OWN: &[ParamDoc] = &[
         name: "mode",
         takes: Takes::Word(MODES),
         default: "\"auto\"",
-        meaning: "packet: packet sockets through the interface's queueing discipline, a receive ring; packet_bypass: past it; packet_ring, packet_ring_bypass: the same sending from a ring shared with the kernel instead of copying each call; udp: UDP sockets (GSO, GRO); xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic or zero-copy form; live: frames made by the kernel where the driver takes them, received by AF_XDP; auto: the fastest that works where no discipline stands in between and more is wanted than packet sockets surely send, else packet, or udp where an end may not open packet sockets",
+        meaning: "packet: packet sockets through the interface's queueing discipline, a receive \
+            ring; packet_bypass: past it; packet_ring, packet_ring_bypass: the same sending from a \
+            ring shared with the kernel instead of copying each call; udp: UDP sockets (GSO, GRO); \
+            xdp: AF_XDP, past it too, the best that the driver has, or only in its copy, generic \
+            or zero-copy form; live: frames made by the kernel where the driver takes them, \
+            received by AF_XDP; auto: the fastest that works where no discipline stands in between \
+            and more is wanted than packet sockets surely send, else packet, or udp where an end \
+            may not open packet sockets",
     },
     ParamDoc {
         name: "direction",
@@ -236,13 +250,17 @@ const OWN: &[ParamDoc] = &[
             words: sizes::MIXTURES,
         },
         default: "\"64 B\"",
-        meaning: "Ethernet frame with VLAN tags and frame check sequence (4 B), as in RFC 2544; imix: 7:4:1 of 64, 570 and 1518 B; imix_csit: the same in runs; rfc2544: its seven sizes in turn",
+        meaning: "Ethernet frame with VLAN tags and frame check sequence (4 B), as in RFC 2544; \
+            imix: 7:4:1 of 64, 570 and 1518 B; imix_csit: the same in runs; rfc2544: its seven \
+            sizes in turn",
     },
     ParamDoc {
         name: "rate",
         takes: Takes::Rate,
         default: "as fast as possible",
-        meaning: "offered load of each direction, all flows together: frames per second, or bits per second on the wire (L1: frame, preamble and gap of 20 B); or a share of what the path is known to carry, such as \"90 %\"",
+        meaning: "offered load of each direction, all flows together: frames per second, or bits \
+            per second on the wire (L1: frame, preamble and gap of 20 B); or a share of what the \
+            path is known to carry, such as \"90 %\"",
     },
     ParamDoc {
         name: "burst",
@@ -260,7 +278,8 @@ const OWN: &[ParamDoc] = &[
         name: "ports",
         takes: Takes::Word(&["flow", "random"]),
         default: "\"flow\"",
-        meaning: "flow: each flow has its two ports; random: each frame has ports of its own, 1024 to 65535, by the seed (RFC 4814)",
+        meaning: "flow: each flow has its two ports; random: each frame has ports of its own, 1024 \
+            to 65535, by the seed (RFC 4814)",
     },
     ParamDoc {
         name: "source_port",
@@ -272,21 +291,30 @@ const OWN: &[ParamDoc] = &[
         name: "source_ports",
         takes: PORTS,
         default: "none",
-        meaning: "source port of each flow in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues; every flow then has destination_port itself",
+        meaning: "source port of each flow in turn, one at least per flow, as `linerate flows \
+            plan` and `flows probe` print them: so flows land on chosen members or queues; every \
+            flow then has destination_port itself",
     },
     ParamDoc {
         name: "destination_port",
         takes: PORT,
         default: "a free one per flow",
-        meaning: "destination port of the first flow, one more for each next (with source_ports: of all)",
+        meaning: "destination port of the first flow, one more for each next (with source_ports: \
+            of all)",
     },
     ParamDoc {
         name: "header",
         takes: Takes::Word(&["udp", "tcp"]),
         default: "\"udp\"",
-        meaning: "transport header of the frames; tcp: its reset flag is set, so that no host answers",
+        meaning: "transport header of the frames; tcp: its reset flag is set, so that no host \
+            answers",
     },
-    ParamDoc { name: "vlan", takes: VLAN, default: "none", meaning: "VLAN tag of the frames (802.1Q)" },
+    ParamDoc {
+        name: "vlan",
+        takes: VLAN,
+        default: "none",
+        meaning: "VLAN tag of the frames (802.1Q)",
+    },
     ParamDoc {
         name: "outer_vlan",
         takes: VLAN,
@@ -309,37 +337,46 @@ const OWN: &[ParamDoc] = &[
         name: "awake",
         takes: Takes::Flag,
         default: "false",
-        meaning: "keep the CPUs of both hosts from deep sleep, so that seldom frames are not slower because a CPU has to wake; told as not possible where the kernel does not govern idle states, as on most virtual machines",
+        meaning: "keep the CPUs of both hosts from deep sleep, so that seldom frames are not \
+            slower because a CPU has to wake; told as not possible where the kernel does not \
+            govern idle states, as on most virtual machines",
     },
     ParamDoc {
         name: "realtime",
         takes: Takes::Flag,
         default: "false",
-        meaning: "run workers before the threads of other programs (SCHED_FIFO), so that a busy machine does not make frames late; needs CAP_SYS_NICE; above some 9,000 calls a second, and without a rate, a sender takes its CPU nearly whole",
+        meaning: "run workers before the threads of other programs (SCHED_FIFO), so that a busy \
+            machine does not make frames late; needs CAP_SYS_NICE; above some 9,000 calls a \
+            second, and without a rate, a sender takes its CPU nearly whole",
     },
     ParamDoc {
         name: "snapshot",
         takes: Takes::Count { least: 0, most: MOST_KEPT },
         default: "0",
-        meaning: "of each of the first so many bursts (frames, without bursts) of a worker the response time of the slowest frame is kept: the last frame's latency burst by burst, over all ports that send to one",
+        meaning: "of each of the first so many bursts (frames, without bursts) of a worker the \
+            response time of the slowest frame is kept: the last frame's latency burst by burst, \
+            over all ports that send to one",
     },
     ParamDoc {
         name: "allow_outside_lab",
         takes: Takes::Flag,
         default: "false",
-        meaning: "send on an interface that is neither a lab's nor the loopback: such load can take a network down (RFC 6815)",
+        meaning: "send on an interface that is neither a lab's nor the loopback: such load can \
+            take a network down (RFC 6815)",
     },
     ParamDoc {
         name: "wait",
         takes: WAIT,
         default: "\"block\"",
-        meaning: "block: a receiver sleeps until frames have come; spin: ask again and again, a CPU per worker",
+        meaning: "block: a receiver sleeps until frames have come; spin: ask again and again, a \
+            CPU per worker",
     },
     ParamDoc {
         name: "receive_buffer",
         takes: BUFFER,
         default: "\"32 MiB\"",
-        meaning: "receive ring of each worker, or SO_RCVBUF asked for; socket_buffer comes before this default",
+        meaning: "receive ring of each worker, or SO_RCVBUF asked for; socket_buffer comes before \
+            this default",
     },
     ParamDoc {
         name: "device",
@@ -385,7 +422,9 @@ impl Parameters for FramesParams {
             return Err(wrong(key, "a UDP socket has its own ports and headers: use mode packet"));
         }
         self.check_size(Ipv4Addr::UNSPECIFIED.into())?;
-        let own = self.source_port.is_some() || self.source_ports.is_some() || self.destination_port.is_some();
+        let own = self.source_port.is_some()
+            || self.source_ports.is_some()
+            || self.destination_port.is_some();
         if self.ports == PortChoice::Random && own {
             return Err(wrong("ports", "random ports and ports of one's own do not go together"));
         }
@@ -400,7 +439,8 @@ pub(super) struct Frames;
 impl Typed for Frames {
     type Params = FramesParams;
     const NAME: &'static str = "frames";
-    const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast as possible: frames delivered per second, every one accounted";
+    const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast \
+        as possible: frames delivered per second, every one accounted";
 
     const ON_LOOPBACK: bool = false;
 
@@ -421,33 +461,56 @@ impl Typed for Frames {
         let slowest = u64::from(params.snapshot) * 8;
         // The send ring, and the same frames before they are in it.
         // Of an end that sends and receives.
-        let times = Times { service: true, response: true, gap: true, variation: true, ..Times::NONE };
+        let times =
+            Times { service: true, response: true, gap: true, variation: true, ..Times::NONE };
         footprint::of(&params.placement, times, ring + slowest + (16 << 20), 128 << 10)
     }
 
-    fn start_passive(params: FramesParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: FramesParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface, setup.permits)?;
         let unpaired =
-            Unpaired::listen(setup, None, params.shape(), &PlannedPorts::NONE, |socket| params.options.set(socket))?;
+            Unpaired::listen(setup, None, params.shape(), &PlannedPorts::NONE, |socket| {
+                params.options.set(socket)
+            })?;
         let Setup { secret, seed, peer_clock, .. } = *setup;
         let permits = setup.permits.clone();
-        Ok(Box::new(start::FramesListener { params, unpaired, interface, secret, seed, peer_clock, permits }))
+        Ok(Box::new(start::FramesListener {
+            params,
+            unpaired,
+            interface,
+            secret,
+            seed,
+            peer_clock,
+            permits,
+        }))
     }
 
-    fn start_active(params: FramesParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: FramesParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let interface = Interface::find(&params, setup.local, offer.addresses.first().copied())?;
         start::check(&params, &interface, setup.permits)?;
-        let paired = pairing::connect(setup, offer, None, params.shape(), &PlannedPorts::NONE, |socket| {
-            params.options.set(socket)
-        })?;
+        let paired =
+            pairing::connect(setup, offer, None, params.shape(), &PlannedPorts::NONE, |socket| {
+                params.options.set(socket)
+            })?;
         start::active(&params, setup, &interface, paired)
     }
 }
 
 impl FramesParams {
     fn shape(&self) -> Shape {
-        Shape { workload: WORKLOAD, workers: self.placement.workers(), flows: self.placement.streams() }
+        Shape {
+            workload: WORKLOAD,
+            workers: self.placement.workers(),
+            flows: self.placement.streams(),
+        }
     }
 
     fn arrival(&self) -> Arrival {
@@ -466,7 +529,9 @@ impl FramesParams {
             None => self.source_port.map_or(own.source, counted),
         };
         let one = self.source_ports.is_some();
-        let destination = self.destination_port.map_or(own.destination, |port| if one { port } else { counted(port) });
+        let destination = self
+            .destination_port
+            .map_or(own.destination, |port| if one { port } else { counted(port) });
         Ports { source, destination }
     }
 
@@ -520,9 +585,12 @@ mod tests {
             ("rate", json!("0 pps")),
             ("workers", json!(2)),
         ]);
-        let documented = FramesParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
-        let default = documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
-        let settled = read::<FramesParams>(&linerate_model::Params::default()).expect("defaults go together");
+        let documented =
+            FramesParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
+        let default =
+            documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
+        let settled =
+            read::<FramesParams>(&linerate_model::Params::default()).expect("defaults go together");
         assert_eq!(default, Some(settled.options.receive_buffer));
     }
 
@@ -541,7 +609,10 @@ mod tests {
             (json!({ "header": "tcp", "frame_size": "75 B" }), "frame_size"),
             (json!({ "vlan": 1, "frame_size": "67 B" }), "frame_size"),
             (json!({ "vlan": 1, "outer_vlan": 2, "frame_size": "71 B" }), "frame_size"),
-            (json!({ "vlan": 1, "outer_vlan": 2, "header": "tcp", "frame_size": "83 B" }), "frame_size"),
+            (
+                json!({ "vlan": 1, "outer_vlan": 2, "header": "tcp", "frame_size": "83 B" }),
+                "frame_size",
+            ),
             (json!({ "vlan": 1, "frame_size": "imix" }), "frame_size"),
         ] {
             let params = serde_json::from_value(table).expect("a table");
@@ -565,10 +636,12 @@ mod tests {
     #[test]
     fn planned_ports_are_each_flows_own_and_lead_to_one_destination() {
         let table = json!({ "source_ports": "40, 30,20", "destination_port": 7, "streams": 3 });
-        let params = read::<FramesParams>(&serde_json::from_value(table).expect("a table")).expect("they go together");
+        let params = read::<FramesParams>(&serde_json::from_value(table).expect("a table"))
+            .expect("they go together");
         let own = Ports { source: 1, destination: 2 };
-        let ports =
-            |params: &FramesParams| [0, 1, 2].map(|flow| params.ports_of(flow, own)).map(|p| (p.source, p.destination));
+        let ports = |params: &FramesParams| {
+            [0, 1, 2].map(|flow| params.ports_of(flow, own)).map(|p| (p.source, p.destination))
+        };
         assert_eq!(ports(&params), [(40, 7), (30, 7), (20, 7)]);
         let params = serde_json::from_value(json!({ "destination_port": 7 })).expect("a table");
         assert_eq!(ports(&params), [(1, 7), (1, 8), (1, 9)]);

@@ -1,10 +1,13 @@
-//! `ftp`: files fetched (RETR) or sent (STOR) by FTP (RFC 959, RFC 2428), our client against our server or a foreign one, our server
-//! for foreign clients. Units: L4 payload of data connections per second where it is delivered; nanoseconds of each transfer's parts.
+//! `ftp`: files fetched (RETR) or sent (STOR) by FTP (RFC 959, RFC 2428), our client against our
+//! server or a foreign one, our server for foreign clients. Units: L4 payload of data connections
+//! per second where it is delivered; nanoseconds of each transfer's parts.
 //!
-//! Each stream logs in once and moves one file after the other, each over a data connection of its own that the client opens
-//! (passive mode). The client connects for data to the server it has logged in at, whatever address a reply names, and the server takes
-//! data from the address that logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and files are
-//! encrypted in user space, see `protection`. What it does not see: implicit TLS (`ftps://`), active mode, text (TYPE A) conversion.
+//! Each stream logs in once and moves one file after the other, each over a data connection of its
+//! own that the client opens (passive mode). The client connects for data to the server it has
+//! logged in at, whatever address a reply names, and the server takes data from the address that
+//! logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and
+//! files are encrypted in user space, see `protection`. What it does not see: implicit TLS
+//! (`ftps://`), active mode, text (TYPE A) conversion.
 
 use linerate_model::{ParamError, ServerAddress};
 use serde::Deserialize;
@@ -13,7 +16,9 @@ use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::Placement;
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled};
+use super::transfer::{
+    self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
+};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
@@ -39,7 +44,8 @@ const ANYBODY: (&str, &str) = ("anonymous", "linerate@");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Passive {
-    /// RFC 2428: a port and nothing else. PASV instead, over IPv4, where the server does not know it.
+    /// RFC 2428: a port and nothing else. PASV instead, over IPv4, where the server does not know
+    /// it.
     #[default]
     Epsv,
     /// RFC 959: an address and a port, IPv4.
@@ -69,27 +75,35 @@ const OWN: &[ParamDoc] = &[
         name: "passive",
         takes: Takes::Word(&["epsv", "pasv"]),
         default: "\"epsv\"",
-        meaning: "the command that asks for a data connection: epsv (RFC 2428; pasv where the server refuses it), pasv (RFC 959, IPv4 \
+        meaning: "the command that asks for a data connection: epsv (RFC 2428; pasv where the \
+            server refuses it), pasv (RFC 959, IPv4 \
                   only; of the answer only the port is used)",
     },
     ParamDoc {
         name: "server",
         takes: Takes::Text { example: "ftp://198.18.0.2/pub/file" },
         default: "the passive end",
-        meaning: "a foreign server's file, with user:password@ before the host unless anybody may have it; the passive \
+        meaning: "a foreign server's file, with user:password@ before the host unless anybody may \
+            have it; the passive \
                   end then does nothing",
     },
 ];
 
 impl Parameters for FtpParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(
+            OWN,
+            &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
+        )
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         if let Some(server) = self.files.server.as_ref().map(ServerAddress::reveal) {
             if server.starts_with("ftps:") {
-                return Err(wrong("server", "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)"));
+                return Err(wrong(
+                    "server",
+                    "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)",
+                ));
             }
             let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
             let path = url.ftp_path().map_err(|cause| wrong("server", cause))?;
@@ -129,7 +143,13 @@ impl Protocol for FtpParams {
         self.tls.security(self.url.as_ref().map(|(url, _)| url), side, secret)
     }
 
-    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpSession, LoadError> {
+    fn session(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<FtpSession, LoadError> {
         let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
         let (user, path) = match &self.url {
             Some((url, path)) => (url.user.clone().unwrap_or_else(anybody), path.clone()),
@@ -138,7 +158,13 @@ impl Protocol for FtpParams {
         FtpSession::new(self, number, dial, store, &user, &path)
     }
 
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<FtpGuest, LoadError> {
+    fn guest(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<FtpGuest, LoadError> {
         FtpGuest::new(self, number, dial, store, secret)
     }
 }
@@ -150,8 +176,8 @@ pub(super) struct Ftp;
 impl Typed for Ftp {
     type Params = FtpParams;
     const NAME: &'static str = "ftp";
-    const SUMMARY: &'static str =
-        "files by FTP, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
+    const SUMMARY: &'static str = "files by FTP, ours or a foreign server's: goodput, the times of \
+        a transfer's parts, what sinks cost";
 
     fn memory_of(params: &FtpParams) -> u64 {
         params.files.memory(&params.placement)
@@ -161,7 +187,11 @@ impl Typed for Ftp {
         transfer::passive(params, setup)
     }
 
-    fn start_active(params: FtpParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: FtpParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         transfer::active(&params, setup, offer)
     }
 }

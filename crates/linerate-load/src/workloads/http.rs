@@ -1,10 +1,13 @@
-//! `http`: files fetched or sent by HTTP/1.1 (RFC 9112), our client against our server or a foreign one, our server for foreign
-//! clients. Units: L4 payload of files per second, heads excluded, where it is delivered; nanoseconds of each transfer's parts.
+//! `http`: files fetched or sent by HTTP/1.1 (RFC 9112), our client against our server or a foreign
+//! one, our server for foreign clients. Units: L4 payload of files per second, heads excluded,
+//! where it is delivered; nanoseconds of each transfer's parts.
 //!
-//! Each stream fetches (GET) or sends (PUT) one file after the other; with `reuse` on one connection, else on a new one each. What
-//! is spoken is what a load needs, and what curl, wget, lftp and browsers need of a server of files: a body ends with its length, in
-//! chunks or with the connection; single ranges, HEAD, pages of folders. Redirects and other codings are refused by name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user space (see
-//! `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
+//! Each stream fetches (GET) or sends (PUT) one file after the other; with `reuse` on one
+//! connection, else on a new one each. What is spoken is what a load needs, and what curl, wget,
+//! lftp and browsers need of a server of files: a body ends with its length, in chunks or with the
+//! connection; single ranges, HEAD, pages of folders. Redirects and other codings are refused by
+//! name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user
+//! space (see `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
 
 use linerate_model::{ParamError, ServerAddress};
 use serde::Deserialize;
@@ -13,7 +16,9 @@ use super::parameters::{Parameters, Typed, documented, wrong};
 use super::placement::Placement;
 use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use super::transfer::{self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled};
+use super::transfer::{
+    self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
+};
 use crate::parameter::{ParamDoc, Takes};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
@@ -71,7 +76,8 @@ const OWN: &[ParamDoc] = &[
         name: "chunked",
         takes: Takes::Flag,
         default: "false",
-        meaning: "whoever sends a file sends it in chunks (RFC 9112 clause 7.1) of 1 MiB instead of telling its length; received they \
+        meaning: "whoever sends a file sends it in chunks (RFC 9112 clause 7.1) of 1 MiB instead \
+            of telling its length; received they \
                   always may be",
     },
     ParamDoc {
@@ -84,13 +90,17 @@ const OWN: &[ParamDoc] = &[
         name: "server",
         takes: Takes::Text { example: "http://198.18.0.2:8080/file" },
         default: "the passive end",
-        meaning: "a foreign server's file, to be fetched or written, by http or https; the passive end then does nothing",
+        meaning: "a foreign server's file, to be fetched or written, by http or https; the passive \
+            end then does nothing",
     },
 ];
 
 impl Parameters for HttpParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(
+            OWN,
+            &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
+        )
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
@@ -99,7 +109,10 @@ impl Parameters for HttpParams {
             let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
             let url = Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?;
             if url.user.is_some() {
-                return Err(wrong("server", "a user before the host: passwords of HTTP are not spoken"));
+                return Err(wrong(
+                    "server",
+                    "a user before the host: passwords of HTTP are not spoken",
+                ));
             }
             self.url = Some(url);
             if self.tls.tls && !is_secure {
@@ -107,7 +120,8 @@ impl Parameters for HttpParams {
             }
             self.tls.tls = is_secure;
         }
-        // A head and a small file are two writes: the second must not wait for the first to be acknowledged.
+        // A head and a small file are two writes: the second must not wait for the first to be
+        // acknowledged.
         self.options.no_delay.get_or_insert(true);
         self.tls.check(&self.files)?;
         self.files.check()?;
@@ -140,7 +154,13 @@ impl Protocol for HttpParams {
         self.tls.security(self.url.as_ref(), side, secret)
     }
 
-    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpSession, LoadError> {
+    fn session(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<HttpSession, LoadError> {
         let (authority, path) = match &self.url {
             Some(url) => (url.authority.clone(), url.path.clone()),
             None => (dial.remote.to_string(), format!("/{}", spelled(secret))),
@@ -148,7 +168,13 @@ impl Protocol for HttpParams {
         HttpSession::new(self, number, dial, store, &authority, &path)
     }
 
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<HttpGuest, LoadError> {
+    fn guest(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<HttpGuest, LoadError> {
         HttpGuest::new(self, number, dial, store, secret)
     }
 }
@@ -160,18 +186,25 @@ pub(super) struct Http;
 impl Typed for Http {
     type Params = HttpParams;
     const NAME: &'static str = "http";
-    const SUMMARY: &'static str =
-        "files by HTTP/1.1, ours or a foreign server's: goodput, the times of a transfer's parts, what sinks cost";
+    const SUMMARY: &'static str = "files by HTTP/1.1, ours or a foreign server's: goodput, the \
+        times of a transfer's parts, what sinks cost";
 
     fn memory_of(params: &HttpParams) -> u64 {
         params.files.memory(&params.placement)
     }
 
-    fn start_passive(params: HttpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: HttpParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         transfer::passive(params, setup)
     }
 
-    fn start_active(params: HttpParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: HttpParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         transfer::active(&params, setup, offer)
     }
 }

@@ -34,7 +34,8 @@ use crate::{LoadError, Permits, Workload};
 
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 
-/// Whether raw frames may leave from the interface called `interface`: the policy says so, or this thread is in a lab.
+/// Whether raw frames may leave from the interface called `interface`: the policy says so, or this
+/// thread is in a lab.
 ///
 /// # Errors
 /// If neither is so.

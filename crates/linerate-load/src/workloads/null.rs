@@ -1,7 +1,9 @@
-//! `null`: steps that do nothing. What it measures is linerate itself: engine steps per second and worker, with pacer,
-//! tally and interval accounting, no system call. Unit: steps; no layer, no standard.
+//! `null`: steps that do nothing. What it measures is linerate itself: engine steps per second and
+//! worker, with pacer, tally and interval accounting, no system call. Unit: steps; no layer, no
+//! standard.
 //!
-//! What it does not see: the cost of any system call, cache misses of real payload, or the collector's work.
+//! What it does not see: the cost of any system call, cache misses of real payload, or the
+//! collector's work.
 
 use std::time::Duration;
 
@@ -46,7 +48,8 @@ pub(super) struct Null;
 impl Typed for Null {
     type Params = NullParams;
     const NAME: &'static str = "null";
-    const SUMMARY: &'static str = "steps that do nothing: the ceiling of linerate itself, in steps per second";
+    const SUMMARY: &'static str =
+        "steps that do nothing: the ceiling of linerate itself, in steps per second";
 
     const HAS_TWO_ENDS: bool = false;
 
@@ -54,11 +57,18 @@ impl Typed for Null {
         footprint::of_counts((params.workers, Times::NONE, 0), (0, 0))
     }
 
-    fn start_passive(_params: NullParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        _params: NullParams,
+        _setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         Ok(Box::new(NullListener))
     }
 
-    fn start_active(params: NullParams, _setup: &Setup<'_>, _offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: NullParams,
+        _setup: &Setup<'_>,
+        _offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         Ok((0..params.workers).map(|_| Box::new(NullWorker) as Box<dyn Worker>).collect())
     }
 }

@@ -1,10 +1,13 @@
-//! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an unproven address.
+//! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an
+//! unproven address.
 //!
-//! The passive end binds a socket per flow and offers the ports. The active end first opens its companions (TCP), whose ends prove
-//! the trial's secret to each other, then sends pairing datagrams from one socket per flow. An offer that names another address
-//! for a flow than for the companions is refused: otherwise its author could make this host send to a third party. The passive end
-//! connects each of its sockets to the port seen, only if the datagram carries the flow's tag and comes from the proven address;
-//! until then it sends nothing at all. Strangers' datagrams are counted and dropped.
+//! The passive end binds a socket per flow and offers the ports. The active end first opens its
+//! companions (TCP), whose ends prove the trial's secret to each other, then sends pairing
+//! datagrams from one socket per flow. An offer that names another address for a flow than for the
+//! companions is refused: otherwise its author could make this host send to a third party. The
+//! passive end connects each of its sockets to the port seen, only if the datagram carries the
+//! flow's tag and comes from the proven address; until then it sends nothing at all. Strangers'
+//! datagrams are counted and dropped.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -22,9 +25,11 @@ use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
 /// How often sockets are looked at.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// Datagrams taken from a socket before the next one and the clock are looked at: a stranger's flood must not keep us from seeing that time is up.
+/// Datagrams taken from a socket before the next one and the clock are looked at: a stranger's
+/// flood must not keep us from seeing that time is up.
 const READ_IN_A_ROW: usize = 64;
-/// Datagrams dropped at most when a socket is connected to its flow's peer: more than any buffer has of other flows'.
+/// Datagrams dropped at most when a socket is connected to its flow's peer: more than any buffer
+/// has of other flows'.
 const DROPPED_IN_A_ROW: usize = 1 << 18;
 
 /// What is to be paired.
@@ -74,7 +79,9 @@ impl Waiting {
         let ip = rendezvous::local_ip(setup.local);
         setup.permits.port(planned.destination(ip).port())?;
         let listener = rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))?;
-        let address = listener.local_addr().map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
+        let address = listener
+            .local_addr()
+            .map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
         let mut addresses = vec![address];
         let mut sockets = Vec::new();
         for _ in 0..shape.flows {
@@ -107,7 +114,9 @@ impl Waiting {
         let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         let (mut foreign, mut proven) = (arrivals.foreign, Vec::new());
         for stream in &arrivals.streams {
-            let peer = stream.peer_addr().map_err(|cause| SysError::new("pair with", "a companion", cause))?;
+            let peer = stream
+                .peer_addr()
+                .map_err(|cause| SysError::new("pair with", "a companion", cause))?;
             proven.push(peer.ip().to_canonical());
         }
         for (flow, socket) in (0..flows).zip(&self.sockets) {
@@ -134,7 +143,8 @@ impl Waiting {
                     arrived: flows as usize - unpaired.len(),
                     expected: flows as usize,
                     patience_ms: patience.as_millis() as u64,
-                    hint: "does a firewall drop UDP, or does an address translator split TCP and UDP?",
+                    hint: "does a firewall drop UDP, or does an address translator split TCP and \
+                        UDP?",
                 });
             }
             std::thread::sleep(if unpaired.is_empty() { Duration::ZERO } else { LOOK_EVERY });
@@ -166,8 +176,8 @@ impl<P: Send> Listener for PairedListener<P> {
     }
 }
 
-/// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. What came to it before may be another flow's: it is
-/// dropped, and is sent again.
+/// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. What came
+/// to it before may be another flow's: it is dropped, and is sent again.
 fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
     let error = |cause| SysError::new("connect to", peer.to_string(), cause);
     socket.connect(peer).map_err(error)?;
@@ -181,7 +191,12 @@ fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
 }
 
 /// Reads what has come to `socket`; connects it to the sender of a pairing datagram from `proven`.
-fn pair(socket: &UdpSocket, tag: Tag, proven: IpAddr, foreign: &mut u64) -> Result<bool, LoadError> {
+fn pair(
+    socket: &UdpSocket,
+    tag: Tag,
+    proven: IpAddr,
+    foreign: &mut u64,
+) -> Result<bool, LoadError> {
     let error = |cause| SysError::new("pair", rendezvous_name(socket), cause);
     socket.set_nonblocking(true).map_err(error)?;
     let mut bytes = [0; HEADER_BYTES];
@@ -209,11 +224,15 @@ pub(crate) fn connect(
     let Shape { workload, workers, flows } = shape;
     let address = rendezvous::only_address(offer)?;
     offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
-    (0..flows).try_for_each(|flow| setup.permits.port(planned.source(address.ip(), flow).port()))?;
+    (0..flows)
+        .try_for_each(|flow| setup.permits.port(planned.source(address.ip(), flow).port()))?;
     if offer.addresses.len() != flows as usize + 1 {
         return Err(LoadError::Unsupported {
             what: format!("an offer of {} addresses for {flows} flows", offer.addresses.len()),
-            why: "one for the companions and one per flow are expected (do both ends have the same parameters?)".into(),
+            why:
+                "one for the companions and one per flow are expected (do both ends have the same \
+                parameters?)"
+                    .into(),
         });
     }
     let deadline = Instant::now() + setup.patience;
@@ -232,7 +251,9 @@ pub(crate) fn connect(
     for (flow, remote) in (0..flows).zip(&offer.addresses[1..]) {
         let socket = bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
         prepare(&socket)?;
-        socket.connect(&(*remote).into()).map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
+        socket
+            .connect(&(*remote).into())
+            .map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
         sockets.push(socket.into());
     }
     let mut ready = 0;
@@ -263,7 +284,9 @@ pub(crate) fn connect(
 }
 
 fn rendezvous_name(socket: &UdpSocket) -> String {
-    socket.local_addr().map_or_else(|_| "a udp socket".to_owned(), |address| format!("udp socket {address}"))
+    socket
+        .local_addr()
+        .map_or_else(|_| "a udp socket".to_owned(), |address| format!("udp socket {address}"))
 }
 
 #[cfg(test)]
@@ -286,7 +309,13 @@ mod tests {
     }
 
     /// Looks until `receiver` is paired, or as many datagrams were dropped as `until`.
-    fn look(receiver: &UdpSocket, tag: Tag, proven: [u8; 4], foreign: &mut u64, until: u64) -> bool {
+    fn look(
+        receiver: &UdpSocket,
+        tag: Tag,
+        proven: [u8; 4],
+        foreign: &mut u64,
+        until: u64,
+    ) -> bool {
         let patience = Instant::now() + Duration::from_secs(30);
         while *foreign < until && Instant::now() < patience {
             if pair(receiver, tag, proven.into(), foreign).expect("loopback") {
@@ -317,9 +346,13 @@ mod tests {
     #[test]
     fn a_flood_does_not_keep_the_deadline_from_being_seen() {
         let (receiver, sender) = sockets();
-        (0..READ_IN_A_ROW + 16).for_each(|_| assert_eq!(sender.send(b"flood").expect("loopback"), 5));
+        (0..READ_IN_A_ROW + 16)
+            .for_each(|_| assert_eq!(sender.send(b"flood").expect("loopback"), 5));
         let mut foreign = 0;
         look(&receiver, Tag::new(SECRET, 0, Purpose::Pairing), [127, 0, 0, 1], &mut foreign, 1);
-        assert!((1..=READ_IN_A_ROW as u64).contains(&foreign), "{foreign} were read without a pause");
+        assert!(
+            (1..=READ_IN_A_ROW as u64).contains(&foreign),
+            "{foreign} were read without a pause"
+        );
     }
 }

@@ -38,11 +38,13 @@ parameters! {
     /// Flows and the threads that carry them, the same at both ends.
     #[derive(Copy)]
     pub(crate) struct Placement {
-        pub(crate) streams: Option<u32> = None, STREAMS, "1", "flows, each on its own connection or pair of sockets";
+        pub(crate) streams: Option<u32> = None, STREAMS, "1", "flows, each on its own connection \
+            or pair of sockets";
         pub(crate) workers: Option<u32> = None, WORKERS, "1",
             "threads at each end; flow f is carried by worker f mod workers";
         pub(crate) wait: Waiting = Waiting::default(), WAIT, "\"block\"",
-            "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU per worker";
+            "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU \
+                per worker";
     }
 }
 

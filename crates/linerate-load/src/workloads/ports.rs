@@ -1,5 +1,6 @@
-//! Ports chosen beforehand, one for each flow and one destination for all: so flows land on chosen members of a port channel, or on chosen
-//! receive queues. `linerate flows plan` and `flows probe` print them.
+//! Ports chosen beforehand, one for each flow and one destination for all: so flows land on chosen
+//! members of a port channel, or on chosen receive queues. `linerate flows plan` and `flows probe`
+//! print them.
 //!
 //! What they do not do: survive an address translator, which gives flows ports of its own.
 
@@ -28,7 +29,9 @@ impl<'de> Deserialize<'de> for PortList {
         let text = String::deserialize(deserializer)?;
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
-        let ports = words.map(|word| port(word).ok_or_else(|| de::Error::custom(format!("`{word}` is no port"))));
+        let ports = words.map(|word| {
+            port(word).ok_or_else(|| de::Error::custom(format!("`{word}` is no port")))
+        });
         Ok(Self(ports.collect::<Result<_, _>>()?))
     }
 }
@@ -38,11 +41,15 @@ impl PortList {
     pub(crate) fn check(&self, n_flows: u32, destination: Option<u16>) -> Result<(), ParamError> {
         let n_ports = self.0.len();
         if n_ports < n_flows as usize {
-            let why = format!("{n_ports} ports for {n_flows} flows (`flows plan --each` lists more)");
+            let why =
+                format!("{n_ports} ports for {n_flows} flows (`flows plan --each` lists more)");
             return Err(wrong("source_ports", why));
         }
         if destination.is_none() {
-            return Err(wrong("source_ports", "ports are planned for one destination: say destination_port as well"));
+            return Err(wrong(
+                "source_ports",
+                "ports are planned for one destination: say destination_port as well",
+            ));
         }
         Ok(())
     }
@@ -52,9 +59,12 @@ parameters! {
     /// Ports of a workload whose flows have sockets of their own.
     pub(crate) struct PlannedPorts {
         source_ports: Option<PortList> = None, PORTS, "none",
-            "port of each flow at the active end in turn, one at least per flow, as `linerate flows plan` and `flows probe` print them: so flows land on chosen members or queues";
+            "port of each flow at the active end in turn, one at least per flow, as `linerate \
+                flows plan` and `flows probe` print them: so flows land on chosen members or \
+                queues";
         destination_port: Option<u16> = None, PORT, "free ones",
-            "with source_ports: the port of all flows at the passive end, which they were planned for";
+            "with source_ports: the port of all flows at the passive end, which they were planned \
+                for";
     }
 }
 
@@ -65,20 +75,30 @@ impl PlannedPorts {
     /// Whether they suffice for `n_flows`, and go together.
     pub(crate) fn check(&self, n_flows: u32) -> Result<(), ParamError> {
         let Some(list) = &self.source_ports else {
-            let alone = wrong("destination_port", "one port is planned with others: say source_ports as well");
+            let alone = wrong(
+                "destination_port",
+                "one port is planned with others: say source_ports as well",
+            );
             return self.destination_port.map_or(Ok(()), |_| Err(alone));
         };
         list.check(n_flows, self.destination_port)?;
         let flows = &list.0[..n_flows as usize];
         let twice = (1..flows.len()).find(|at| flows[..*at].contains(&flows[*at]));
         twice.map_or(Ok(()), |at| {
-            Err(wrong("source_ports", format!("{} is listed twice: each flow needs its own", flows[at])))
+            Err(wrong(
+                "source_ports",
+                format!("{} is listed twice: each flow needs its own", flows[at]),
+            ))
         })
     }
 
-    /// Where flow `flow` leaves from at the active end, whose address is `ip`: any free port where none was planned.
+    /// Where flow `flow` leaves from at the active end, whose address is `ip`: any free port where
+    /// none was planned.
     pub(crate) fn source(&self, ip: IpAddr, flow: u32) -> SocketAddr {
-        SocketAddr::new(ip, self.source_ports.as_ref().map_or(0, |PortList(ports)| ports[flow as usize]))
+        SocketAddr::new(
+            ip,
+            self.source_ports.as_ref().map_or(0, |PortList(ports)| ports[flow as usize]),
+        )
     }
 
     /// Where flows arrive at the passive end, whose address is `ip`.
@@ -91,7 +111,8 @@ impl PlannedPorts {
         self.source_ports.as_ref().map(|_| self.source(peer, flow))
     }
 
-    /// A datagram socket of a flow at the passive end; with ports planned all of them have one port.
+    /// A datagram socket of a flow at the passive end; with ports planned all of them have one
+    /// port.
     pub(crate) fn receiving(&self, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
         bound(Type::DGRAM, self.destination(ip), device, |socket| {
             socket.set_reuse_port(self.destination_port.is_some())
@@ -115,10 +136,16 @@ mod tests {
         let ports = planned(json!({ "source_ports": "40, 30,20", "destination_port": 7 }));
         assert!(ports.check(3).is_ok() && ports.check(2).is_ok());
         assert_eq!([0, 1, 2].map(|flow| ports.source(ip, flow).port()), [40, 30, 20]);
-        assert_eq!((ports.destination(ip).port(), ports.expected(ip, 1)), (7, Some(SocketAddr::new(ip, 30))));
+        assert_eq!(
+            (ports.destination(ip).port(), ports.expected(ip, 1)),
+            (7, Some(SocketAddr::new(ip, 30)))
+        );
         let free = PlannedPorts::NONE;
         assert!(free.check(9).is_ok());
-        assert_eq!((free.source(ip, 8).port(), free.destination(ip).port(), free.expected(ip, 8)), (0, 0, None));
+        assert_eq!(
+            (free.source(ip, 8).port(), free.destination(ip).port(), free.expected(ip, 8)),
+            (0, 0, None)
+        );
     }
 
     #[test]
@@ -129,9 +156,15 @@ mod tests {
             (json!({ "source_ports": "40" }), 1, "source_ports"),
             (json!({ "destination_port": 7 }), 1, "destination_port"),
         ] {
-            assert_eq!(planned(table.clone()).check(n_flows).expect_err("refused").key, key, "{table}");
+            assert_eq!(
+                planned(table.clone()).check(n_flows).expect_err("refused").key,
+                key,
+                "{table}"
+            );
         }
-        assert!(serde_json::from_value::<PlannedPorts>(json!({ "source_ports": "80,eighty" })).is_err());
+        assert!(
+            serde_json::from_value::<PlannedPorts>(json!({ "source_ports": "80,eighty" })).is_err()
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Proof, both ways, that a data connection belongs to the trial, without showing the trial's secret.
+//! Proof, both ways, that a data connection belongs to the trial, without showing the trial's
+//! secret.
 //!
 //! ```text
 //! active                                                      passive
@@ -8,9 +9,11 @@
 //!   <------------- go-ahead (32), once every connection is there
 //! ```
 //!
-//! A proof is HMAC-SHA256 (RFC 2104) of the secret over a label, its role, the hello and the passive end's nonce. Each role has its own
-//! proof, so that a listener which sends back what it receives proves nothing, and fresh nonces on both sides make old proofs worthless.
-//! The active end sends nothing but the hello before the passive end's proof holds: no host is loaded that is not part of the trial.
+//! A proof is HMAC-SHA256 (RFC 2104) of the secret over a label, its role, the hello and the
+//! passive end's nonce. Each role has its own proof, so that a listener which sends back what it
+//! receives proves nothing, and fresh nonces on both sides make old proofs worthless. The active
+//! end sends nothing but the hello before the passive end's proof holds: no host is loaded that is
+//! not part of the trial.
 //!
 //! Not covered: a relay that carries both directions between two ends which know the secret.
 
@@ -67,13 +70,18 @@ pub(crate) struct Exchange {
 /// A nonce that nobody can guess.
 fn fresh() -> Nonce {
     let mut nonce = [0; NONCE_BYTES];
-    // The provider draws from the operating system's generator, which on Linux cannot fail once it is seeded.
-    pinned::provider().secure_random.fill(&mut nonce).expect("the system's random generator is seeded");
+    // The provider draws from the operating system's generator, which on Linux cannot fail once it
+    // is seeded.
+    pinned::provider()
+        .secure_random
+        .fill(&mut nonce)
+        .expect("the system's random generator is seeded");
     nonce
 }
 
 impl Exchange {
-    /// The exchange that the active end opens with `hello`; the passive end's nonce is not known yet.
+    /// The exchange that the active end opens with `hello`; the passive end's nonce is not known
+    /// yet.
     pub(crate) fn open(hello: Hello) -> Self {
         Self { hello, nonces: [fresh(), [0; NONCE_BYTES]] }
     }
@@ -90,15 +98,19 @@ impl Exchange {
         bytes
     }
 
-    /// The exchange that a hello begins at the passive end, if it is one of those it expects, whatever its index.
+    /// The exchange that a hello begins at the passive end, if it is one of those it expects,
+    /// whatever its index.
     pub(crate) fn expected(expected: Hello, bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
         let (words, nonce) = bytes.split_last_chunk::<NONCE_BYTES>().expect("a hello is longer");
-        let mut words =
-            words.chunks_exact(size_of::<u32>()).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")));
+        let mut words = words
+            .chunks_exact(size_of::<u32>())
+            .map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")));
         let mut next = || words.next().expect("three numbers come before the nonce");
-        let hello = Hello { secret: expected.secret, workload: next(), index: next(), count: next() };
+        let hello =
+            Hello { secret: expected.secret, workload: next(), index: next(), count: next() };
         let is_expected = (hello.workload, hello.count) == (expected.workload, expected.count);
-        (is_expected && hello.index < hello.count).then(|| Self { hello, nonces: [*nonce, fresh()] })
+        (is_expected && hello.index < hello.count)
+            .then(|| Self { hello, nonces: [*nonce, fresh()] })
     }
 
     /// The passive end's answer to a hello.
@@ -143,7 +155,8 @@ impl Exchange {
     }
 }
 
-/// The word that belongs to `purpose` where a protocol has to say one in the clear: who overhears it does not know the secret.
+/// The word that belongs to `purpose` where a protocol has to say one in the clear: who overhears
+/// it does not know the secret.
 pub(crate) fn word(secret: Secret, purpose: &[u8]) -> Secret {
     let mut mac = keyed(secret);
     mac.update(b"linerate word 1");
@@ -159,9 +172,11 @@ fn keyed(secret: Secret) -> Hmac<Sha256> {
 mod tests {
     use super::*;
 
-    const HELLO: Hello = Hello { secret: Secret(*b"0123456789abcdef"), workload: 7, index: 1, count: 2 };
+    const HELLO: Hello =
+        Hello { secret: Secret(*b"0123456789abcdef"), workload: 7, index: 1, count: 2 };
 
-    /// First bytes of the proofs of [`Role`] in order, as `openssl dgst -sha256 -mac HMAC` computes them.
+    /// First bytes of the proofs of [`Role`] in order, as `openssl dgst -sha256 -mac HMAC` computes
+    /// them.
     const GOLDEN: [u32; 3] = [0xd5a0_5b16, 0x0f8f_20d0, 0x2881_a107];
 
     fn opened() -> Exchange {
@@ -173,23 +188,29 @@ mod tests {
         let hello = [&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0x11; 16]].concat();
         assert_eq!(opened().hello_bytes()[..], hello);
         let both = Exchange { nonces: [[0x11; NONCE_BYTES], [0x22; NONCE_BYTES]], ..opened() };
-        let beginning = |role| u32::from_be_bytes(*both.prove(role).first_chunk().expect("32 bytes"));
+        let beginning =
+            |role| u32::from_be_bytes(*both.prove(role).first_chunk().expect("32 bytes"));
         assert_eq!([Role::Active, Role::Passive, Role::GoAhead].map(beginning), GOLDEN);
         let answer = both.answer_bytes();
-        assert_eq!((&answer[..16], &answer[16..]), (&[0x22; 16][..], &both.prove(Role::Passive)[..]));
+        assert_eq!(
+            (&answer[..16], &answer[16..]),
+            (&[0x22; 16][..], &both.prove(Role::Passive)[..])
+        );
     }
 
     #[test]
     fn both_ends_agree_and_only_with_the_same_secret() {
         let mut active = Exchange::open(HELLO);
-        let passive = Exchange::expected(Hello { index: 0, ..HELLO }, &active.hello_bytes()).expect("expected");
+        let passive = Exchange::expected(Hello { index: 0, ..HELLO }, &active.hello_bytes())
+            .expect("expected");
         assert!(active.take_answer(&passive.answer_bytes()));
         assert!(passive.verify(Role::Active, &active.prove(Role::Active)));
         assert!(active.verify(Role::GoAhead, &passive.prove(Role::GoAhead)));
         assert_eq!(passive.index(), 1);
 
         let stranger = Hello { secret: Secret([1; 16]), ..HELLO };
-        let stranger = Exchange::expected(stranger, &active.hello_bytes()).expect("a hello tells no secret");
+        let stranger =
+            Exchange::expected(stranger, &active.hello_bytes()).expect("a hello tells no secret");
         assert!(!Exchange::open(HELLO).take_answer(&stranger.answer_bytes()));
         assert!(!passive.verify(Role::Active, &stranger.prove(Role::Active)));
     }
@@ -223,7 +244,11 @@ mod tests {
         assert_ne!(word(secret, b"a"), word(secret, b"b"));
         assert_ne!(word(secret, b"a"), word(Secret([1; 16]), b"a"));
         assert_ne!(word(secret, b"a"), secret);
-        // As `printf 'linerate word 1a' | openssl dgst -sha256 -mac HMAC -macopt key:0123456789abcdef` begins.
-        assert_eq!(u64::from_be_bytes(*word(secret, b"a").0.first_chunk().expect("16 bytes")), 0xabfb_6388_65f2_47f2);
+        // As `printf 'linerate word 1a' | openssl dgst -sha256 -mac HMAC -macopt
+        // key:0123456789abcdef` begins.
+        assert_eq!(
+            u64::from_be_bytes(*word(secret, b"a").0.first_chunk().expect("16 bytes")),
+            0xabfb_6388_65f2_47f2
+        );
     }
 }

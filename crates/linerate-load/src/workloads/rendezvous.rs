@@ -1,10 +1,11 @@
-//! How the two ends of a job find each other: TCP connections that begin with a proof of the trial's secret, both ways
-//! ([`super::proof`]), and a go-ahead once all are there.
+//! How the two ends of a job find each other: TCP connections that begin with a proof of the
+//! trial's secret, both ways ([`super::proof`]), and a go-ahead once all are there.
 //!
-//! The active end opens `count` connections to the passive one. A connection that does not prove the secret is dropped and counted as
-//! foreign; a listener that does not prove it is sent a hello of 28 bytes and nothing else. The TCP handshake and the proof together
-//! show that both addresses belong to the trial, which is what datagrams and frames later rely on. Not seen: who is at the other end
-//! beyond knowing the secret; that was settled by the control channel.
+//! The active end opens `count` connections to the passive one. A connection that does not prove
+//! the secret is dropped and counted as foreign; a listener that does not prove it is sent a hello
+//! of 28 bytes and nothing else. The TCP handshake and the proof together show that both addresses
+//! belong to the trial, which is what datagrams and frames later rely on. Not seen: who is at the
+//! other end beyond knowing the secret; that was settled by the control channel.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -46,7 +47,8 @@ pub(crate) fn any_port(local: &Endpoint) -> SocketAddr {
     SocketAddr::new(local_ip(local), 0)
 }
 
-/// A connection's port of before may linger (RFC 9293 clause 3.6.1): time stamps tell its segments from a new one's.
+/// A connection's port of before may linger (RFC 9293 clause 3.6.1): time stamps tell its segments
+/// from a new one's.
 fn after_another(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.port() == 0 { Ok(()) } else { socket.set_reuse_address(true) }
 }
@@ -60,13 +62,16 @@ pub(crate) fn listen(
     let socket = bound(Type::STREAM, address, device, |socket| after_another(socket, address))?;
     prepare(&socket)?;
     let listening = socket.listen(BACKLOG);
-    listening.map_err(|cause| held(address.port(), SysError::new("listen on", address.to_string(), cause)))?;
+    listening.map_err(|cause| {
+        held(address.port(), SysError::new("listen on", address.to_string(), cause))
+    })?;
     Ok(socket.into())
 }
 
 /// The local address of a socket that is bound.
 pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr, LoadError> {
-    let unknown = || SysError::new("read the address of", "a bound socket", io::ErrorKind::AddrNotAvailable);
+    let unknown =
+        || SysError::new("read the address of", "a bound socket", io::ErrorKind::AddrNotAvailable);
     Ok(socket.local_addr().ok().and_then(|address| address.as_socket()).ok_or_else(unknown)?)
 }
 
@@ -85,7 +90,9 @@ impl Arrivals {
     /// Lets the active end begin: every connection is there.
     pub(crate) fn give_go_ahead(&self) -> Result<(), LoadError> {
         for (mut stream, go_ahead) in self.streams.iter().zip(&self.go_aheads) {
-            stream.write_all(go_ahead).map_err(|cause| SysError::new("answer", peer(stream), cause))?;
+            stream
+                .write_all(go_ahead)
+                .map_err(|cause| SysError::new("answer", peer(stream), cause))?;
         }
         Ok(())
     }
@@ -132,7 +139,8 @@ impl Stranger {
             let hello = self.bytes.first_chunk().expect("a hello is shorter");
             self.exchange = Exchange::expected(expected, hello);
             // A few bytes on a connection that has carried none find room.
-            let answered = self.exchange.map(|exchange| self.stream.write_all(&exchange.answer_bytes()));
+            let answered =
+                self.exchange.map(|exchange| self.stream.write_all(&exchange.answer_bytes()));
             if !matches!(answered, Some(Ok(()))) {
                 return Shown::Foreign;
             }
@@ -146,18 +154,24 @@ fn give_way(pending: &mut Vec<Stranger>) -> bool {
     silent.map(|place| pending.remove(place)).is_some()
 }
 
-/// Waits for `expected.count` connections that prove `expected` (whatever their index), from addresses that `permits` names.
+/// Waits for `expected.count` connections that prove `expected` (whatever their index), from
+/// addresses that `permits` names.
 pub(crate) fn accept(
     listener: &TcpListener,
     expected: Hello,
     permits: &Permits,
     patience: Duration,
 ) -> Result<Arrivals, LoadError> {
-    let object = || listener.local_addr().map_or_else(|_| "a listener".to_owned(), |address| address.to_string());
+    let object = || {
+        listener
+            .local_addr()
+            .map_or_else(|_| "a listener".to_owned(), |address| address.to_string())
+    };
     listener.set_nonblocking(true).map_err(|cause| SysError::new("accept on", object(), cause))?;
     let deadline = Instant::now() + patience;
     let count = expected.count as usize;
-    let mut places: Vec<Option<(TcpStream, [u8; PROOF_BYTES])>> = (0..count).map(|_| None).collect();
+    let mut places: Vec<Option<(TcpStream, [u8; PROOF_BYTES])>> =
+        (0..count).map(|_| None).collect();
     let mut pending: Vec<Stranger> = Vec::new();
     let (mut foreign, mut arrived, mut refused) = (0, 0, None);
     while arrived < count {
@@ -176,7 +190,12 @@ pub(crate) fn accept(
             foreign += u64::from(is_full && give_way(&mut pending));
             let has_room = pending.len() < count - arrived + STRANGERS;
             if refusal.is_none() && has_room && stream.set_nonblocking(true).is_ok() {
-                pending.push(Stranger { stream, exchange: None, bytes: [0; PROOF_BYTES], filled: 0 });
+                pending.push(Stranger {
+                    stream,
+                    exchange: None,
+                    bytes: [0; PROOF_BYTES],
+                    filled: 0,
+                });
             } else {
                 foreign += 1;
                 refused = refusal.or(refused);
@@ -186,13 +205,15 @@ pub(crate) fn accept(
             match stranger.hear(expected) {
                 Shown::Nothing => pending.push(stranger),
                 Shown::Foreign => foreign += 1,
-                Shown::Proof(exchange) => match places.get_mut(exchange.index()).filter(|place| place.is_none()) {
-                    Some(place) if stranger.stream.set_nonblocking(false).is_ok() => {
-                        *place = Some((stranger.stream, exchange.prove(Role::GoAhead)));
-                        arrived += 1;
+                Shown::Proof(exchange) => {
+                    match places.get_mut(exchange.index()).filter(|place| place.is_none()) {
+                        Some(place) if stranger.stream.set_nonblocking(false).is_ok() => {
+                            *place = Some((stranger.stream, exchange.prove(Role::GoAhead)));
+                            arrived += 1;
+                        }
+                        _ => foreign += 1,
                     }
-                    _ => foreign += 1,
-                },
+                }
             }
         }
         if arrived < count {
@@ -238,7 +259,8 @@ impl Opened {
         if !self.read(ANSWER_BYTES, deadline)? {
             return Err(LoadError::Unsupported {
                 what: format!("load to {}", peer(&self.stream)),
-                why: "it accepted a connection and did not prove in time that it belongs to this trial, so nothing is sent to it (does \
+                why: "it accepted a connection and did not prove in time that it belongs to this \
+                    trial, so nothing is sent to it (does \
                       another program listen there?)"
                     .into(),
             });
@@ -247,7 +269,9 @@ impl Opened {
         if !self.exchange.take_answer(&answer) {
             return Err(LoadError::Unsupported {
                 what: format!("load to {}", peer(&self.stream)),
-                why: "it does not know this trial's secret: it is not the other end, and nothing is sent to it".into(),
+                why: "it does not know this trial's secret: it is not the other end, and nothing \
+                    is sent to it"
+                    .into(),
             });
         }
         self.filled = 0;
@@ -264,14 +288,21 @@ impl Opened {
         if self.exchange.verify(Role::GoAhead, &self.answer[..PROOF_BYTES]) {
             return Ok(true);
         }
-        Err(SysError::new("wait for the go-ahead of", peer(&self.stream), io::ErrorKind::InvalidData).into())
+        Err(SysError::new(
+            "wait for the go-ahead of",
+            peer(&self.stream),
+            io::ErrorKind::InvalidData,
+        )
+        .into())
     }
 
-    /// Fills the first `wanted` bytes of the answer; `Ok(false)` if they did not come before `deadline`.
+    /// Fills the first `wanted` bytes of the answer; `Ok(false)` if they did not come before
+    /// `deadline`.
     fn read(&mut self, wanted: usize, deadline: Instant) -> Result<bool, LoadError> {
         let error = |cause| SysError::new("wait for the other flows of", peer(&self.stream), cause);
         while self.filled < wanted {
-            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left =
+                deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.stream.set_read_timeout(Some(left)).map_err(error)?;
             match (&self.stream).read(&mut self.answer[self.filled..wanted]) {
                 Ok(0) => return Err(error(io::ErrorKind::ConnectionAborted.into()).into()),
@@ -285,12 +316,14 @@ impl Opened {
     }
 }
 
-/// Whether a connection of before still has the port of `source`: the one of the trial before, say, whose other end has not closed yet.
+/// Whether a connection of before still has the port of `source`: the one of the trial before, say,
+/// whose other end has not closed yet.
 fn is_held(source: SocketAddr, cause: &io::Error) -> bool {
     source.port() != 0 && cause.kind() == io::ErrorKind::AddrNotAvailable
 }
 
-/// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before it is opened.
+/// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before
+/// it is opened.
 pub(crate) fn connect(
     setup: &Setup<'_>,
     address: SocketAddr,
@@ -308,7 +341,9 @@ pub(crate) fn connect(
         prepare(&socket)?;
         match socket.connect_timeout(&address.into(), setup.patience) {
             Ok(()) => break socket,
-            Err(cause) if is_held(source, &cause) && Instant::now() < until => std::thread::sleep(LOOK_EVERY),
+            Err(cause) if is_held(source, &cause) && Instant::now() < until => {
+                std::thread::sleep(LOOK_EVERY)
+            }
             Err(cause) => return Err(held(source.port(), error(cause))),
         }
     };
@@ -318,8 +353,9 @@ pub(crate) fn connect(
     Ok(Opened { stream, exchange, answer: [0; ANSWER_BYTES], filled: 0 })
 }
 
-/// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello and from its own port of `planned`, and
-/// waits until all of them have proved the secret and are there. `prepare` sets options before each is opened.
+/// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello and
+/// from its own port of `planned`, and waits until all of them have proved the secret and are
+/// there. `prepare` sets options before each is opened.
 pub(crate) fn connect_all(
     setup: &Setup<'_>,
     offer: &Offer,
@@ -340,21 +376,31 @@ pub(crate) fn connect_all(
     take_every_go_ahead(opened, setup.patience)
 }
 
-/// The address to connect to `address` from: the endpoint's if it is of the same family, any otherwise.
+/// The address to connect to `address` from: the endpoint's if it is of the same family, any
+/// otherwise.
 pub(crate) fn source_for(address: SocketAddr, local: &Endpoint) -> IpAddr {
-    let any: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if address.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        std::net::Ipv6Addr::UNSPECIFIED.into()
+    };
     local.address.filter(|ip| ip.is_ipv4() == address.is_ipv4()).unwrap_or(any)
 }
 
 /// Waits for the go-ahead on every connection within `patience`.
-fn take_every_go_ahead(opened: Vec<Opened>, patience: Duration) -> Result<Vec<TcpStream>, LoadError> {
+fn take_every_go_ahead(
+    opened: Vec<Opened>,
+    patience: Duration,
+) -> Result<Vec<TcpStream>, LoadError> {
     let deadline = Instant::now() + patience;
     let (mut streams, expected) = (Vec::with_capacity(opened.len()), opened.len());
     for mut opened in opened {
         if !opened.take_go_ahead(deadline)? {
             return Err(LoadError::Incomplete {
-                operation: format!("wait for the other end's go-ahead from {}", peer(&opened.stream)),
+                operation: format!(
+                    "wait for the other end's go-ahead from {}",
+                    peer(&opened.stream)
+                ),
                 arrived: streams.len(),
                 expected,
                 patience_ms: patience.as_millis() as u64,
@@ -366,8 +412,8 @@ fn take_every_go_ahead(opened: Vec<Opened>, patience: Duration) -> Result<Vec<Tc
     Ok(streams)
 }
 
-/// The first address of an offer, where the secret is proved. All others must be of the same host: what was proved at one address
-/// says nothing of another.
+/// The first address of an offer, where the secret is proved. All others must be of the same host:
+/// what was proved at one address says nothing of another.
 pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
     let first = offer.addresses.first().copied().ok_or_else(|| LoadError::Unsupported {
         what: "an offer without addresses".into(),
@@ -389,11 +435,16 @@ pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
 /// Whether a call failed only because nothing was there in time.
 #[inline]
 pub(crate) fn would_wait(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 fn peer(stream: &TcpStream) -> String {
-    stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |address| address.to_string())
+    stream
+        .peer_addr()
+        .map_or_else(|_| "a closed connection".to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]
@@ -427,7 +478,8 @@ mod tests {
     }
 
     fn opened_from(port: u16, address: SocketAddr, hello: Hello) -> Opened {
-        let (params, disks, local) = (linerate_model::Params::default(), linerate_disk::Disks::none(), endpoint());
+        let (params, disks, local) =
+            (linerate_model::Params::default(), linerate_disk::Disks::none(), endpoint());
         let setup = Setup {
             params: &params,
             local: &local,
@@ -466,9 +518,11 @@ mod tests {
 
     #[test]
     fn strangers_are_counted_and_the_session_still_comes_together() {
-        let listener = listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let listener =
+            listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let accepting = std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
+        let accepting =
+            std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
         let mut silent = TcpStream::connect(address).expect("loopback");
         let mut rude = TcpStream::connect(address).expect("loopback");
         rude.write_all(&[b'x'; 64]).expect("write");
@@ -476,17 +530,23 @@ mod tests {
         let mut wrong = opened(address, Hello { secret: Secret([1; 16]), ..hello(0) });
         let why = wrong.prove(in_time()).expect_err("it has another secret");
         assert!(why.to_string().contains("does not know this trial's secret"), "{why}");
-        // It insists, with a proof of what it knows; it and the rude one must have been read before the session is complete.
+        // It insists, with a proof of what it knows; it and the rude one must have been read before
+        // the session is complete.
         wrong.stream().write_all(&wrong.exchange.prove(Role::Active)).expect("write");
         for stranger in [wrong.stream(), &rude] {
             stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             assert!(matches!((&*stranger).read(&mut [0]), Ok(0) | Err(_)));
         }
         let mut two = [1, 0].map(|index| opened(address, hello(index)));
-        two.iter_mut().try_for_each(|opened| opened.prove(in_time())).expect("the other end knows the secret");
+        two.iter_mut()
+            .try_for_each(|opened| opened.prove(in_time()))
+            .expect("the other end knows the secret");
         let arrivals = accepting.join().expect("no panic").expect("both came");
         assert_eq!(arrivals.streams.len(), 2);
-        assert_eq!(arrivals.streams[1].peer_addr().expect("open"), two[0].stream().local_addr().expect("open"));
+        assert_eq!(
+            arrivals.streams[1].peer_addr().expect("open"),
+            two[0].stream().local_addr().expect("open")
+        );
         assert_eq!(arrivals.foreign, 2);
         arrivals.give_go_ahead().expect("open");
         assert_eq!(take_every_go_ahead(two.into(), PATIENCE).expect("both answered").len(), 2);
@@ -494,19 +554,29 @@ mod tests {
 
     #[test]
     fn strangers_that_say_nothing_make_room_for_those_that_prove_the_secret() {
-        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let listener =
+            listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let silent: Vec<_> = (0..STRANGERS + 8).map(|_| TcpStream::connect(address).expect("loopback")).collect();
-        let accepting = std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
+        let silent: Vec<_> =
+            (0..STRANGERS + 8).map(|_| TcpStream::connect(address).expect("loopback")).collect();
+        let accepting =
+            std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
         let mut two = [0, 1].map(|index| opened(address, hello(index)));
-        two.iter_mut().try_for_each(|opened| opened.prove(in_time())).expect("there is room for them");
+        two.iter_mut()
+            .try_for_each(|opened| opened.prove(in_time()))
+            .expect("there is room for them");
         let arrivals = accepting.join().expect("no panic").expect("both came");
-        assert_eq!(arrivals.foreign, (silent.len() - STRANGERS) as u64, "closed before both had come");
+        assert_eq!(
+            arrivals.foreign,
+            (silent.len() - STRANGERS) as u64,
+            "closed before both had come"
+        );
     }
 
     #[test]
     fn a_listener_that_does_not_prove_the_secret_hears_a_hello_and_nothing_else() {
-        // As the attack's: it accepts, and gives the go-ahead of earlier versions; or sends back what it hears.
+        // As the attack's: it accepts, and gives the go-ahead of earlier versions; or sends back
+        // what it hears.
         for answer in [&[0x06][..], &[0x06; ANSWER_BYTES], &[]] {
             let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
             let address = listener.local_addr().expect("bound");
@@ -514,8 +584,12 @@ mod tests {
             let (mut stranger, _) = listener.accept().expect("loopback");
             let mut heard = vec![0; HELLO_BYTES];
             stranger.read_exact(&mut heard).expect("a hello");
-            assert!(!heard.windows(SECRET.0.len()).any(|bytes| bytes == SECRET.0), "the secret is not shown");
-            let answer = if answer.is_empty() { [&heard[..], &[0; 20]].concat() } else { answer.to_vec() };
+            assert!(
+                !heard.windows(SECRET.0.len()).any(|bytes| bytes == SECRET.0),
+                "the secret is not shown"
+            );
+            let answer =
+                if answer.is_empty() { [&heard[..], &[0; 20]].concat() } else { answer.to_vec() };
             stranger.write_all(&answer).expect("write");
             stranger.shutdown(std::net::Shutdown::Write).expect("open");
             opened.prove(in_time()).expect_err("it proves nothing");
@@ -529,12 +603,14 @@ mod tests {
 
     #[test]
     fn whoever_knows_the_secret_at_an_address_that_the_policy_does_not_name_is_refused() {
-        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let listener =
+            listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
         let permits = Permits::only(crate::Limits { destinations, ..crate::Limits::new("policy") });
         let _two = [0, 1].map(|index| opened(address, hello(index)));
-        let refused = accept(&listener, hello(0), &permits, Duration::from_millis(200)).expect_err("not named");
+        let refused = accept(&listener, hello(0), &permits, Duration::from_millis(200))
+            .expect_err("not named");
         assert!(refused.to_string().contains("destinations = [\"127.0.0.1\"]"), "{refused}");
     }
 
@@ -564,19 +640,26 @@ mod tests {
     #[test]
     fn addresses_of_an_offer_are_of_one_host() {
         let offer = |addresses: &[&str]| Offer {
-            addresses: addresses.iter().map(|address| address.parse().expect("an address")).collect(),
+            addresses: addresses
+                .iter()
+                .map(|address| address.parse().expect("an address"))
+                .collect(),
         };
-        assert!(only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3"])).is_ok());
-        let why = only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:2"])).expect_err("two hosts");
+        assert!(
+            only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3"])).is_ok()
+        );
+        let why = only_address(&offer(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:2"]))
+            .expect_err("two hosts");
         assert!(why.to_string().contains("an offer to send to 192.0.2.2"), "{why}");
         only_address(&offer(&[])).expect_err("none");
     }
 
     #[test]
     fn what_does_not_come_in_time_is_an_error_with_its_count() {
-        let listener = listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
-        let error =
-            accept(&listener, hello(0), &Permits::EVERYTHING, Duration::from_millis(5)).expect_err("nobody came");
+        let listener =
+            listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let error = accept(&listener, hello(0), &Permits::EVERYTHING, Duration::from_millis(5))
+            .expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
     }
 }

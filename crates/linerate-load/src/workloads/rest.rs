@@ -21,7 +21,8 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// For these sockets. When spinning they are not watched at all: being watched costs each arrival a callback.
+    /// For these sockets. When spinning they are not watched at all: being watched costs each
+    /// arrival a callback.
     pub(crate) fn new<'a, S: AsFd + 'a>(
         wait: Waiting,
         sockets: impl IntoIterator<Item = &'a S>,

@@ -1,8 +1,9 @@
 //! Sequence numbers seen: which datagrams were new, repeated, out of order, or too late to tell.
 //!
-//! Numbers are 64-bit and never wrap. A bitmap remembers the last 65 536 numbers exactly; what arrives from before it is
-//! *late*: it was given up for lost when the window passed it. Reordering is counted as in RFC 4737 clause 3: a new
-//! datagram is reordered if one with a higher number came before it. What this does not see: *where* a datagram was lost.
+//! Numbers are 64-bit and never wrap. A bitmap remembers the last 65 536 numbers exactly; what
+//! arrives from before it is *late*: it was given up for lost when the window passed it. Reordering
+//! is counted as in RFC 4737 clause 3: a new datagram is reordered if one with a higher number came
+//! before it. What this does not see: *where* a datagram was lost.
 
 /// Numbers the window remembers; a power of two. At ten million datagrams a second it spans 6 ms.
 const WINDOW: u64 = 1 << 16;
@@ -33,7 +34,11 @@ pub(crate) struct Sequence {
 
 impl Default for Sequence {
     fn default() -> Self {
-        Self { seen: vec![0; (WINDOW / WORD_BITS) as usize].into_boxed_slice(), next: 0, given_up: 0 }
+        Self {
+            seen: vec![0; (WINDOW / WORD_BITS) as usize].into_boxed_slice(),
+            next: 0,
+            given_up: 0,
+        }
     }
 }
 
@@ -43,7 +48,8 @@ impl Sequence {
         self.next
     }
 
-    /// Takes notice of `number`. O(1), except that a jump ahead costs its length, at most the window's.
+    /// Takes notice of `number`. O(1), except that a jump ahead costs its length, at most the
+    /// window's.
     #[inline]
     pub(crate) fn observe(&mut self, number: u64) -> Arrival {
         if number >= self.next {
@@ -53,8 +59,8 @@ impl Sequence {
             self.next = number.saturating_add(1);
             Arrival::InOrder
         } else if self.next - number > WINDOW {
-            // A repetition of something that old cannot be told from the late arrival of something given up; there
-            // are never more late ones than were given up, so the ledger balances.
+            // A repetition of something that old cannot be told from the late arrival of something
+            // given up; there are never more late ones than were given up, so the ledger balances.
             if self.given_up == 0 {
                 return Arrival::Duplicate;
             }
@@ -135,10 +141,17 @@ mod tests {
         let (seen, mut sequence) = arrivals([0, WINDOW]);
         assert_eq!(seen, [InOrder, InOrder]);
         assert_eq!(sequence.observe(1), Reordered);
-        assert_eq!(sequence.observe(0), Duplicate, "0 was seen, so nothing is given up and it cannot be late");
+        assert_eq!(
+            sequence.observe(0),
+            Duplicate,
+            "0 was seen, so nothing is given up and it cannot be late"
+        );
         assert_eq!(sequence.observe(WINDOW + 3), InOrder);
         // 1 was seen; 2 and 3 left the window unseen.
-        assert_eq!([sequence.observe(2), sequence.observe(3), sequence.observe(2)], [Late, Late, Duplicate]);
+        assert_eq!(
+            [sequence.observe(2), sequence.observe(3), sequence.observe(2)],
+            [Late, Late, Duplicate]
+        );
     }
 
     #[test]
@@ -158,9 +171,13 @@ mod tests {
         let mut sequence = Sequence::default();
         let (mut unique, mut late, mut base) = (0, 0, 0_u64);
         for _ in 0..200_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            base += u64::from(state >> 62 != 0) + u64::from((state >> 40).is_multiple_of(5_000)) * 100_000;
-            let number = base.saturating_sub((state >> 33) % 16 * ((state >> 20) % 4_000 / 3_990) * 9_000);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            base += u64::from(state >> 62 != 0)
+                + u64::from((state >> 40).is_multiple_of(5_000)) * 100_000;
+            let number =
+                base.saturating_sub((state >> 33) % 16 * ((state >> 20) % 4_000 / 3_990) * 9_000);
             match sequence.observe(number) {
                 InOrder | Reordered => unique += 1,
                 Late => late += 1,

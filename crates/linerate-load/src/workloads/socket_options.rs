@@ -1,4 +1,5 @@
-//! Socket options that both UDP and TCP workloads know, as requested, as granted and as found at the end.
+//! Socket options that both UDP and TCP workloads know, as requested, as granted and as found at
+//! the end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +24,12 @@ parameters! {
     pub(crate) struct SocketOptions {
         pub(crate) socket_buffer: Option<Bytes> = None, BUFFER, "the kernel's",
             "SO_SNDBUF and SO_RCVBUF asked for, both ends";
-        pub(crate) send_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_SNDBUF asked for, both ends";
-        pub(crate) receive_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_RCVBUF asked for, both ends";
-        pub(crate) dscp: Option<u8> = None, DSCP, "the kernel's", "differentiated services code point";
+        pub(crate) send_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_SNDBUF asked \
+            for, both ends";
+        pub(crate) receive_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_RCVBUF asked \
+            for, both ends";
+        pub(crate) dscp: Option<u8> = None, DSCP, "the \
+            kernel's", "differentiated services code point";
         pub(crate) device: Option<String> = None, DEVICE, "none",
             "interface to bind to; \"endpoint\" is each end's own";
     }
@@ -40,11 +44,14 @@ impl SocketOptions {
     /// The interface to bind to at this end.
     pub(crate) fn device<'a>(&'a self, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
         match self.device.as_deref() {
-            Some("endpoint") => local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
-                what: format!("bind to the interface of endpoint `{}`", local.name),
-                why: "the testbed does not say which it is (name it, or give the endpoint an address an interface has)"
-                    .into(),
-            }),
+            Some("endpoint") => {
+                local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
+                    what: format!("bind to the interface of endpoint `{}`", local.name),
+                    why: "the testbed does not say which it is (name it, or give the endpoint an \
+                    address an interface has)"
+                        .into(),
+                })
+            }
             named => Ok(named),
         }
     }
@@ -103,7 +110,8 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl A
     }
 }
 
-/// Memory held for what has arrived at `sockets` and was not read; `None` where the kernel does not tell.
+/// Memory held for what has arrived at `sockets` and was not read; `None` where the kernel does not
+/// tell.
 pub(crate) fn held<'a, S: AsFd + 'a>(sockets: impl Iterator<Item = &'a S>) -> Option<u64> {
     sockets.map(|socket| socket::held(socket).ok().map(|bytes| bytes as u64)).sum()
 }

@@ -8,7 +8,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::LoadError;
 
-/// A socket bound to `address`, on `device` if one is given. `share` sets whom a port of one's own choice is shared with.
+/// A socket bound to `address`, on `device` if one is given. `share` sets whom a port of one's own
+/// choice is shared with.
 pub(crate) fn bound(
     kind: Type,
     address: SocketAddr,
@@ -29,7 +30,9 @@ pub(crate) fn bound(
 
 /// `error` of a socket with a port of its own, and what to do about it if the port is held.
 pub(crate) fn held(port: u16, error: SysError) -> LoadError {
-    if port == 0 || !matches!(error.cause.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) {
+    if port == 0
+        || !matches!(error.cause.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+    {
         return error.into();
     }
     LoadError::Unsupported {

@@ -1,15 +1,18 @@
-//! `storage`: reads and writes of a disk or file by one end, no network. Units: transfers (IOPS) and bytes per second, and nanoseconds
-//! from just before a transfer is queued for the kernel to after its completion is reaped, a batch that is handed over at once sharing each stamp.
+//! `storage`: reads and writes of a disk or file by one end, no network. Units: transfers (IOPS)
+//! and bytes per second, and nanoseconds from just before a transfer is queued for the kernel to
+//! after its completion is reaped, a batch that is handed over at once sharing each stamp.
 //!
-//! One pinned thread with an engine of its own per worker (`linerate_sys::storage`). A closed load keeps `depth` transfers under way per
-//! worker; an open one starts them at intended times, and `response` counts from those. What may be written is decided by
-//! `linerate_disk`, not here. A transfer that fails, or moves fewer bytes than asked for, ends the trial. What it does not see: the
-//! device's own cache, and what the page cache did to a buffered file.
+//! One pinned thread with an engine of its own per worker (`linerate_sys::storage`). A closed load
+//! keeps `depth` transfers under way per worker; an open one starts them at intended times, and
+//! `response` counts from those. What may be written is decided by `linerate_disk`, not here. A
+//! transfer that fails, or moves fewer bytes than asked for, ends the trial. What it does not see:
+//! the device's own cache, and what the page cache did to a buffered file.
 //!
 //! A rate in bits per second is of the bytes that transfers ask for, divided by their mean size.
 //!
-//! Durability: `sync` makes each write durable before it ends, `flush` follows every `flush_every`-th write that has ended with a flush in
-//! the same slot, whose time is kept apart. `trim` makes a share of the operations discards, with times of their own. Neither flushes nor
+//! Durability: `sync` makes each write durable before it ends, `flush` follows every
+//! `flush_every`-th write that has ended with a flush in the same slot, whose time is kept apart.
+//! `trim` makes a share of the operations discards, with times of their own. Neither flushes nor
 //! discards count as transfers.
 
 use std::time::Duration;
@@ -261,27 +264,47 @@ impl Parameters for StorageParams {
         };
         self.shares = self.zones.as_deref().map_or(Ok(Vec::new()), places::zones)?;
         if !self.shares.is_empty() && self.pattern != Pattern::Uniform {
-            return Err(wrong("zones", "places in zones are drawn evenly: leave out the pattern, or the zones"));
+            return Err(wrong(
+                "zones",
+                "places in zones are drawn evenly: leave out the pattern, or the zones",
+            ));
         }
         self.check_lines()?;
         if self.engine == Wanted::Pread && self.depth > 1 {
-            let cause = format!("`pread` has one transfer under way, not {}: set depth = 1, or threads", self.depth);
+            let cause = format!(
+                "`pread` has one transfer under way, not {}: set depth = 1, or threads",
+                self.depth
+            );
             return Err(wrong("engine", cause));
         }
         if self.engine == Wanted::Aio && self.cache == Cache::Buffered {
-            return Err(wrong("engine", "native AIO is asynchronous past the page cache only: set cache = \"direct\""));
+            return Err(wrong(
+                "engine",
+                "native AIO is asynchronous past the page cache only: set cache = \"direct\"",
+            ));
         }
         if self.engine == Wanted::IoUringPolling && self.cache == Cache::Buffered {
-            return Err(wrong("engine", "the page cache has no queue to poll: set cache = \"direct\""));
+            return Err(wrong(
+                "engine",
+                "the page cache has no queue to poll: set cache = \"direct\"",
+            ));
         }
         if self.engine == Wanted::Threads && self.depth > prepare::MOST_THREADS {
-            let cause = format!("{} threads per worker are too many: at most {}", self.depth, prepare::MOST_THREADS);
+            let cause = format!(
+                "{} threads per worker are too many: at most {}",
+                self.depth,
+                prepare::MOST_THREADS
+            );
             return Err(wrong("depth", cause));
         }
         self.settle_priorities()?;
-        if self.verify && self.moves_reads() && self.writes() && u64::from(self.depth) * u64::from(self.workers) > 1 {
-            let cause =
-                "a block may be read while it is being written: set depth = 1 and workers = 1, or read = \"100 %\"";
+        if self.verify
+            && self.moves_reads()
+            && self.writes()
+            && u64::from(self.depth) * u64::from(self.workers) > 1
+        {
+            let cause = "a block may be read while it is being written: set depth = 1 and workers \
+                = 1, or read = \"100 %\"";
             return Err(wrong("verify", cause));
         }
         self.check_durability()?;
@@ -289,7 +312,10 @@ impl Parameters for StorageParams {
         self.check_zones()?;
         self.check_pace()?;
         if self.arrivals.is_open() && self.lines.iter().any(|line| line.delay > Nanos(0)) {
-            return Err(wrong("delay", "pauses belong to a closed loop: leave out the rate, or the pauses"));
+            return Err(wrong(
+                "delay",
+                "pauses belong to a closed loop: leave out the rate, or the pauses",
+            ));
         }
         self.arrivals.check()
     }
@@ -308,14 +334,20 @@ impl StorageParams {
     fn check_contents(&self) -> Result<(), ParamError> {
         for (key, share) in [("compress", self.compress), ("copies", self.copies)] {
             if share.0 > 0.0 && !self.moves_writes() {
-                return Err(wrong(key, "nothing is written whose contents could matter: set read below 100 %"));
+                return Err(wrong(
+                    key,
+                    "nothing is written whose contents could matter: set read below 100 %",
+                ));
             }
         }
         if self.copies_of > 1 && self.copies.0 == 0.0 {
             return Err(wrong("copies_of", "it needs copies above 0 %"));
         }
         if self.copies.0 > 0.0 && self.verify {
-            return Err(wrong("copies", "a copy does not say where it belongs: leave out verify, or the copies"));
+            return Err(wrong(
+                "copies",
+                "a copy does not say where it belongs: leave out verify, or the copies",
+            ));
         }
         if self.verify_backlog == 0 {
             return Ok(());
@@ -324,11 +356,16 @@ impl StorageParams {
             return Err(wrong("verify_backlog", "it needs verify = true, and read below 100 %"));
         }
         if self.arrivals.is_open() || self.lines.iter().any(|line| line.reply > 0) {
-            return Err(wrong("verify_backlog", "blocks are read back in a closed loop without replies"));
+            return Err(wrong(
+                "verify_backlog",
+                "blocks are read back in a closed loop without replies",
+            ));
         }
-        let is_sequence = self.lines.iter().all(|line| line.random == 0.0) && self.regions == Regions::Disjoint;
+        let is_sequence =
+            self.lines.iter().all(|line| line.random == 0.0) && self.regions == Regions::Disjoint;
         if self.workers > 1 && !is_sequence {
-            let cause = "a worker may read what another is writing: set workers = 1, or random = \"0 %\" and regions = \"disjoint\"";
+            let cause = "a worker may read what another is writing: set workers = 1, or random \
+                = \"0 %\" and regions = \"disjoint\"";
             return Err(wrong("verify_backlog", cause));
         }
         Ok(())
@@ -337,32 +374,55 @@ impl StorageParams {
     /// The window that transfers stay in, if there is one.
     fn window(&self) -> Option<Window> {
         let bytes = self.zone_size?.0;
-        Some(Window { bytes, range: self.zone_range.map_or(bytes, |range| range.0), skip: self.zone_skip.0 })
+        Some(Window {
+            bytes,
+            range: self.zone_range.map_or(bytes, |range| range.0),
+            skip: self.zone_skip.0,
+        })
     }
 
     fn check_zones(&self) -> Result<(), ParamError> {
         let Some(window) = self.window() else {
             let is_given = self.zone_range.is_some() || self.zone_skip.0 > 0;
-            return if is_given { Err(wrong("zone_size", "zone_range and zone_skip need it")) } else { Ok(()) };
+            return if is_given {
+                Err(wrong("zone_size", "zone_range and zone_skip need it"))
+            } else {
+                Ok(())
+            };
         };
         if window.range < self.longest() {
-            return Err(wrong("zone_size", format!("a zone is shorter than a transfer of {}", Bytes(self.longest()))));
+            return Err(wrong(
+                "zone_size",
+                format!("a zone is shorter than a transfer of {}", Bytes(self.longest())),
+            ));
         }
         if self.backward || !self.shares.is_empty() || self.pattern != Pattern::Uniform {
-            return Err(wrong("zone_size", "zones go onwards with even places: leave out backward, zones and pattern"));
+            return Err(wrong(
+                "zone_size",
+                "zones go onwards with even places: leave out backward, zones and pattern",
+            ));
         }
         Ok(())
     }
 
     fn check_pace(&self) -> Result<(), ParamError> {
         if self.reopen_every > 0 && self.arrivals.is_open() {
-            return Err(wrong("reopen_every", "a target is opened anew when nothing is under way: leave out the rate"));
+            return Err(wrong(
+                "reopen_every",
+                "a target is opened anew when nothing is under way: leave out the rate",
+            ));
         }
         if self.latency_target.is_some() && self.arrivals.is_open() {
-            return Err(wrong("latency_target", "it looks for the depth of a closed loop: leave out the rate"));
+            return Err(wrong(
+                "latency_target",
+                "it looks for the depth of a closed loop: leave out the rate",
+            ));
         }
         if self.flow > 0 && self.arrivals.is_open() {
-            return Err(wrong("flow", "a rate of its own and a ratio to others exclude each other: leave out one"));
+            return Err(wrong(
+                "flow",
+                "a rate of its own and a ratio to others exclude each other: leave out one",
+            ));
         }
         Ok(())
     }
@@ -371,7 +431,9 @@ impl StorageParams {
     fn operations_per_second(&self) -> Option<f64> {
         Some(match self.arrivals.rate? {
             Rate::Packets(rate) => rate.0,
-            Rate::Bits(rate) => rate.0 / f64::from(u8::BITS) / access::mean_bytes(&self.lines, self.weight_of),
+            Rate::Bits(rate) => {
+                rate.0 / f64::from(u8::BITS) / access::mean_bytes(&self.lines, self.weight_of)
+            }
         })
     }
 
@@ -383,22 +445,34 @@ impl StorageParams {
     fn check_durability(&self) -> Result<(), ParamError> {
         let has_replies = self.lines.iter().any(|line| line.reply > 0);
         if self.flush != Flush::None && !self.moves_writes() {
-            return Err(wrong("flush", "nothing is written that could be flushed: set read below 100 %"));
+            return Err(wrong(
+                "flush",
+                "nothing is written that could be flushed: set read below 100 %",
+            ));
         }
         if self.flush_every > 1 && self.flush == Flush::None {
             return Err(wrong("flush_every", "it needs flush = \"fsync\" or \"fdatasync\""));
         }
         if self.flush != Flush::None && has_replies {
-            return Err(wrong("flush", "a transaction with a reply has no place for a flush: leave out one of them"));
+            return Err(wrong(
+                "flush",
+                "a transaction with a reply has no place for a flush: leave out one of them",
+            ));
         }
         if self.sync != WriteMode::None && !self.moves_writes() {
-            return Err(wrong("sync", "nothing is written that could be durable: set read below 100 %"));
+            return Err(wrong(
+                "sync",
+                "nothing is written that could be durable: set read below 100 %",
+            ));
         }
         if self.trim.0 > 0.0 && has_replies {
             return Err(wrong("trim", "a discard has no reply: leave out one of them"));
         }
         if self.trim.0 > 0.0 && self.verify {
-            return Err(wrong("trim", "discarded blocks cannot be verified: what they read as is the device's choice"));
+            return Err(wrong(
+                "trim",
+                "discarded blocks cannot be verified: what they read as is the device's choice",
+            ));
         }
         Ok(())
     }
@@ -409,9 +483,14 @@ impl StorageParams {
             return Err(wrong("access", "no line has a weight"));
         }
         for line in &self.lines {
-            for bytes in [line.size, line.reply].into_iter().filter(|bytes| *bytes > 0 || line.size == 0) {
+            for bytes in
+                [line.size, line.reply].into_iter().filter(|bytes| *bytes > 0 || line.size == 0)
+            {
                 if !TRANSFER.fits_bytes(Bytes(bytes)) {
-                    return Err(wrong(key, format!("a transfer of {} is not {TRANSFER}", Bytes(bytes))));
+                    return Err(wrong(
+                        key,
+                        format!("a transfer of {} is not {TRANSFER}", Bytes(bytes)),
+                    ));
                 }
             }
         }
@@ -438,7 +517,11 @@ impl StorageParams {
 
     /// Whether any line writes.
     fn moves_writes(&self) -> bool {
-        self.trim.0 < 1.0 && self.lines.iter().any(|line| line.weight > 0.0 && (line.read < 1.0 || line.reply > 0))
+        self.trim.0 < 1.0
+            && self
+                .lines
+                .iter()
+                .any(|line| line.weight > 0.0 && (line.read < 1.0 || line.reply > 0))
     }
 
     /// What a report says of durability; `None` if nothing makes anything durable.
@@ -446,7 +529,9 @@ impl StorageParams {
         let sync = match self.sync {
             WriteMode::None => None,
             WriteMode::Dsync => Some("each write is durable before it ends (O_DSYNC)".to_owned()),
-            WriteMode::Sync => Some("each write and its metadata are durable before it ends (O_SYNC)".to_owned()),
+            WriteMode::Sync => {
+                Some("each write and its metadata are durable before it ends (O_SYNC)".to_owned())
+            }
         };
         let call = match self.flush {
             Flush::None => None,
@@ -476,8 +561,9 @@ impl StorageParams {
     /// What a report says of the data written, where it is not unlike all other.
     fn data(&self) -> Option<String> {
         let zeros = (self.compress.0 > 0.0).then(|| format!("{} zeros", self.compress));
-        let copies = (self.copies.0 > 0.0)
-            .then(|| format!("{} of the writes repeat one of {} contents", self.copies, self.copies_of));
+        let copies = (self.copies.0 > 0.0).then(|| {
+            format!("{} of the writes repeat one of {} contents", self.copies, self.copies_of)
+        });
         let told: Vec<String> = [zeros, copies].into_iter().flatten().collect();
         (!told.is_empty()).then(|| told.join("; "))
     }
@@ -495,28 +581,39 @@ pub(super) struct Storage;
 impl Typed for Storage {
     type Params = StorageParams;
     const NAME: &'static str = "storage";
-    const SUMMARY: &'static str =
-        "reads and writes of a disk or file at the active end: transfers and bytes per second, and their times";
+    const SUMMARY: &'static str = "reads and writes of a disk or file at the active end: transfers \
+        and bytes per second, and their times";
 
     const HAS_TWO_ENDS: bool = false;
 
     fn memory_of(params: &StorageParams) -> u64 {
-        /// What is known of a transfer under way, its entries in the kernel's queues, and a block to be read back, bytes.
+        /// What is known of a transfer under way, its entries in the kernel's queues, and a block
+        /// to be read back, bytes.
         const SLOT: u64 = 512;
         const WRITTEN: u64 = 16;
-        /// A thread of the engine that has one for each transfer: the parts of its stack that are touched, bytes.
+        /// A thread of the engine that has one for each transfer: the parts of its stack that are
+        /// touched, bytes.
         const THREAD: u64 = 64 << 10;
         let transfer = params.longest().next_multiple_of(4096);
         let buffers = u64::from(params.depth).saturating_add(1).saturating_mul(transfer);
         // Where nothing is asked for they are what is left when the kernel refuses the others.
         let has_threads = matches!(params.engine, Wanted::Auto | Wanted::Threads);
-        let threads = if has_threads { u64::from(params.depth.min(prepare::MOST_THREADS)) * THREAD } else { 0 };
-        let known = u64::from(params.depth) * (SLOT + WRITTEN) + u64::from(params.verify_backlog) * WRITTEN;
+        let threads = if has_threads {
+            u64::from(params.depth.min(prepare::MOST_THREADS)) * THREAD
+        } else {
+            0
+        };
+        let known =
+            u64::from(params.depth) * (SLOT + WRITTEN) + u64::from(params.verify_backlog) * WRITTEN;
         let each = buffers.saturating_add(threads + known);
-        footprint::of_counts((params.workers, params.times(), each), (0, 0)).saturating_add(prepare::FILL_MEMORY)
+        footprint::of_counts((params.workers, params.times(), each), (0, 0))
+            .saturating_add(prepare::FILL_MEMORY)
     }
 
-    fn start_passive(_params: StorageParams, _setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        _params: StorageParams,
+        _setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         Ok(Box::new(NullListener))
     }
 
@@ -548,7 +645,8 @@ mod tests {
     fn every_parameter_is_documented_and_every_mistake_is_named() {
         assert!(read::<StorageParams>(&Params::default()).is_ok());
         for doc in StorageParams::docs() {
-            let typed = params(&[(doc.name, json!({ "no": "such value" }))]).typed::<StorageParams>();
+            let typed =
+                params(&[(doc.name, json!({ "no": "such value" }))]).typed::<StorageParams>();
             assert!(typed.is_err(), "{} is not declared", doc.name);
         }
         for (key, value) in [
@@ -574,7 +672,10 @@ mod tests {
     #[test]
     fn a_rate_in_bits_is_a_bandwidth_and_one_in_operations_is_not() {
         let rate = |pairs: &[(&str, Value)]| {
-            read::<StorageParams>(&params(pairs)).expect("a load").operations_per_second().expect("a rate")
+            read::<StorageParams>(&params(pairs))
+                .expect("a load")
+                .operations_per_second()
+                .expect("a rate")
         };
         let bits = ("rate", json!("8 Mbit/s"));
         assert_eq!(rate(std::slice::from_ref(&bits)), 1e6 / 4096.0);
@@ -586,8 +687,9 @@ mod tests {
 
     #[test]
     fn a_depth_that_cannot_be_had_is_an_error() {
-        let refused =
-            |pairs: &[(&str, Value)]| read::<StorageParams>(&params(pairs)).expect_err("refused")[0].key.clone();
+        let refused = |pairs: &[(&str, Value)]| {
+            read::<StorageParams>(&params(pairs)).expect_err("refused")[0].key.clone()
+        };
         assert_eq!(refused(&[("engine", json!("pread")), ("depth", json!(2))]), "engine");
         assert_eq!(refused(&[("engine", json!("aio")), ("cache", json!("buffered"))]), "engine");
         assert_eq!(refused(&[("engine", json!("threads")), ("depth", json!(257))]), "depth");

@@ -1,16 +1,18 @@
-//! `tcp_crr`: connect, request, response, close, again and again. Unit: connections per second, and nanoseconds from before
-//! the connection is opened until it is closed (L4, at the active end).
+//! `tcp_crr`: connect, request, response, close, again and again. Unit: connections per second, and
+//! nanoseconds from before the connection is opened until it is closed (L4, at the active end).
 //!
-//! Whoever closes first keeps the port pair in TIME_WAIT for a minute (RFC 9293 clause 3.6.1), and an address has some
-//! 28 000 ephemeral ports: a client that closes first runs out of them within seconds. That is counted as failed
-//! connections and said in the flow's modes, not hidden. Each connection opens with the session's secret (16 bytes), which
-//! is part of what is sent but not of `request_size`.
+//! Whoever closes first keeps the port pair in TIME_WAIT for a minute (RFC 9293 clause 3.6.1), and
+//! an address has some 28 000 ephemeral ports: a client that closes first runs out of them within
+//! seconds. That is counted as failed connections and said in the flow's modes, not hidden. Each
+//! connection opens with the session's secret (16 bytes), which is part of what is sent but not of
+//! `request_size`.
 //!
-//! `streams` connections are under way at once, dealt to `workers` threads; a flow report is that of a worker. Its TCP state, at
-//! the active end, adds up the counters of its connections, each read just before it was closed (so without the segments of the
-//! close, and with the retransmissions of its handshake), and has the times of the last one. It is told once, at the end: what is
-//! read at each interval is taken to be the state of lasting connections, which these are not. What it does not see: which
-//! part of the time was the handshake.
+//! `streams` connections are under way at once, dealt to `workers` threads; a flow report is that
+//! of a worker. Its TCP state, at the active end, adds up the counters of its connections, each
+//! read just before it was closed (so without the segments of the close, and with the
+//! retransmissions of its handshake), and has the times of the last one. It is told once, at the
+//! end: what is read at each interval is taken to be the state of lasting connections, which these
+//! are not. What it does not see: which part of the time was the handshake.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -37,7 +39,8 @@ use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 mod client;
 mod server;
 
-/// What each measured connection opens with in the clear is made of this; its companion proves the secret.
+/// What each measured connection opens with in the clear is made of this; its companion proves the
+/// secret.
 const WORD: &[u8] = b"tcp_crr";
 /// `tcp_crr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpc");
@@ -89,7 +92,8 @@ const OWN: &[ParamDoc] = &[
         name: "close",
         takes: Takes::Word(&["client", "server", "reset"]),
         default: "\"client\"",
-        meaning: "who closes first and keeps TIME_WAIT: client, server; reset: the client aborts, nobody keeps it",
+        meaning: "who closes first and keeps TIME_WAIT: client, server; reset: the client aborts, \
+            nobody keeps it",
     },
     ParamDoc {
         name: "timeout",
@@ -103,14 +107,20 @@ const OWN: &[ParamDoc] = &[
         default: "closed loop",
         meaning: "connections per second, all streams together, such as \"1 kpps\": an open loop",
     },
-    ParamDoc { name: "streams", takes: STREAMS, default: "workers", meaning: "connections under way at once" },
+    ParamDoc {
+        name: "streams",
+        takes: STREAMS,
+        default: "workers",
+        meaning: "connections under way at once",
+    },
     TcpOptions::NO_DELAY_DOC,
 ];
 
 impl Parameters for TcpCrrParams {
     fn docs() -> Vec<ParamDoc> {
         let exchange = Exchange::docs(MOST);
-        let groups = [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
+        let groups =
+            [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
         documented(OWN, &groups)
     }
 
@@ -130,27 +140,47 @@ pub(super) struct TcpCrr;
 impl Typed for TcpCrr {
     type Params = TcpCrrParams;
     const NAME: &'static str = "tcp_crr";
-    const SUMMARY: &'static str = "connect, request, response, close: connections per second and their times";
+    const SUMMARY: &'static str =
+        "connect, request, response, close: connections per second and their times";
 
     fn memory_of(params: &TcpCrrParams) -> u64 {
         footprint::of(&params.placement, Times::REQUESTS, 256 << 10, 0)
     }
 
-    fn start_passive(params: TcpCrrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: TcpCrrParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
         // Accepted connections inherit what the listener has.
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
-        Ok(Box::new(TcpCrrListener { params, listener, address, secret: setup.secret, permits: setup.permits.clone() }))
+        Ok(Box::new(TcpCrrListener {
+            params,
+            listener,
+            address,
+            secret: setup.secret,
+            permits: setup.permits.clone(),
+        }))
     }
 
-    fn start_active(params: TcpCrrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: TcpCrrParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let address = rendezvous::only_address(offer)?;
         let device = params.options.socket.device(setup.local)?;
-        let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.placement.workers() };
+        let hello = Hello {
+            secret: setup.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: params.placement.workers(),
+        };
         // Companions carry no load: none of the options concerns them.
-        let streams = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
+        let streams =
+            rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
         for (number, stream) in (0_u32..).zip(streams) {
             let companion = Companion::new(stream)?;
@@ -175,8 +205,12 @@ impl Listener for TcpCrrListener {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected =
-            Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.placement.workers() };
+        let expected = Hello {
+            secret: self.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: self.params.placement.workers(),
+        };
         let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         let error = |cause| SysError::new("share the listener on", self.address.to_string(), cause);
         self.listener.set_nonblocking(true).map_err(error)?;
@@ -187,7 +221,14 @@ impl Listener for TcpCrrListener {
             let listener = self.listener.try_clone().map_err(error)?;
             let companion = Companion::new(stream)?;
             let foreign = std::mem::take(&mut foreign);
-            workers.push(server::worker(&self.params, number, listener, word(self.secret, WORD), companion, foreign)?);
+            workers.push(server::worker(
+                &self.params,
+                number,
+                listener,
+                word(self.secret, WORD),
+                companion,
+                foreign,
+            )?);
         }
         Ok(workers)
     }
@@ -221,6 +262,9 @@ mod tests {
         };
         assert_eq!(streams(json!({ "workers": 3 })).expect("legal"), 3);
         assert_eq!(streams(json!({ "workers": 3, "streams": 8 })).expect("legal"), 8);
-        assert_eq!(streams(json!({ "workers": 3, "streams": 2 })).expect_err("one has none")[0].key, "workers");
+        assert_eq!(
+            streams(json!({ "workers": 3, "streams": 2 })).expect_err("one has none")[0].key,
+            "workers"
+        );
     }
 }

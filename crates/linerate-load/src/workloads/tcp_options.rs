@@ -1,4 +1,5 @@
-//! Socket options of TCP connections: requested, granted, at the end. RFC 9293 (TCP), RFC 7323 (window scale).
+//! Socket options of TCP connections: requested, granted, at the end. RFC 9293 (TCP), RFC 7323
+//! (window scale).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,10 +30,11 @@ pub(crate) struct TcpOptions {
     /// What every socket has.
     #[serde(flatten)]
     pub(crate) socket: SocketOptions,
-    /// Whether small segments are sent at once (`TCP_NODELAY`); absent: no, unless a workload says otherwise.
+    /// Whether small segments are sent at once (`TCP_NODELAY`); absent: no, unless a workload says
+    /// otherwise.
     pub(crate) no_delay: Option<bool>,
-    /// Congestion control. Left to the host only where that is asked for ([`HOST_DEFAULT`]): its default differs between hosts and is a
-    /// first-order effect.
+    /// Congestion control. Left to the host only where that is asked for ([`HOST_DEFAULT`]): its
+    /// default differs between hosts and is a first-order effect.
     pub(crate) congestion: String,
     /// Maximum segment size asked for.
     pub(crate) mss: Option<Bytes>,
@@ -40,7 +42,12 @@ pub(crate) struct TcpOptions {
 
 impl Default for TcpOptions {
     fn default() -> Self {
-        Self { socket: SocketOptions::default(), no_delay: None, congestion: "cubic".to_owned(), mss: None }
+        Self {
+            socket: SocketOptions::default(),
+            no_delay: None,
+            congestion: "cubic".to_owned(),
+            mss: None,
+        }
     }
 }
 
@@ -59,10 +66,16 @@ impl TcpOptions {
             default: "\"cubic\"",
             meaning: "congestion control at both ends; host: the default of each host",
         },
-        ParamDoc { name: "mss", takes: MSS, default: "of the path", meaning: "maximum segment size (TCP_MAXSEG)" },
+        ParamDoc {
+            name: "mss",
+            takes: MSS,
+            default: "of the path",
+            meaning: "maximum segment size (TCP_MAXSEG)",
+        },
     ];
 
-    /// `no_delay` of workloads whose every request is waited for: Nagle's algorithm would wait for nothing.
+    /// `no_delay` of workloads whose every request is waited for: Nagle's algorithm would wait for
+    /// nothing.
     pub(crate) const NO_DELAY_DOC: ParamDoc = ParamDoc {
         name: "no_delay",
         takes: Takes::Flag,
@@ -70,13 +83,16 @@ impl TcpOptions {
         meaning: "TCP_NODELAY: no Nagle delay of small requests",
     };
 
-    /// Sets everything on a socket before it connects or listens: buffers decide the window scale, and the segment size is
-    /// announced in the handshake (RFC 7323 clause 2, RFC 9293 clause 3.7.1). An accepted connection inherits it.
+    /// Sets everything on a socket before it connects or listens: buffers decide the window scale,
+    /// and the segment size is announced in the handshake (RFC 7323 clause 2, RFC 9293 clause
+    /// 3.7.1). An accepted connection inherits it.
     pub(crate) fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
         self.socket.set(socket)?;
         if let Some(mss) = self.mss {
             let mss = u32::try_from(mss.0).unwrap_or(u32::MAX);
-            socket.set_tcp_mss(mss).map_err(|cause| SysError::new("set TCP_MAXSEG to", mss.to_string(), cause))?;
+            socket
+                .set_tcp_mss(mss)
+                .map_err(|cause| SysError::new("set TCP_MAXSEG to", mss.to_string(), cause))?;
         }
         self.set_behaviour(socket)
     }
@@ -89,13 +105,19 @@ impl TcpOptions {
     }
 
     /// Sets what a connection need not inherit from its listener, and says what is in force.
-    pub(crate) fn granted(&self, socket: &Socket) -> Result<BTreeMap<String, SocketValue>, LoadError> {
+    pub(crate) fn granted(
+        &self,
+        socket: &Socket,
+    ) -> Result<BTreeMap<String, SocketValue>, LoadError> {
         self.set_behaviour(socket)?;
         self.socket.mark(socket)?;
         let mut values = self.socket.granted(socket);
         let no_delay = self.no_delay.unwrap_or(false);
         let asked = [
-            ("congestion", Some(self.congestion.as_str()).filter(|name| *name != HOST_DEFAULT).map(Into::into)),
+            (
+                "congestion",
+                Some(self.congestion.as_str()).filter(|name| *name != HOST_DEFAULT).map(Into::into),
+            ),
             ("mss", self.mss.map(|mss| mss.0.into())),
             ("no_delay", Some(no_delay.into())),
         ];
@@ -140,9 +162,13 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
         return Ok(());
     }
     linerate_sys::socket::set_congestion(socket, name).map_err(|cause| {
-        let allowed = std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
+        let allowed =
+            std::fs::read_to_string(ALLOWED_CONGESTION).unwrap_or_else(|_| "unknown".into());
         let remedy = if cause.kind() == io::ErrorKind::NotFound {
-            format!("this kernel has none of that name: load its module (modprobe tcp_{name}) or ask for another")
+            format!(
+                "this kernel has none of that name: load its module (modprobe tcp_{name}) or \
+                ask for another"
+            )
         } else {
             format!("add it to {ALLOWED_CONGESTION}, or run with CAP_NET_ADMIN")
         };

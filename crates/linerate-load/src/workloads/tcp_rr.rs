@@ -1,9 +1,11 @@
-//! `tcp_rr`: requests and responses on connections that stay open. Unit: transactions per second, and nanoseconds from the
-//! start of a request to the last byte of its response (L4, at the active end).
+//! `tcp_rr`: requests and responses on connections that stay open. Unit: transactions per second,
+//! and nanoseconds from the start of a request to the last byte of its response (L4, at the active
+//! end).
 //!
-//! `service` counts from when the request was written, `response` from when it was *meant* to be (methodology 4.3): under
-//! an open load a stall delays the requests behind it, and they say so. A connection cut off loses what was outstanding on
-//! it. What it does not see: the wire; with `depth` above 1 also the time a request waited behind others in the same flow.
+//! `service` counts from when the request was written, `response` from when it was *meant* to be
+//! (methodology 4.3): under an open load a stall delays the requests behind it, and they say so. A
+//! connection cut off loses what was outstanding on it. What it does not see: the wire; with
+//! `depth` above 1 also the time a request waited behind others in the same flow.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -64,9 +66,13 @@ impl Default for TcpRrParams {
 impl Parameters for TcpRrParams {
     fn docs() -> Vec<ParamDoc> {
         let meaning = "requests outstanding on each flow, pipelined";
-        let own = [ParamDoc { name: "depth", takes: DEPTH, default: "1", meaning }, TcpOptions::NO_DELAY_DOC];
+        let own = [
+            ParamDoc { name: "depth", takes: DEPTH, default: "1", meaning },
+            TcpOptions::NO_DELAY_DOC,
+        ];
         let exchange = Exchange::docs(MOST);
-        let groups = [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
+        let groups =
+            [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
         documented(&own, &groups)
     }
 
@@ -88,24 +94,48 @@ impl Typed for TcpRr {
         "requests and responses on open TCP connections: transactions per second and their times";
 
     fn memory_of(params: &TcpRrParams) -> u64 {
-        footprint::of(&params.placement, Times::REQUESTS, 256 << 10, footprint::of_depth(params.depth))
+        footprint::of(
+            &params.placement,
+            Times::REQUESTS,
+            256 << 10,
+            footprint::of_depth(params.depth),
+        )
     }
 
-    fn start_passive(params: TcpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: TcpRrParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
         let address = rendezvous::local_address(&SockRef::from(&listener))?;
         let offer = Offer { addresses: vec![address] };
-        Ok(Box::new(TcpRrListener { params, listener, offer, secret: setup.secret, permits: setup.permits.clone() }))
+        Ok(Box::new(TcpRrListener {
+            params,
+            listener,
+            offer,
+            secret: setup.secret,
+            permits: setup.permits.clone(),
+        }))
     }
 
-    fn start_active(params: TcpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.placement.streams() };
+    fn start_active(
+        params: TcpRrParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        let hello = Hello {
+            secret: setup.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: params.placement.streams(),
+        };
         let device = params.options.socket.device(setup.local)?;
-        let streams = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |socket| {
-            params.options.prepare(socket)
-        })?;
+        let streams =
+            rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |socket| {
+                params.options.prepare(socket)
+            })?;
         client::deal(&params, streams)
     }
 }
@@ -125,8 +155,12 @@ impl Listener for TcpRrListener {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected =
-            Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.placement.streams() };
+        let expected = Hello {
+            secret: self.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: self.params.placement.streams(),
+        };
         let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         arrivals.give_go_ahead()?;
         server::deal(&self.params, arrivals)

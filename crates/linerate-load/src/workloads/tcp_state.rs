@@ -1,5 +1,5 @@
-//! What the kernel knows of a connection (TCP_INFO), in the words of the model. It does not see the other end's view, nor
-//! what happened between two readings.
+//! What the kernel knows of a connection (TCP_INFO), in the words of the model. It does not see the
+//! other end's view, nor what happened between two readings.
 
 use std::os::fd::AsFd;
 
@@ -11,10 +11,11 @@ pub(crate) fn of(socket: &impl AsFd) -> Option<TcpState> {
     tcp::info(socket).ok().map(from)
 }
 
-/// Adds the counters of `one`, a connection that is over, to those of `sum`, which tells of several; what is not a counter is
-/// that of the last, but for the smallest round-trip time.
+/// Adds the counters of `one`, a connection that is over, to those of `sum`, which tells of
+/// several; what is not a counter is that of the last, but for the smallest round-trip time.
 pub(crate) fn add(sum: &mut TcpState, one: TcpState) {
-    let smallest = [sum.min_rtt_us, one.min_rtt_us].into_iter().filter(|rtt| *rtt > 0).min().unwrap_or(0);
+    let smallest =
+        [sum.min_rtt_us, one.min_rtt_us].into_iter().filter(|rtt| *rtt > 0).min().unwrap_or(0);
     *sum = TcpState {
         bytes_acked: sum.bytes_acked + one.bytes_acked,
         bytes_received: sum.bytes_received + one.bytes_received,
@@ -79,9 +80,33 @@ mod tests {
     #[test]
     fn counters_add_up_and_the_rest_is_of_the_last() {
         let mut sum = TcpState::default();
-        add(&mut sum, TcpState { segments_out: 5, retransmits: 1, rtt_us: 90, min_rtt_us: 20, ..TcpState::default() });
-        add(&mut sum, TcpState { segments_out: 7, retransmits: 0, rtt_us: 40, min_rtt_us: 30, ..TcpState::default() });
-        let expected = TcpState { segments_out: 12, retransmits: 1, rtt_us: 40, min_rtt_us: 20, ..TcpState::default() };
+        add(
+            &mut sum,
+            TcpState {
+                segments_out: 5,
+                retransmits: 1,
+                rtt_us: 90,
+                min_rtt_us: 20,
+                ..TcpState::default()
+            },
+        );
+        add(
+            &mut sum,
+            TcpState {
+                segments_out: 7,
+                retransmits: 0,
+                rtt_us: 40,
+                min_rtt_us: 30,
+                ..TcpState::default()
+            },
+        );
+        let expected = TcpState {
+            segments_out: 12,
+            retransmits: 1,
+            rtt_us: 40,
+            min_rtt_us: 20,
+            ..TcpState::default()
+        };
         assert_eq!(sum, expected);
     }
 }

@@ -1,11 +1,12 @@
-//! `udp_rr`: requests and responses in single datagrams. Unit: transactions per second, and nanoseconds from the start of a
-//! request to its response (L4, at the active end).
+//! `udp_rr`: requests and responses in single datagrams. Unit: transactions per second, and
+//! nanoseconds from the start of a request to its response (L4, at the active end).
 //!
-//! Every request bears a number that its response repeats, so a late response is counted as late and never taken for that of
-//! the next request. A request without response after `timeout` is lost: its time is infinite (RFC 7679 clause 4.2.4),
-//! and the next one starts. `service` counts from the actual start, `response` from the intended one. Datagrams shorter than
-//! 16 bytes hold only part of number and tag: one byte holds 8 bits of the number and no tag. What it does not see: which
-//! way a request was lost, and the wire.
+//! Every request bears a number that its response repeats, so a late response is counted as late
+//! and never taken for that of the next request. A request without response after `timeout` is
+//! lost: its time is infinite (RFC 7679 clause 4.2.4), and the next one starts. `service` counts
+//! from the actual start, `response` from the intended one. Datagrams shorter than 16 bytes hold
+//! only part of number and tag: one byte holds 8 bits of the number and no tag. What it does not
+//! see: which way a request was lost, and the wire.
 
 use std::time::Duration;
 
@@ -72,7 +73,8 @@ const OWN: &[ParamDoc] = &[
         name: "depth",
         takes: Takes::Count { least: 1, most: MAX_DEPTH as u64 },
         default: "1",
-        meaning: "requests outstanding on each flow; at most 128 with 1 or 2 byte datagrams, whose numbers are short",
+        meaning: "requests outstanding on each flow; at most 128 with 1 or 2 byte datagrams, whose \
+            numbers are short",
     },
     ParamDoc {
         name: "timeout",
@@ -93,8 +95,10 @@ impl Parameters for UdpRrParams {
         // Half of the numbers at least tell apart the requests of one place in the window.
         let distinct = 1_u64 << (self.number_bits() - 1).min(u32::from(u16::BITS as u16));
         if u64::from(self.depth) > distinct {
-            let cause =
-                format!("{} requests outstanding need longer datagrams: at most {distinct} with these", self.depth);
+            let cause = format!(
+                "{} requests outstanding need longer datagrams: at most {distinct} with these",
+                self.depth
+            );
             return Err(wrong("depth", cause));
         }
         self.arrivals.check_requests()
@@ -108,32 +112,55 @@ pub(super) struct UdpRr;
 impl Typed for UdpRr {
     type Params = UdpRrParams;
     const NAME: &'static str = "udp_rr";
-    const SUMMARY: &'static str =
-        "requests and responses in single datagrams: transactions per second, their times, and what was lost";
+    const SUMMARY: &'static str = "requests and responses in single datagrams: transactions per \
+        second, their times, and what was lost";
 
     fn memory_of(params: &UdpRrParams) -> u64 {
-        footprint::of(&params.placement, Times::REQUESTS, 256 << 10, footprint::of_depth(params.depth) + (128 << 10))
+        footprint::of(
+            &params.placement,
+            Times::REQUESTS,
+            256 << 10,
+            footprint::of_depth(params.depth) + (128 << 10),
+        )
     }
 
-    fn start_passive(params: UdpRrParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: UdpRrParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
         let unpaired =
-            Unpaired::listen(setup, device, params.shape(), &PlannedPorts::NONE, |socket| params.prepare(socket))?;
+            Unpaired::listen(setup, device, params.shape(), &PlannedPorts::NONE, |socket| {
+                params.prepare(socket)
+            })?;
         Ok(Box::new(PairedListener { params, unpaired, deal: server::deal }))
     }
 
-    fn start_active(params: UdpRrParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: UdpRrParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let paired = pairing::connect(setup, offer, device, params.shape(), &PlannedPorts::NONE, |socket| {
-            params.prepare(socket)
-        })?;
+        let paired = pairing::connect(
+            setup,
+            offer,
+            device,
+            params.shape(),
+            &PlannedPorts::NONE,
+            |socket| params.prepare(socket),
+        )?;
         client::deal(&params, setup.secret, paired)
     }
 }
 
 impl UdpRrParams {
     fn shape(&self) -> Shape {
-        Shape { workload: WORKLOAD, workers: self.placement.workers(), flows: self.placement.streams() }
+        Shape {
+            workload: WORKLOAD,
+            workers: self.placement.workers(),
+            flows: self.placement.streams(),
+        }
     }
 
     fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {

@@ -1,11 +1,13 @@
-//! `udp_stream`: datagrams as fast as possible or at a rate, each with a 64-bit sequence number. Unit: datagrams and L4
-//! payload bits, counted where they are delivered; loss is split into gap, tail and all against the sender's count
-//! (RFC 7680, RFC 4737 for reordering).
+//! `udp_stream`: datagrams as fast as possible or at a rate, each with a 64-bit sequence number.
+//! Unit: datagrams and L4 payload bits, counted where they are delivered; loss is split into gap,
+//! tail and all against the sender's count (RFC 7680, RFC 4737 for reordering).
 //!
-//! With segmentation offload one socket message (skb) carries many datagrams: `datagrams_*` counts what goes on the wire,
-//! `messages_*` what is handed to and from the socket, `calls_*` the system calls. `gap` holds the times between departures
-//! of system calls as the sender made them, not as the wire saw them. What it does not see: where between the two sockets a
-//! datagram was lost, one-way delay between hosts, and the order of segments inside a coalesced message when discarding.
+//! With segmentation offload one socket message (skb) carries many datagrams: `datagrams_*` counts
+//! what goes on the wire, `messages_*` what is handed to and from the socket, `calls_*` the system
+//! calls. `gap` holds the times between departures of system calls as the sender made them, not as
+//! the wire saw them. What it does not see: where between the two sockets a datagram was lost,
+//! one-way delay between hosts, and the order of segments inside a coalesced message when
+//! discarding.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -35,8 +37,9 @@ mod worker;
 const WORKLOAD: u32 = u32::from_be_bytes(*b"udps");
 /// Blocking receives return after this long at the latest.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// What comes while the scheduler lets another run for its slice of 3 ms; the kernel's default holds 0.1 ms, and then the
-/// tester's own wake-up is the loss. At 5 M datagrams/s of 1472 B 0.7 % was lost with 8 MiB, none with this, at the same rate.
+/// What comes while the scheduler lets another run for its slice of 3 ms; the kernel's default
+/// holds 0.1 ms, and then the tester's own wake-up is the loss. At 5 M datagrams/s of 1472 B 0.7 %
+/// was lost with 8 MiB, none with this, at the same rate.
 pub const RECEIVE_BUFFER: Bytes = Bytes(32 << 20);
 /// The most messages per `sendmmsg`: UIO_MAXIOV of Linux.
 const MAX_BATCH: u32 = 1024;
@@ -68,8 +71,11 @@ impl<'de> Deserialize<'de> for Segments {
             _ => {}
         }
         let number = value.as_u64().and_then(|number| u32::try_from(number).ok()).map(Self::Number);
-        number
-            .ok_or_else(|| de::Error::custom(format!("{value} is neither \"auto\", \"most\" nor a number of segments")))
+        number.ok_or_else(|| {
+            de::Error::custom(format!(
+                "{value} is neither \"auto\", \"most\" nor a number of segments"
+            ))
+        })
     }
 }
 
@@ -131,7 +137,10 @@ const OWN: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "datagram_size",
-        takes: Takes::Size { least: Bytes(HEADER_BYTES as u64), most: Bytes(udp::MAX_PAYLOAD_BYTES as u64) },
+        takes: Takes::Size {
+            least: Bytes(HEADER_BYTES as u64),
+            most: Bytes(udp::MAX_PAYLOAD_BYTES as u64),
+        },
         default: "what fits the path's MTU",
         meaning: "UDP payload, header of 24 B included",
     },
@@ -143,9 +152,14 @@ const OWN: &[ParamDoc] = &[
     },
     ParamDoc {
         name: "gso",
-        takes: Takes::CountOrWord { least: 0, most: udp::MAX_SEGMENTS as u64, words: &["auto", "most"] },
+        takes: Takes::CountOrWord {
+            least: 0,
+            most: udp::MAX_SEGMENTS as u64,
+            words: &["auto", "most"],
+        },
         default: "\"auto\"",
-        meaning: "datagrams per message (UDP_SEGMENT), 0 or 1: off; most: as many as fit; auto: the same, off if there is a rate",
+        meaning: "datagrams per message (UDP_SEGMENT), 0 or 1: off; most: as many as fit; auto: \
+            the same, off if there is a rate",
     },
     ParamDoc {
         name: "batch",
@@ -163,19 +177,22 @@ const OWN: &[ParamDoc] = &[
         name: "receive",
         takes: Takes::Word(&["copy", "discard"]),
         default: "\"copy\"",
-        meaning: "copy: the whole payload; discard: only the first header of each message is copied (MSG_TRUNC)",
+        meaning: "copy: the whole payload; discard: only the first header of each message is \
+            copied (MSG_TRUNC)",
     },
     ParamDoc {
         name: "rate",
         takes: Takes::Rate,
         default: "as fast as possible",
-        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams per second; or a share of what the path is known to carry, such as \"90 %\"",
+        meaning: "offered load of each direction, all flows together: L4 payload bits or datagrams \
+            per second; or a share of what the path is known to carry, such as \"90 %\"",
     },
     ParamDoc {
         name: "wait",
         takes: WAIT,
         default: "\"block\"",
-        meaning: "block: sleep in the kernel, a lone flow's receiver for 50 us at a time while datagrams are many; spin: ask again and again, a CPU per worker",
+        meaning: "block: sleep in the kernel, a lone flow's receiver for 50 us at a time while \
+            datagrams are many; spin: ask again and again, a CPU per worker",
     },
     ParamDoc {
         name: "receive_buffer",
@@ -209,7 +226,8 @@ pub(super) struct UdpStream;
 impl Typed for UdpStream {
     type Params = UdpStreamParams;
     const NAME: &'static str = "udp_stream";
-    const SUMMARY: &'static str = "datagrams at a rate or as fast as possible: datagrams and payload bits delivered per second, loss fully accounted";
+    const SUMMARY: &'static str = "datagrams at a rate or as fast as possible: datagrams and \
+        payload bits delivered per second, loss fully accounted";
 
     fn packet_of(params: &UdpStreamParams, mtu: Bytes) -> Option<Bytes> {
         // Of IPv4, whose packets are the shorter ones: the ceiling is then the higher one.
@@ -223,10 +241,15 @@ impl Typed for UdpStream {
         footprint::of(&params.placement, times, 8 << 20, 128 << 10)
     }
 
-    fn start_passive(params: UdpStreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: UdpStreamParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
         let unpaired =
-            Unpaired::listen(setup, device, params.shape(), &params.planned, |socket| params.prepare(socket))?;
+            Unpaired::listen(setup, device, params.shape(), &params.planned, |socket| {
+                params.prepare(socket)
+            })?;
         Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
     }
 
@@ -237,14 +260,20 @@ impl Typed for UdpStream {
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.device(setup.local)?;
         let paired =
-            pairing::connect(setup, offer, device, params.shape(), &params.planned, |socket| params.prepare(socket))?;
+            pairing::connect(setup, offer, device, params.shape(), &params.planned, |socket| {
+                params.prepare(socket)
+            })?;
         worker::deal_active(&params, setup.secret, paired)
     }
 }
 
 impl UdpStreamParams {
     fn shape(&self) -> Shape {
-        Shape { workload: WORKLOAD, workers: self.placement.workers(), flows: self.placement.streams() }
+        Shape {
+            workload: WORKLOAD,
+            workers: self.placement.workers(),
+            flows: self.placement.streams(),
+        }
     }
 
     fn arrival(&self) -> Arrival {
@@ -289,9 +318,13 @@ mod tests {
             ("source_ports", json!("80,eighty")),
             ("destination_port", json!(9)),
         ]);
-        let documented = UdpStreamParams::docs().into_iter().find(|parameter| parameter.name == "receive_buffer");
-        let default = documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
-        let settled = read::<UdpStreamParams>(&linerate_model::Params::default()).expect("defaults go together");
+        let documented = UdpStreamParams::docs()
+            .into_iter()
+            .find(|parameter| parameter.name == "receive_buffer");
+        let default =
+            documented.map(|parameter| serde_json::from_str::<Bytes>(parameter.default).ok());
+        let settled = read::<UdpStreamParams>(&linerate_model::Params::default())
+            .expect("defaults go together");
         assert_eq!(default, Some(settled.options.receive_buffer));
     }
 }

@@ -1,5 +1,5 @@
-//! An allocator that counts. An allocator is an unsafe trait, so this is the one place outside `linerate-sys` with `unsafe`:
-//! it proves that a step does not allocate.
+//! An allocator that counts. An allocator is an unsafe trait, so this is the one place outside
+//! `linerate-sys` with `unsafe`: it proves that a step does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,7 +17,8 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call is handed on to the system's allocator unchanged; counting neither allocates
+// nor unwinds.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,4 +1,5 @@
-//! What tests of `storage` stand on: a run of the load, and loop devices over files of known content.
+//! What tests of `storage` stand on: a run of the load, and loop devices over files of known
+//! content.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::path::{Path, PathBuf};
@@ -38,8 +39,9 @@ pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, Lo
     run_watched(disks, params, millis, |_| {})
 }
 
-/// Runs loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one of them: how long that takes is the
-/// machine's affair and no test's. The last one is returned even if it was not enough, so that the test says what it saw.
+/// Runs loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one
+/// of them: how long that takes is the machine's affair and no test's. The last one is returned
+/// even if it was not enough, so that the test says what it saw.
 pub fn run_until(
     disks: &Disks,
     params: &Value,
@@ -67,7 +69,8 @@ pub fn run_watched(
     run_after(disks, params, spans, || (), watch).map(|(report, _)| report)
 }
 
-/// Runs the load and its drain for so long, once everything is prepared and `before` has happened; says when it started, too.
+/// Runs the load and its drain for so long, once everything is prepared and `before` has happened;
+/// says when it started, too.
 pub fn run_after(
     disks: &Disks,
     params: Value,
@@ -97,7 +100,8 @@ pub fn run_after(
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);
     let load_until = start + load;
     let drain_until = load_until + drain;
-    let timeline = Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
+    let timeline =
+        Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
     let mut engine = Engine::start(workers, timeline, &[], 5);
     // Collected as an agent does: an engine keeps the intervals of a second at most.
     let mut intervals = Vec::new();
@@ -169,8 +173,10 @@ impl Loop {
     /// Sectors the kernel says were read and written (Documentation/block/stat.rst).
     pub fn sectors(&self) -> (u64, u64) {
         let name = self.device.file_name().expect("it has one").to_string_lossy().into_owned();
-        let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
-        let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        let stat =
+            std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
+        let fields: Vec<u64> =
+            stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
         (fields[2], fields[6])
     }
 }

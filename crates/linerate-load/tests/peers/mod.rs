@@ -1,4 +1,5 @@
-//! Other people's file servers, each started for one test at a loopback address of its own, in a folder of its own, and ended with it.
+//! Other people's file servers, each started for one test at a loopback address of its own, in a
+//! folder of its own, and ended with it.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::fs::Permissions;
@@ -50,8 +51,8 @@ pub fn is_there(command: &str, test: &str) -> bool {
     found
 }
 
-/// An address of the loopback network (RFC 1122 clause 3.2.1.3) that no other peer of this machine has while it runs: whatever port is
-/// taken there is taken by the peer itself.
+/// An address of the loopback network (RFC 1122 clause 3.2.1.3) that no other peer of this machine
+/// has while it runs: whatever port is taken there is taken by the peer itself.
 fn own_address() -> Ipv4Addr {
     static PEERS: AtomicU32 = AtomicU32::new(0);
     let peer = PEERS.fetch_add(1, Ordering::Relaxed) % (1 << 6);
@@ -65,16 +66,24 @@ fn ground(bytes: usize) -> TempDir {
     let public = folder.path().join("public");
     std::fs::create_dir_all(public.join("in")).expect("a folder");
     std::fs::write(public.join("file"), contents(bytes)).expect("it is writable");
-    for (path, mode) in
-        [(folder.path(), EVERYBODY_READS), (&public, EVERYBODY_READS), (&public.join("in"), EVERYBODY_WRITES)]
-    {
+    for (path, mode) in [
+        (folder.path(), EVERYBODY_READS),
+        (&public, EVERYBODY_READS),
+        (&public.join("in"), EVERYBODY_WRITES),
+    ] {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
     }
     folder
 }
 
 impl Peer {
-    fn start(command: &str, arguments: &[&str], folder: TempDir, at: SocketAddrV4, test: &str) -> Option<Self> {
+    fn start(
+        command: &str,
+        arguments: &[&str],
+        folder: TempDir,
+        at: SocketAddrV4,
+        test: &str,
+    ) -> Option<Self> {
         let error = std::fs::File::create(folder.path().join("error")).expect("it is writable");
         let child = Command::new(command)
             .args(arguments)
@@ -93,19 +102,25 @@ impl Peer {
         let began = Instant::now();
         while TcpStream::connect(at).is_err() {
             let ended = peer.child.try_wait().expect("it is ours");
-            assert!(ended.is_none() && began.elapsed() < PATIENCE, "{command}: {ended:?} {}", peer.text("error"));
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "{command}: {ended:?} {}",
+                peer.text("error")
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(peer)
     }
 
-    /// vsftpd for anybody, with a file of so many bytes; `None`, said aloud, if it is missing. It needs root.
+    /// vsftpd for anybody, with a file of so many bytes; `None`, said aloud, if it is missing. It
+    /// needs root.
     pub fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
         Self::vsftpd_with(test, bytes, "")
     }
 
-    /// The same for those who speak TLS alone, strict in all it can be strict about; its certificate is in `certificate`. `more` lines
-    /// end its configuration, in which `{key}` stands for a file with certificate and key.
+    /// The same for those who speak TLS alone, strict in all it can be strict about; its
+    /// certificate is in `certificate`. `more` lines end its configuration, in which `{key}` stands
+    /// for a file with certificate and key.
     pub fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
         let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
                       force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nstrict_ssl_read_eof=YES\nstrict_ssl_write_shutdown=YES\n";
@@ -141,21 +156,27 @@ impl Peer {
         Self::start("vsftpd", &[&configuration.display().to_string()], folder, at, test)
     }
 
-    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS; its certificate is in `certificate`.
-    /// `None`, said aloud, if it is missing.
+    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS;
+    /// its certificate is in `certificate`. `None`, said aloud, if it is missing.
     pub fn nginx(test: &str, bytes: usize) -> Option<Self> {
         let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
-        for (name, pem) in [("certificate", own.cert.pem()), ("key", own.signing_key.serialize_pem())] {
+        for (name, pem) in
+            [("certificate", own.cert.pem()), ("key", own.signing_key.serialize_pem())]
+        {
             std::fs::write(folder.path().join(name), pem).expect("it is writable");
         }
         let text = format!(
-            "daemon off;\nworker_processes 1;\npid {0}/pid;\nerror_log {0}/error;\n{1}events {{}}\nhttp {{\n\
-             log_format plain '$request_method $status $request_length $body_bytes_sent $connection $ssl_protocol.';\n\
+            "daemon off;\nworker_processes 1;\npid {0}/pid;\nerror_log {0}/error;\n{1}events \
+                {{}}\nhttp {{\n\
+             log_format plain '$request_method $status $request_length $body_bytes_sent \
+             $connection $ssl_protocol.';\n\
              access_log {0}/log plain;\nclient_body_temp_path {0}/body;\nproxy_temp_path {0}/t1;\n\
-             fastcgi_temp_path {0}/t2;\nuwsgi_temp_path {0}/t3;\nscgi_temp_path {0}/t4;\nsendfile on;\n\
+             fastcgi_temp_path {0}/t2;\nuwsgi_temp_path {0}/t3;\nscgi_temp_path {0}/t4;\nsendfile \
+             on;\n\
              client_max_body_size 0;\nkeepalive_requests 100000;\nserver {{ listen {at}; \
-             listen {2}:{SECURE_PORT} ssl; ssl_certificate {0}/certificate; ssl_certificate_key {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
+             listen {2}:{SECURE_PORT} ssl; ssl_certificate {0}/certificate; ssl_certificate_key \
+             {0}/key; ssl_protocols TLSv1.2 TLSv1.3; \
              root {0}/public; location /in/ {{ dav_methods PUT; }} \
              location /chunked/ {{ alias {0}/public/; ssi on; ssi_types *; }} }}\n}}\n",
             folder.path().display(),
@@ -164,7 +185,8 @@ impl Peer {
         );
         let configuration = folder.path().join("nginx.conf");
         std::fs::write(&configuration, text).expect("it is writable");
-        let (configuration, prefix) = (configuration.display().to_string(), folder.path().display().to_string());
+        let (configuration, prefix) =
+            (configuration.display().to_string(), folder.path().display().to_string());
         Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, at, test)
     }
 
@@ -175,7 +197,8 @@ impl Peer {
 
     /// What is in a file of its folder.
     pub fn text(&self, name: &str) -> String {
-        String::from_utf8_lossy(&std::fs::read(self.folder.path().join(name)).unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(&std::fs::read(self.folder.path().join(name)).unwrap_or_default())
+            .into_owned()
     }
 
     /// Its own folder.

@@ -1,4 +1,5 @@
-//! The passive end of a data connection, written a second time from its description: for peers that a test plays by hand.
+//! The passive end of a data connection, written a second time from its description: for peers that
+//! a test plays by hand.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -78,7 +78,8 @@ pub fn start(workers: Vec<Box<dyn Worker>>, load: Nanos, drain: Nanos) -> Engine
     let start = Nanos(clock::monotonic() + 10_000_000);
     let load_until = start + load;
     let interval = Nanos::from_millis(50);
-    let timeline = Timeline { start, load_from: start, load_until, drain_until: load_until + drain, interval };
+    let timeline =
+        Timeline { start, load_from: start, load_until, drain_until: load_until + drain, interval };
     Engine::start(workers, timeline, &[], 1)
 }
 
@@ -94,15 +95,21 @@ pub fn join(mut engine: Engine) -> EngineReport {
     report
 }
 
-/// Loads both ends for `milliseconds`, and lets them drain for at most a second; returns active and passive.
+/// Loads both ends for `milliseconds`, and lets them drain for at most a second; returns active and
+/// passive.
 pub fn run(ends: Ends, milliseconds: u64) -> [EngineReport; 2] {
-    ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_secs(1))).map(join)
+    ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_secs(1)))
+        .map(join)
 }
 
-/// Both ends under loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one of them: how long that takes
-/// is the machine's affair and no test's. Each load opens both ends anew. The last one is returned even if it was not enough, so that the
-/// test says what it saw.
-pub fn run_until(open: impl FnMut() -> Ends, is_enough: impl Fn(&[EngineReport; 2]) -> bool) -> [EngineReport; 2] {
+/// Both ends under loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has
+/// happened in one of them: how long that takes is the machine's affair and no test's. Each load
+/// opens both ends anew. The last one is returned even if it was not enough, so that the test says
+/// what it saw.
+pub fn run_until(
+    open: impl FnMut() -> Ends,
+    is_enough: impl Fn(&[EngineReport; 2]) -> bool,
+) -> [EngineReport; 2] {
     // A drain ends by itself when everything has arrived.
     grow(open, is_enough, |_| Nanos::from_secs(30))
 }
@@ -123,7 +130,8 @@ fn grow(
     let mut seen = None;
     for milliseconds in SPANS_MS {
         let drain = drain(milliseconds);
-        let reports = open().map(|workers| start(workers, Nanos::from_millis(milliseconds), drain)).map(join);
+        let reports =
+            open().map(|workers| start(workers, Nanos::from_millis(milliseconds), drain)).map(join);
         if is_enough(&reports) {
             return reports;
         }
@@ -134,7 +142,9 @@ fn grow(
 
 /// Whether every flow of these ends has moved payload.
 pub fn all_flows_moved(reports: &[&EngineReport]) -> bool {
-    let moved = |flow: &FlowReport| flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] > 0;
+    let moved = |flow: &FlowReport| {
+        flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] > 0
+    };
     reports.iter().all(|report| report.flows.iter().all(moved))
 }
 

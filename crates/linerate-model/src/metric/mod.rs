@@ -1,7 +1,7 @@
 //! Measurables: every name linerate prints, with unit, layer and meaning.
 //!
-//! The table is the promise of `linerate list metrics` and of the JSON of a study. Names are the field's. Each metric is a constant of
-//! this module, `metric::GOODPUT`.
+//! The table is the promise of `linerate list metrics` and of the JSON of a study. Names are the
+//! field's. Each metric is a constant of this module, `metric::GOODPUT`.
 
 mod range;
 mod table;
@@ -82,8 +82,8 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Where bits are counted. L1 includes preamble and inter-packet gap, L2 the frame with its check sequence, L3 the IP
-/// packet, L4 the transport payload as the application sees it.
+/// Where bits are counted. L1 includes preamble and inter-packet gap, L2 the frame with its check
+/// sequence, L3 the IP packet, L4 the transport payload as the application sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Layer {
     /// The wire: frame, preamble and gap.
@@ -167,7 +167,8 @@ pub enum Use {
     Served,
     /// Figures that only a stream has: of requests and connections the payload is incidental.
     StreamOnly,
-    /// The rate of payload in other words or at another layer: how it went over time is how goodput went.
+    /// The rate of payload in other words or at another layer: how it went over time is how goodput
+    /// went.
     AsGoodput,
     /// Figures that a sweep is run for: drawn as a matrix, and tested for drift.
     Sweep,
@@ -186,7 +187,8 @@ impl Use {
     }
 }
 
-/// A measurable: its name, unit, the layer where bits or packets are counted, and which way is better.
+/// A measurable: its name, unit, the layer where bits or packets are counted, and which way is
+/// better.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -219,7 +221,8 @@ impl Metric {
         METRICS.iter().find(|metric| metric.name == name)
     }
 
-    /// The metrics that stand for a job, the first that has a figure: goodput where payload is what counts, then operations.
+    /// The metrics that stand for a job, the first that has a figure: goodput where payload is what
+    /// counts, then operations.
     #[must_use]
     pub fn chiefs() -> Vec<&'static Self> {
         let mut chiefs: Vec<_> = METRICS.iter().filter(|metric| metric.chief.is_some()).collect();
@@ -227,9 +230,11 @@ impl Metric {
         chiefs
     }
 
-    /// The metrics that stand for what a job moves, the first that has a figure: of a disk its bytes, not its operations.
+    /// The metrics that stand for what a job moves, the first that has a figure: of a disk its
+    /// bytes, not its operations.
     pub fn moved() -> impl Iterator<Item = &'static Self> {
-        let is_rate = |metric: &&Self| metric.unit != Unit::Nanosecond && metric.name != table::IOPS;
+        let is_rate =
+            |metric: &&Self| metric.unit != Unit::Nanosecond && metric.name != table::IOPS;
         Self::chiefs().into_iter().filter(is_rate)
     }
 
@@ -287,8 +292,20 @@ impl Metric {
         higher_is_better: Option<bool>,
         meaning: &'static str,
     ) -> Self {
-        let (values, is_additive, chief, uses): (_, _, _, &[Use]) = (Values::Plain, false, None, &[]);
-        Self { name, unit, layer, higher_is_better, meaning, group, values, is_additive, chief, uses }
+        let (values, is_additive, chief, uses): (_, _, _, &[Use]) =
+            (Values::Plain, false, None, &[]);
+        Self {
+            name,
+            unit,
+            layer,
+            higher_is_better,
+            meaning,
+            group,
+            values,
+            is_additive,
+            chief,
+            uses,
+        }
     }
 
     const fn adds_up(self) -> Self {

@@ -1,10 +1,12 @@
 //! Values that a metric can take at all: its range, and whether it counts whole things.
 //!
-//! A share of time is read from clocks that tick, so it may come out a little above one; a share of things counted may not.
+//! A share of time is read from clocks that tick, so it may come out a little above one; a share of
+//! things counted may not.
 
 use super::{Metric, Unit};
 
-/// A column of the table: what sets the values of a metric apart from others of its unit. All other ratios are shares of time.
+/// A column of the table: what sets the values of a metric apart from others of its unit. All other
+/// ratios are shares of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// As its unit says.
@@ -17,7 +19,8 @@ pub enum Values {
     CpuOfOneThread,
     /// A difference, which may be negative.
     Difference,
-    /// A count of events in a trial. Intervals at the edges of the measurement are apportioned by time, so that it comes out as a fraction.
+    /// A count of events in a trial. Intervals at the edges of the measurement are apportioned by
+    /// time, so that it comes out as a fraction.
     Whole,
 }
 
@@ -61,6 +64,9 @@ mod tests {
         assert!(range("sender_busy").of_time && !range("loss_ratio").of_time);
         assert_eq!((range("goodput").most, range("cycles_per_instruction").most), (None, None));
         assert_eq!(range("delay_variation_min").least, None);
-        assert!(range("lost").whole && !METRICS.iter().any(|of| of.range().whole && of.unit != Unit::Count));
+        assert!(
+            range("lost").whole
+                && !METRICS.iter().any(|of| of.range().whole && of.unit != Unit::Count)
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Axes: what varies in a sweep, as a list of values or as a range.
 //!
-//! A range is `{ from, to, factor }` (geometric) or `{ from, to, step }` (arithmetic) over counts or over quantities of
-//! one dimension; its end value is always included, even where the last step is shorter. Geometric values are rounded
-//! to whole counts, bytes and nanoseconds, and equal neighbours are merged.
+//! A range is `{ from, to, factor }` (geometric) or `{ from, to, step }` (arithmetic) over counts
+//! or over quantities of one dimension; its end value is always included, even where the last step
+//! is shorter. Geometric values are rounded to whole counts, bytes and nanoseconds, and equal
+//! neighbours are merged.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -23,7 +24,8 @@ pub(super) const MAX_AXIS_VALUES: usize = 10_000;
 const MAX_SWEEP_VALUES: usize = 100_000;
 
 /// What an axis path may look like, for messages.
-pub(super) const PATH_FORMS: &str = "`params.NAME`, `job.I.params.NAME` (jobs are numbered from 0), `cpus` or `pairs`";
+pub(super) const PATH_FORMS: &str =
+    "`params.NAME`, `job.I.params.NAME` (jobs are numbered from 0), `cpus` or `pairs`";
 
 /// An axis path taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +56,13 @@ impl<'a> AxisPath<'a> {
     }
 }
 
-/// The axes of a sweep with `n_jobs` jobs, in the order written. A key may be quoted (`"params.x"`) or dotted
-/// (`params.x`): both name the same axis.
-pub(super) fn axes(value: &Spanned<DeValue<'_>>, n_jobs: usize, problems: &mut Vec<Problem>) -> Vec<Axis> {
+/// The axes of a sweep with `n_jobs` jobs, in the order written. A key may be quoted (`"params.x"`)
+/// or dotted (`params.x`): both name the same axis.
+pub(super) fn axes(
+    value: &Spanned<DeValue<'_>>,
+    n_jobs: usize,
+    problems: &mut Vec<Problem>,
+) -> Vec<Axis> {
     let mut axes = Vec::new();
     match value.get_ref().as_table() {
         Some(table) => collect("", table, n_jobs, &mut axes, problems),
@@ -66,9 +72,19 @@ pub(super) fn axes(value: &Spanned<DeValue<'_>>, n_jobs: usize, problems: &mut V
     axes
 }
 
-fn collect(prefix: &str, table: &DeTable<'_>, n_jobs: usize, axes: &mut Vec<Axis>, problems: &mut Vec<Problem>) {
+fn collect(
+    prefix: &str,
+    table: &DeTable<'_>,
+    n_jobs: usize,
+    axes: &mut Vec<Axis>,
+    problems: &mut Vec<Problem>,
+) {
     for (key, value) in table {
-        let path = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
+        let path = if prefix.is_empty() {
+            key.get_ref().to_string()
+        } else {
+            format!("{prefix}.{}", key.get_ref())
+        };
         let unfinished = AxisPath::read(&path).is_none()
             && path.split('.').next().is_some_and(|root| root == "params" || root == "job");
         if let (true, Some(nested)) = (unfinished, value.get_ref().as_table()) {
@@ -78,7 +94,8 @@ fn collect(prefix: &str, table: &DeTable<'_>, n_jobs: usize, axes: &mut Vec<Axis
         let before = problems.len();
         check_path(&path, key.span(), n_jobs, problems);
         if axes.iter().any(|axis| axis.path == path) {
-            problems.push(Problem::new(Some(key.span()), format!("axis `{path}` is written twice")));
+            problems
+                .push(Problem::new(Some(key.span()), format!("axis `{path}` is written twice")));
         }
         let values = values(&path, value, problems);
         let total: usize = axes.iter().map(|axis| axis.values.len()).sum();
@@ -88,22 +105,34 @@ fn collect(prefix: &str, table: &DeTable<'_>, n_jobs: usize, axes: &mut Vec<Axis
             return;
         }
         if before == problems.len() {
-            axes.push(Axis { path, values, span: Some(key.span().start..value.span().end.max(key.span().end)) });
+            axes.push(Axis {
+                path,
+                values,
+                span: Some(key.span().start..value.span().end.max(key.span().end)),
+            });
         }
     }
 }
 
-fn check_path(path: &str, span: std::ops::Range<usize>, n_jobs: usize, problems: &mut Vec<Problem>) {
+fn check_path(
+    path: &str,
+    span: std::ops::Range<usize>,
+    n_jobs: usize,
+    problems: &mut Vec<Problem>,
+) {
     match AxisPath::read(path) {
         Some(AxisPath::Job(job, _)) if job >= n_jobs => {
             let message = format!("axis `{path}` names job {job}, but the sweep has {n_jobs}");
-            problems.push(Problem::new(Some(span), message).expected("a job of this sweep, numbered from 0"));
+            problems.push(
+                Problem::new(Some(span), message).expected("a job of this sweep, numbered from 0"),
+            );
         }
         Some(_) => {}
         None => {
             let near = nearest(path, ["cpus", "pairs"]).map(str::to_owned);
             let near = near.or_else(|| (!path.contains('.')).then(|| format!("params.{path}")));
-            let problem = Problem::new(Some(span), format!("`{path}` is not something that can vary"));
+            let problem =
+                Problem::new(Some(span), format!("`{path}` is not something that can vary"));
             problems.push(problem.expected(PATH_FORMS).nearest(near.as_deref()));
         }
     }
@@ -125,7 +154,8 @@ fn values(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>)
     values
 }
 
-/// What is wrong with `value` on the axis `path`, and what was expected; parameters are left to their workload.
+/// What is wrong with `value` on the axis `path`, and what was expected; parameters are left to
+/// their workload.
 pub(super) fn value_problem(path: &str, value: &Value) -> Option<(String, &'static str)> {
     let fits = match AxisPath::read(path)? {
         AxisPath::Params(_) | AxisPath::Job(..) => true,
@@ -170,8 +200,13 @@ fn listed(
     for entry in list {
         let value = json(entry, problems);
         if !seen.insert(value.to_string()) {
-            let problem = Problem::new(Some(entry.span()), format!("axis `{path}` has the value {value} twice"));
-            problems.push(problem.expected("each value once; `repeats` says how often a point is measured"));
+            let problem = Problem::new(
+                Some(entry.span()),
+                format!("axis `{path}` has the value {value} twice"),
+            );
+            problems.push(
+                problem.expected("each value once; `repeats` says how often a point is measured"),
+            );
         }
         values.push(value);
     }
@@ -187,14 +222,18 @@ enum Advance {
 
 fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Vec<Value> {
     let before = problems.len();
-    let Some(fields) = Fields::of(value, "a range", &["from", "to", "factor", "step"], problems) else {
+    let Some(fields) = Fields::of(value, "a range", &["from", "to", "factor", "step"], problems)
+    else {
         return Vec::new();
     };
     for key in ["from", "to"].into_iter().filter(|key| fields.get(key).is_none()) {
         fields.missing(key, "{ from, to, factor } or { from, to, step }", problems);
     }
     if fields.get("factor").is_some() == fields.get("step").is_some() {
-        let problem = Problem::new(Some(fields.span()), format!("the range of axis `{path}` needs a way to go on"));
+        let problem = Problem::new(
+            Some(fields.span()),
+            format!("the range of axis `{path}` needs a way to go on"),
+        );
         problems.push(problem.expected("exactly one of `factor` and `step`"));
     }
     let (Some(from), Some(to)) = (fields.get("from"), fields.get("to")) else { return Vec::new() };
@@ -204,15 +243,26 @@ fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) 
     let values = match from.get_ref().as_str() {
         None => counts(from, to, &fields, problems),
         Some(text) => None
-            .or_else(|| quantities::<Bytes>(text, to, &fields, |b| b.0 as f64, |v| Bytes(v.round() as u64)))
-            .or_else(|| quantities::<Nanos>(text, to, &fields, |n| n.0 as f64, |v| Nanos(v.round() as u64)))
+            .or_else(|| {
+                quantities::<Bytes>(text, to, &fields, |b| b.0 as f64, |v| Bytes(v.round() as u64))
+            })
+            .or_else(|| {
+                quantities::<Nanos>(text, to, &fields, |n| n.0 as f64, |v| Nanos(v.round() as u64))
+            })
             .or_else(|| quantities::<BitRate>(text, to, &fields, |r| r.0, BitRate))
             .or_else(|| quantities::<PacketRate>(text, to, &fields, |r| r.0, PacketRate))
             .or_else(|| quantities::<Ratio>(text, to, &fields, |r| r.0, Ratio))
             .unwrap_or_else(|| {
-                let expected =
-                    "a quantity of the same dimension, such as { from = \"4 B\", to = \"1 MiB\", factor = 4 }";
-                Err(wrong_value(to, &format!("the range starts at \"{text}\", and its end"), expected))
+                let expected = "a quantity of the same dimension, such as \
+                        { from = \"4 B\", to = \"1 MiB\", factor = 4 }";
+                Err(wrong_value(
+                    to,
+                    &format!(
+                        "the range starts at \"{text}\", and its \
+                    end"
+                    ),
+                    expected,
+                ))
             })
             .map_err(|problem| problems.push(problem))
             .unwrap_or_default(),
@@ -237,7 +287,11 @@ fn counts(
         match number(value.get_ref()) {
             Some(number) if number >= 0.0 => *end = number,
             _ => {
-                problems.push(wrong_value(value, "an end of the range", "a number, not negative, or a quantity"));
+                problems.push(wrong_value(
+                    value,
+                    "an end of the range",
+                    "a number, not negative, or a quantity",
+                ));
                 return Vec::new();
             }
         }
@@ -251,10 +305,15 @@ fn counts(
     };
     let integral = whole(from.get_ref()).is_some()
         && whole(to.get_ref()).is_some()
-        && matches!(advance, Advance::Factor(_)) | fields.get("step").is_some_and(|step| step.get_ref().is_integer());
+        && matches!(advance, Advance::Factor(_))
+            | fields.get("step").is_some_and(|step| step.get_ref().is_integer());
     let mut values: Vec<Value> = steps(ends[0], ends[1], advance)
         .into_iter()
-        .map(|number| if integral { Value::from(number.round() as u64) } else { Value::from(number) })
+        .map(
+            |number| {
+                if integral { Value::from(number.round() as u64) } else { Value::from(number) }
+            },
+        )
         .collect();
     values.dedup();
     values
@@ -269,10 +328,13 @@ fn quantities<Q: FromStr + Display>(
     quantity: impl Fn(f64) -> Q,
 ) -> Option<Result<Vec<Value>, Problem>> {
     let from = base(from.parse::<Q>().ok()?);
-    let read = |value: &DeValue<'_>| value.as_str().and_then(|text| text.parse::<Q>().ok()).map(&base);
+    let read =
+        |value: &DeValue<'_>| value.as_str().and_then(|text| text.parse::<Q>().ok()).map(&base);
     let end = read(to.get_ref())?;
     Some(advance(fields, read).map(|advance| {
-        let texts = steps(from, end, advance).into_iter().map(|value| Value::from(quantity(value).to_string()));
+        let texts = steps(from, end, advance)
+            .into_iter()
+            .map(|value| Value::from(quantity(value).to_string()));
         let mut values: Vec<Value> = texts.collect();
         values.dedup();
         values
@@ -280,10 +342,15 @@ fn quantities<Q: FromStr + Display>(
 }
 
 /// The range's `factor`, a number above 1, or its `step`, above zero and read by `step`.
-fn advance(fields: &Fields<'_, '_>, step: impl Fn(&DeValue<'_>) -> Option<f64>) -> Result<Advance, Problem> {
+fn advance(
+    fields: &Fields<'_, '_>,
+    step: impl Fn(&DeValue<'_>) -> Option<f64>,
+) -> Result<Advance, Problem> {
     if let Some(value) = fields.get("factor") {
         let factor = number(value.get_ref()).filter(|factor| *factor > 1.0);
-        return factor.map(Advance::Factor).ok_or_else(|| wrong_value(value, "`factor`", "a number above 1"));
+        return factor
+            .map(Advance::Factor)
+            .ok_or_else(|| wrong_value(value, "`factor`", "a number above 1"));
     }
     let value = fields.get("step");
     let by = value.and_then(|value| step(value.get_ref())).filter(|step| *step > 0.0);

@@ -13,8 +13,9 @@
 //! b = { name = "bridge", from = "adev", to = "bdev" }
 //! ```
 //!
-//! An arm takes `from`, `to`, `params`, `from_cpus` and `to_cpus` (workers are pinned to them), and `settings`, a list of
-//! `{ at, name, value }` that the agent is asked to make so before each trial of it and to put back afterwards.
+//! An arm takes `from`, `to`, `params`, `from_cpus` and `to_cpus` (workers are pinned to them), and
+//! `settings`, a list of `{ at, name, value }` that the agent is asked to make so before each trial
+//! of it and to put back afterwards.
 
 use std::ops::Range;
 
@@ -26,7 +27,9 @@ use super::axis::AxisPath;
 use super::fields::{Fields, wrong_type, wrong_value};
 use super::value::{json, whole};
 use super::{JobPlan, Sweep};
-use crate::{Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest};
+use crate::{
+    Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest,
+};
 
 /// Pairs, unless it is said: the fewest from which a noise floor is taken (methodology 6.7).
 pub(crate) const DEFAULT_PAIRS: u32 = 10;
@@ -104,19 +107,29 @@ impl Compare {
     pub(super) fn measured(&self) -> Vec<(&ArmPlan, Role, String)> {
         let [a, b] = &self.arms;
         let mut arms = vec![(a, Role::Base, a.name.clone()), (b, Role::Changed, b.name.clone())];
-        arms.extend(self.placebo.iter().map(|placebo| (placebo, Role::Placebo, placebo.name.clone())));
+        arms.extend(
+            self.placebo.iter().map(|placebo| (placebo, Role::Placebo, placebo.name.clone())),
+        );
         arms
     }
 }
 
 /// Reads the comparison of `sweep`, whose jobs and axes are known.
-pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<Compare> {
+pub(super) fn read(
+    value: &Spanned<DeValue<'_>>,
+    sweep: &Sweep,
+    problems: &mut Vec<Problem>,
+) -> Option<Compare> {
     let fields = Fields::of(value, "`compare`", COMPARE_KEYS, problems)?;
     let pairs = fields.count("pairs", 1..=1000, u64::from(DEFAULT_PAIRS), problems);
     let arms = ["a", "b"].map(|key| match fields.get(key) {
         Some(arm) => read_arm(arm, problems),
         None => {
-            fields.missing(key, "two arms, `a` and `b`, each a table such as { name = \"without\" }", problems);
+            fields.missing(
+                key,
+                "two arms, `a` and `b`, each a table such as { name = \"without\" }",
+                problems,
+            );
             None
         }
     });
@@ -131,12 +144,14 @@ pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut V
     };
     if changes(&a) == changes(&b) {
         let problem = Problem::new(Some(fields.span()), "the two arms do not differ");
-        problems.push(
-            problem.expected("`from`, `to`, `params`, CPUs or `settings` in one of them; `placebo = true` for noise"),
-        );
+        problems.push(problem.expected(
+            "`from`, `to`, `params`, CPUs or `settings` in one of them; `placebo = true` for noise",
+        ));
     }
     let placebo = read_placebo(&fields, &a, problems);
-    if let Some(placebo) = placebo.as_ref().filter(|placebo| [&a.name, &b.name].contains(&&placebo.name)) {
+    if let Some(placebo) =
+        placebo.as_ref().filter(|placebo| [&a.name, &b.name].contains(&&placebo.name))
+    {
         let message = format!("the placebo is called `{}`, as an arm is", placebo.name);
         problems.push(Problem::new(placebo.span_of("name"), message).expected("names that differ"));
     }
@@ -154,17 +169,29 @@ pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut V
 }
 
 /// The least relative difference that counts.
-pub(super) fn read_margin(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>, default: Ratio) -> Ratio {
+pub(super) fn read_margin(
+    fields: &Fields<'_, '_>,
+    problems: &mut Vec<Problem>,
+    default: Ratio,
+) -> Ratio {
     let Some(value) = fields.get("margin") else { return default };
     let read = value.get_ref().as_str().and_then(|text| text.parse().ok());
     read.filter(|ratio: &Ratio| (0.0..1.0).contains(&ratio.0)).unwrap_or_else(|| {
-        problems.push(wrong_value(value, "`margin`", "a part of the figure below 100 %, such as \"2 %\""));
+        problems.push(wrong_value(
+            value,
+            "`margin`",
+            "a part of the figure below 100 %, such as \"2 %\"",
+        ));
         default
     })
 }
 
 /// The placebo beside `first`: nothing, that arm once more, or an arm of its own.
-fn read_placebo(fields: &Fields<'_, '_>, first: &ArmPlan, problems: &mut Vec<Problem>) -> Option<ArmPlan> {
+fn read_placebo(
+    fields: &Fields<'_, '_>,
+    first: &ArmPlan,
+    problems: &mut Vec<Problem>,
+) -> Option<ArmPlan> {
     let value = fields.get("placebo")?;
     if value.get_ref().as_table().is_some() {
         return read_arm(value, problems);
@@ -188,7 +215,11 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
         let read = value.get_ref().as_str().and_then(Failing::of);
         if read.is_none() {
             let [refutes, nothing] = [Failing::Refutes, Failing::SaysNothing].map(Failing::name);
-            problems.push(wrong_value(value, "`failing`", &format!("\"{refutes}\" or \"{nothing}\"")));
+            problems.push(wrong_value(
+                value,
+                "`failing`",
+                &format!("\"{refutes}\" or \"{nothing}\""),
+            ));
         }
         read
     })?;
@@ -208,13 +239,20 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
         }
         error
     });
-    let ends = value.get_ref().as_array().and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
+    let ends = value
+        .get_ref()
+        .as_array()
+        .and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
     match ends.as_deref() {
         Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => {
             Some(Hypothesis { rule, ratio: [*least, *most], failing, error })
         }
         _ => {
-            problems.push(wrong_type(value, "`ratio`", "the least and the most, such as [\"150 %\", \"220 %\"]"));
+            problems.push(wrong_type(
+                value,
+                "`ratio`",
+                "the least and the most, such as [\"150 %\", \"220 %\"]",
+            ));
             None
         }
     }
@@ -223,7 +261,10 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
 fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<ArmPlan> {
     let fields = Fields::of(value, "an arm", ARM_KEYS, problems)?;
     let mut arm = ArmPlan {
-        name: fields.name("name", "a name for the arm, such as \"without\"", problems).unwrap_or_default().to_owned(),
+        name: fields
+            .name("name", "a name for the arm, such as \"without\"", problems)
+            .unwrap_or_default()
+            .to_owned(),
         ..ArmPlan::default()
     };
     arm.spans.push(("name".into(), fields.span_of("name")));
@@ -241,7 +282,9 @@ fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
     }
     if let Some(value) = fields.get("params") {
         match value.get_ref().as_table() {
-            None => problems.push(wrong_type(value, "`params`", "a table, such as { streams = 4 }")),
+            None => {
+                problems.push(wrong_type(value, "`params`", "a table, such as { streams = 4 }"))
+            }
             Some(table) => {
                 for (key, value) in table {
                     let span = key.span().start..value.span().end.max(key.span().end);
@@ -261,10 +304,19 @@ fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
 }
 
 fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Vec<usize> {
-    let number = |entry: &Spanned<DeValue<'_>>| whole(entry.get_ref()).and_then(|cpu| usize::try_from(cpu).ok());
-    let cpus = value.get_ref().as_array().and_then(|list| list.iter().map(number).collect::<Option<Vec<usize>>>());
+    let number = |entry: &Spanned<DeValue<'_>>| {
+        whole(entry.get_ref()).and_then(|cpu| usize::try_from(cpu).ok())
+    };
+    let cpus = value
+        .get_ref()
+        .as_array()
+        .and_then(|list| list.iter().map(number).collect::<Option<Vec<usize>>>());
     cpus.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| {
-        problems.push(wrong_type(value, &format!("`{key}`"), "a list of CPU numbers, such as [0, 1]"));
+        problems.push(wrong_type(
+            value,
+            &format!("`{key}`"),
+            "a list of CPU numbers, such as [0, 1]",
+        ));
         Vec::new()
     })
 }
@@ -280,7 +332,10 @@ fn read_setting(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Op
     let (at, name, to) = (at?, name?, to?);
     if !HOST_SETTINGS.iter().any(|(known, _)| *known == name) {
         let known: Vec<&str> = HOST_SETTINGS.iter().map(|(known, _)| *known).collect();
-        let problem = Problem::new(Some(fields.span_of("name")), format!("`{name}` is no setting an arm can have"));
+        let problem = Problem::new(
+            Some(fields.span_of("name")),
+            format!("`{name}` is no setting an arm can have"),
+        );
         let near = nearest(name, known.iter().copied());
         problems.push(problem.expected(format!("one of {}", known.join(", "))).nearest(near));
     }
@@ -345,7 +400,9 @@ mod tests {
 
     #[test]
     fn pairs_run_in_turn_and_in_reverse_and_share_a_seed() {
-        let trials = trials("[sweep.compare]\npairs=6\na={name='A'}\nb={name='B',to='c',params={streams=2}}\n");
+        let trials = trials(
+            "[sweep.compare]\npairs=6\na={name='A'}\nb={name='B',to='c',params={streams=2}}\n",
+        );
         assert_eq!(trials.len(), 12);
         for block in names(&trials).chunks(4) {
             assert!(matches!(block, ["A", "B", "B", "A"] | ["B", "A", "A", "B"]), "{block:?}");
@@ -354,7 +411,10 @@ mod tests {
             assert_eq!((pair[0].seed, pair[0].repeat), (pair[1].seed, pair[1].repeat));
         }
         let changed = trials.iter().find(|trial| trial.point["arm"] == "B").expect("measured");
-        assert_eq!((changed.jobs[0].to.name.as_str(), &changed.jobs[0].params.0["streams"]), ("c", &Value::from(2)));
+        assert_eq!(
+            (changed.jobs[0].to.name.as_str(), &changed.jobs[0].params.0["streams"]),
+            ("c", &Value::from(2))
+        );
         let mut ids: Vec<u32> = trials.iter().map(|trial| trial.id.0).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..12).collect::<Vec<u32>>());
@@ -363,17 +423,27 @@ mod tests {
     #[test]
     fn a_placebo_is_the_first_arm_under_another_name_at_every_point() {
         let trials = trials(
-            "[sweep.axis]\n'params.message_size'=['1 KiB','64 KiB']\n[sweep.compare]\npairs=2\nplacebo=true\nmargin='1 %'\na={name='A'}\nb={name='B',to='c'}\n",
+            "[sweep.axis]\n'params.message_size'=['1 KiB','64 \
+                KiB']\n[sweep.compare]\npairs=2\nplacebo=true\nmargin='1 \
+                %'\na={name='A'}\nb={name='B',to='c'}\n",
         );
         assert_eq!(trials.len(), 2 * 2 * 3);
         for round in trials.chunks(3) {
             let mut together = names(round);
             together.sort_unstable();
-            assert_eq!(together, ["A", "A again", "B"], "arms of one point and pair follow one another");
+            assert_eq!(
+                together,
+                ["A", "A again", "B"],
+                "arms of one point and pair follow one another"
+            );
         }
-        let placebo = trials.iter().find(|trial| trial.point["arm"] == "A again").expect("measured");
+        let placebo =
+            trials.iter().find(|trial| trial.point["arm"] == "A again").expect("measured");
         let arm = placebo.arm.as_ref().expect("an arm");
-        assert_eq!((arm.role, arm.margin, placebo.jobs[0].to.name.as_str()), (Role::Placebo, Ratio(0.01), "b"));
+        assert_eq!(
+            (arm.role, arm.margin, placebo.jobs[0].to.name.as_str()),
+            (Role::Placebo, Ratio(0.01), "b")
+        );
     }
 
     #[test]
@@ -387,15 +457,22 @@ mod tests {
         assert!(trials.iter().all(|trial| {
             let tests = trial.arm.as_ref().and_then(|arm| arm.tests.as_ref()).expect("a claim");
             (tests.rule.as_str(), tests.ratio, tests.failing, tests.error)
-                == ("receive_window", [Ratio(1.5), Ratio(2.2)], Failing::SaysNothing, Some(Ratio(0.019)))
+                == (
+                    "receive_window",
+                    [Ratio(1.5), Ratio(2.2)],
+                    Failing::SaysNothing,
+                    Some(Ratio(0.019)),
+                )
         }));
         let (_, problems) = parse(&format!(
             "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1'],error='6 %'}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
         ));
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        assert_eq!(told, ["the placebo is called `A`, as an arm is", "`ratio` is a list", "`error` is \"6 %\""]);
-        let unknown =
-            "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\na={name='A'}\nb={name='B',to='c'}\n";
+        assert_eq!(
+            told,
+            ["the placebo is called `A`, as an arm is", "`ratio` is a list", "`error` is \"6 %\""]
+        );
+        let unknown = "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\na={name='A'}\nb={name='B',to='c'}\n";
         assert_eq!(parse(&format!("{HEAD}{unknown}")).1.len(), 1);
     }
 
@@ -404,8 +481,12 @@ mod tests {
         let trials = trials(
             "[sweep.compare]\npairs=1\na={name='A',to_cpus=[0]}\nb={name='B',to_cpus=[1],settings=[{at='b',name='net.ipv4.tcp_rmem',value='4096 8192 8192'}]}\n",
         );
-        let of = |name: &str| trials.iter().find(|trial| trial.point["arm"] == name).expect("measured");
-        assert_eq!((of("A").jobs[0].to.cpus.as_slice(), of("B").jobs[0].to.cpus.as_slice()), (&[0][..], &[1][..]));
+        let of =
+            |name: &str| trials.iter().find(|trial| trial.point["arm"] == name).expect("measured");
+        assert_eq!(
+            (of("A").jobs[0].to.cpus.as_slice(), of("B").jobs[0].to.cpus.as_slice()),
+            (&[0][..], &[1][..])
+        );
         assert!(of("B").jobs[0].to.pin && !of("B").jobs[0].from.pin);
         assert_eq!(of("B").arm.as_ref().map(|arm| arm.settings.len()), Some(1));
     }
@@ -413,12 +494,15 @@ mod tests {
     #[test]
     fn every_problem_of_a_comparison_is_told_at_its_place() {
         let text = format!(
-            "{HEAD}[sweep.axis]\n'params.streams'=[1,2]\n[sweep.compare]\npairs=0\nmargin='200 %'\nplacebo=1\n\
+            "{HEAD}[sweep.axis]\n'params.streams'=[1,2]\n[sweep.compare]\npairs=0\nmargin='200 \
+                %'\nplacebo=1\n\
              a={{name='A',params={{streams=4}}}}\nb={{name='A',form='c',to_cpus=[],settings=[{{at='b',name='net.ipv4.tcp_rmen',value='1'}}]}}\n"
         );
         let (_, problems) = parse(&text);
-        let told: Vec<(&str, &str)> =
-            problems.iter().map(|p| (&text[p.span.clone().expect("a place")], p.message.as_str())).collect();
+        let told: Vec<(&str, &str)> = problems
+            .iter()
+            .map(|p| (&text[p.span.clone().expect("a place")], p.message.as_str()))
+            .collect();
         assert_eq!(
             told,
             [
@@ -432,7 +516,8 @@ mod tests {
                 ("'net.ipv4.tcp_rmen'", "`net.ipv4.tcp_rmen` is no setting an arm can have"),
             ]
         );
-        let (_, problems) = parse(&format!("{HEAD}[sweep.compare]\na={{name='A'}}\nb={{name='B'}}\n"));
+        let (_, problems) =
+            parse(&format!("{HEAD}[sweep.compare]\na={{name='A'}}\nb={{name='B'}}\n"));
         assert_eq!(problems[0].message, "the two arms do not differ");
         let both = "[sweep.compare]\npairs=7\na={name='A'}\nb={name='B',to='c'}\n[sweep.search]\nmetric='rate'\nmax='10 kpps'\n";
         let (plan, problems) = parse(&format!("{HEAD}{both}"));

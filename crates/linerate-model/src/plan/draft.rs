@@ -1,7 +1,9 @@
-//! Plans that the program makes itself, as data and as text: whatever a command measures is recorded as a plan that can be run again.
+//! Plans that the program makes itself, as data and as text: whatever a command measures is
+//! recorded as a plan that can be run again.
 //!
-//! Every text of a plan that linerate writes comes from [`Draft::text`], so that any name or value a person types is quoted as TOML wants it.
-//! What it does *not* have: searches, mixes and background jobs, which no command makes.
+//! Every text of a plan that linerate writes comes from [`Draft::text`], so that any name or value
+//! a person types is quoted as TOML wants it. What it does *not* have: searches, mixes and
+//! background jobs, which no command makes.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -108,17 +110,22 @@ impl Draft {
     /// A plan called `name` of `repeats` runs per point.
     #[must_use]
     pub fn new(name: impl Into<String>, repeats: u32, sweeps: Vec<DraftSweep>) -> Self {
-        Self { campaign: DraftCampaign { name: name.into(), repeats: Some(repeats), seed: None }, sweeps }
+        Self {
+            campaign: DraftCampaign { name: name.into(), repeats: Some(repeats), seed: None },
+            sweeps,
+        }
     }
 
-    /// The plan as TOML. [`super::parse`] returns what the draft says, whatever characters its names and values have; it refuses those that
-    /// a terminal would obey.
+    /// The plan as TOML. [`super::parse`] returns what the draft says, whatever characters its
+    /// names and values have; it refuses those that a terminal would obey.
     ///
     /// # Panics
     /// If a parameter is null or a number that is not finite, which no text of a plan can give it.
     #[must_use]
     pub fn text(&self) -> String {
-        toml::to_string(self).expect("TOML has strings, finite numbers, lists and tables, and a draft has nothing else")
+        toml::to_string(self).expect(
+            "TOML has strings, finite numbers, lists and tables, and a draft has nothing else",
+        )
     }
 }
 
@@ -133,8 +140,17 @@ impl DraftSweep {
 impl DraftJob {
     /// `workload` from endpoint `from` to endpoint `to`, every parameter at its default.
     #[must_use]
-    pub fn new(workload: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
-        Self { workload: workload.into(), from: from.into(), to: to.into(), params: Params::default() }
+    pub fn new(
+        workload: impl Into<String>,
+        from: impl Into<String>,
+        to: impl Into<String>,
+    ) -> Self {
+        Self {
+            workload: workload.into(),
+            from: from.into(),
+            to: to.into(),
+            params: Params::default(),
+        }
     }
 
     /// The same with `params` besides.
@@ -157,7 +173,10 @@ fn is_empty(params: &Params) -> bool {
     params.0.is_empty()
 }
 
-fn as_table<S: Serializer>(axes: &[(String, Vec<Value>)], serializer: S) -> Result<S::Ok, S::Error> {
+fn as_table<S: Serializer>(
+    axes: &[(String, Vec<Value>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(axes.iter().map(|(path, values)| (path, values)))
 }
 
@@ -178,7 +197,8 @@ mod tests {
             ("list", vec![value.clone(), "x".into()].into()),
         ]);
         let params = Params([("size".to_owned(), value.clone())].into_iter().collect());
-        let setting = HostSetting { at: text.to_owned(), name: "gro".into(), value: text.to_owned() };
+        let setting =
+            HostSetting { at: text.to_owned(), name: "gro".into(), value: text.to_owned() };
         let tests = Hypothesis {
             rule: "receive_window".into(),
             ratio: [Ratio(1.5), Ratio(2.2)],
@@ -188,13 +208,19 @@ mod tests {
         let compare = DraftCompare {
             pairs: 7,
             tests: Some(tests),
-            placebo: Some(DraftArm { params: params.clone(), ..DraftArm::named(format!("{text} placebo")) }),
+            placebo: Some(DraftArm {
+                params: params.clone(),
+                ..DraftArm::named(format!("{text} placebo"))
+            }),
             a: DraftArm::named(format!("{text} before")),
             b: DraftArm { name: format!("{text} after"), params, settings: vec![setting] },
         };
         let sweep = DraftSweep {
             drain: Some(Nanos::from_millis(200)),
-            axes: vec![("params.depth".into(), vec![4.into(), 1.into()]), ("params.block_size".into(), vec![value])],
+            axes: vec![
+                ("params.depth".into(), vec![4.into(), 1.into()]),
+                ("params.block_size".into(), vec![value]),
+            ],
             compare: Some(compare),
             ..DraftSweep::one(text, Nanos::from_millis(1_500), Nanos::from_secs(2), job)
         };
@@ -216,32 +242,47 @@ mod tests {
         let (sweep, meant) = (&plan.sweeps[0], &written.sweeps[0]);
         let (job, drafted) = (&sweep.jobs[0], &meant.jobs[0]);
         assert_eq!((plan.name.as_str(), plan.repeats, plan.seed), (text, 3, u64::MAX));
-        assert_eq!((sweep.name.as_str(), sweep.duration, sweep.drain), (text, meant.duration, Nanos::from_millis(200)));
+        assert_eq!(
+            (sweep.name.as_str(), sweep.duration, sweep.drain),
+            (text, meant.duration, Nanos::from_millis(200))
+        );
         assert_eq!(sweep.warmup, Warmup::Fixed(meant.warmup));
-        assert_eq!([&job.workload, &job.from, &job.to], [&drafted.workload, &drafted.from, &drafted.to]);
+        assert_eq!(
+            [&job.workload, &job.from, &job.to],
+            [&drafted.workload, &drafted.from, &drafted.to]
+        );
         assert_eq!(job.params, drafted.params);
-        let axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.path.clone(), axis.values.clone())).collect();
+        let axes: Vec<_> =
+            sweep.axes.iter().map(|axis| (axis.path.clone(), axis.values.clone())).collect();
         assert_eq!(axes, meant.axes);
-        let (compare, drafted) = (sweep.compare.as_ref().expect("pairs"), meant.compare.as_ref().expect("pairs"));
+        let (compare, drafted) =
+            (sweep.compare.as_ref().expect("pairs"), meant.compare.as_ref().expect("pairs"));
         assert_eq!((compare.pairs, &compare.tests), (drafted.pairs, &drafted.tests));
         let placebo = drafted.placebo.as_ref().expect("one");
-        for (arm, drafted) in compare.arms.iter().chain(&compare.placebo).zip([&drafted.a, &drafted.b, placebo]) {
-            assert_eq!((&arm.name, &arm.params, &arm.settings), (&drafted.name, &drafted.params, &drafted.settings));
+        for (arm, drafted) in
+            compare.arms.iter().chain(&compare.placebo).zip([&drafted.a, &drafted.b, placebo])
+        {
+            assert_eq!(
+                (&arm.name, &arm.params, &arm.settings),
+                (&drafted.name, &drafted.params, &drafted.settings)
+            );
         }
         problems
     }
 
     /// Characters that are awkward somewhere between a keyboard and a TOML file.
-    const AWKWARD: &str =
-        "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 #={}\\[\\].,\n\r\ta-z]{0,20}";
+    const AWKWARD: &str = "[\"'\\\\\u{1}-\u{1f}\u{7f}-\u{9f}\u{300}-\u{36f}\u{202e}\u{feff}é😀 \
+        #={}\\[\\].,\n\r\ta-z]{0,20}";
 
     proptest! {
         #[test]
         fn every_string_a_person_can_type_survives_the_text_of_a_plan(text in "\\PC{0,20}", odd in AWKWARD, any: String) {
             for text in [text, odd, any] {
                 let problems = comes_back(&text);
-                // It is refused for what a terminal obeys, and otherwise as in a plan that a person wrote: never for its syntax.
-                let is_refused = problems.iter().any(|problem| problem.message.starts_with("the text has a control"));
+                // It is refused for what a terminal obeys, and otherwise as in a plan that a person
+                // wrote: never for its syntax.
+                let is_refused = problems.iter().any(|problem| problem.message.starts_with("the \
+                    text has a control"));
                 prop_assert_eq!(is_refused, text.chars().any(|c| is_obeyed(c) && c != '\t'), "{:?}: {:?}", text, problems);
             }
         }
@@ -264,15 +305,21 @@ mod tests {
         ] {
             comes_back(name);
         }
-        assert!(comes_back("/data/cafe\u{301}.bin").iter().all(|problem| !problem.message.contains("control")));
+        assert!(
+            comes_back("/data/cafe\u{301}.bin")
+                .iter()
+                .all(|problem| !problem.message.contains("control"))
+        );
     }
 
     #[test]
     fn what_a_draft_leaves_out_has_the_default_of_plans() {
         let job = DraftJob::new("null", "a", "b");
         let sweep = DraftSweep::one("s", Nanos::from_secs(1), Nanos(0), job);
-        let draft =
-            Draft { campaign: DraftCampaign { name: "n".into(), ..DraftCampaign::default() }, sweeps: vec![sweep] };
+        let draft = Draft {
+            campaign: DraftCampaign { name: "n".into(), ..DraftCampaign::default() },
+            sweeps: vec![sweep],
+        };
         let (plan, problems) = read(&draft);
         assert_eq!(problems, []);
         assert_eq!(

@@ -1,8 +1,10 @@
-//! From a plan and a testbed to trials: the product of the axes, the repeats, and the order they are run in.
+//! From a plan and a testbed to trials: the product of the axes, the repeats, and the order they
+//! are run in.
 //!
-//! Trials are numbered in the order (sweep, point, repeat), the last axis of a sweep varying fastest; they are returned
-//! in the order they are run. A trial's seed depends on the plan's seed, its sweep's name, its point and its repeat,
-//! and on nothing else: adding a sweep or an axis value changes no other trial.
+//! Trials are numbered in the order (sweep, point, repeat), the last axis of a sweep varying
+//! fastest; they are returned in the order they are run. A trial's seed depends on the plan's seed,
+//! its sweep's name, its point and its repeat, and on nothing else: adding a sweep or an axis value
+//! changes no other trial.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,14 +16,14 @@ use super::random::{SplitMix64, derive};
 use super::together::MixArm;
 use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
 use crate::{
-    ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, Role, SATURATION, Testbed, TrialId,
-    TrialSpec,
+    ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, Role, SATURATION,
+    Testbed, TrialId, TrialSpec,
 };
 
 /// Expands `plan` on `testbed` into trials, in the order they are to be run.
 ///
-/// A point of a `cpus` axis that asks for more CPUs than an endpoint of the testbed lists is left out, as one plan
-/// serves hosts large and small; [`left_out`] names those points.
+/// A point of a `cpus` axis that asks for more CPUs than an endpoint of the testbed lists is left
+/// out, as one plan serves hosts large and small; [`left_out`] names those points.
 ///
 /// # Errors
 /// Every endpoint or axis that does not fit.
@@ -36,18 +38,26 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
     let mut points: Vec<Measured<'_>> = Vec::new();
     let mut number = 0;
     for sweep in &plan.sweeps {
-        for (values, offered) in
-            grid(sweep).iter().flat_map(|values| sweep.offered().into_iter().map(move |offered| (values, offered)))
+        for (values, offered) in grid(sweep)
+            .iter()
+            .flat_map(|values| sweep.offered().into_iter().map(move |offered| (values, offered)))
         {
             let Some(arms) = arms(sweep, values, offered, testbed) else { continue };
             let coordinate = point(sweep, values, offered);
             let n_trials = sweep.repeats(plan.repeats) * arms.len() as u32;
-            points.push(Measured { sweep, coordinate, arms, is_derived: offered.is_some(), first: number });
+            points.push(Measured {
+                sweep,
+                coordinate,
+                arms,
+                is_derived: offered.is_some(),
+                first: number,
+            });
             number += n_trials;
         }
     }
     // What is offered as a share of what came of other points comes after them.
-    let (derived, plain): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|&point| points[point].is_derived);
+    let (derived, plain): (Vec<usize>, Vec<usize>) =
+        (0..points.len()).partition(|&point| points[point].is_derived);
     Ok([plain, derived].into_iter().flat_map(|order| in_order(plan, &points, order)).collect())
 }
 
@@ -57,14 +67,18 @@ fn in_order(plan: &Plan, points: &[Measured<'_>], mut order: Vec<usize>) -> Vec<
         Order::Sequential => {
             let points = order.iter().map(|&point| &points[point]);
             let repeats = |point: &Measured<'_>| 0..point.sweep.repeats(plan.repeats);
-            points.flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat))).collect()
+            points
+                .flat_map(|point| repeats(point).flat_map(|repeat| point.trials(plan, repeat)))
+                .collect()
         }
         Order::Interleaved => {
-            let rounds = plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
+            let rounds =
+                plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
             (0..rounds)
                 .flat_map(|repeat| {
                     order.sort_unstable();
-                    SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()])).shuffle(&mut order);
+                    SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()]))
+                        .shuffle(&mut order);
                     let left = order.iter().map(|&point| &points[point]);
                     let left = left.filter(|point| repeat < point.sweep.repeats(plan.repeats));
                     left.flat_map(|point| point.trials(plan, repeat)).collect::<Vec<_>>()
@@ -87,17 +101,21 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// The trials of one repeat, in the order they are run: one, or one of each arm. Two repeats in a row are in turn and in reverse
-    /// (ABBA or BAAB), so that a steady drift hits all arms alike (methodology 6.6).
+    /// The trials of one repeat, in the order they are run: one, or one of each arm. Two repeats in
+    /// a row are in turn and in reverse (ABBA or BAAB), so that a steady drift hits all arms alike
+    /// (methodology 6.6).
     fn trials(&self, plan: &Plan, repeat: u32) -> Vec<TrialSpec> {
         let (sweep, repeats) = (self.sweep, self.sweep.repeats(plan.repeats));
-        let coordinate = serde_json::to_string(&self.coordinate).expect("a map of strings to JSON values is JSON");
+        let coordinate = serde_json::to_string(&self.coordinate)
+            .expect("a map of strings to JSON values is JSON");
         // Arms of one pair have the same.
         let seed = derive(plan.seed, &[&sweep.name, &coordinate, &repeat.to_string()]);
         let trial = |arm_idx: usize| {
             let (arm, jobs) = &self.arms[arm_idx];
             let mut point = self.coordinate.clone();
-            point.extend(arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))));
+            point.extend(
+                arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))),
+            );
             TrialSpec {
                 id: TrialId(self.first + arm_idx as u32 * repeats + repeat),
                 sweep: sweep.name.clone(),
@@ -119,7 +137,8 @@ impl Measured<'_> {
         };
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         let block = (repeat / 2).to_string();
-        SplitMix64::new(derive(plan.seed, &["arms", &sweep.name, &coordinate, &block])).shuffle(&mut order);
+        SplitMix64::new(derive(plan.seed, &["arms", &sweep.name, &coordinate, &block]))
+            .shuffle(&mut order);
         if repeat % 2 == 1 {
             order.reverse();
         }
@@ -127,7 +146,8 @@ impl Measured<'_> {
     }
 }
 
-/// The arms of `sweep` and their jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
+/// The arms of `sweep` and their jobs with `values` applied; `None` if an endpoint has too few CPUs
+/// for them.
 fn arms(
     sweep: &Sweep,
     values: &[&Value],
@@ -138,13 +158,25 @@ fn arms(
         let specs = numbered_jobs(sweep, values, testbed)?;
         let of_arm = |arm: MixArm| {
             let (numbers, jobs) = arm.jobs(&specs);
-            (Some(Arm { jobs: numbers, offered, ..Arm::new(arm.name, arm.role, together.margin) }), jobs)
+            (
+                Some(Arm {
+                    jobs: numbers,
+                    offered,
+                    ..Arm::new(arm.name, arm.role, together.margin)
+                }),
+                jobs,
+            )
         };
         return Some(together.measured(&sweep.jobs).into_iter().map(of_arm).collect());
     }
-    let Some(compare) = &sweep.compare else { return Some(vec![(None, jobs(sweep, values, testbed)?)]) };
+    let Some(compare) = &sweep.compare else {
+        return Some(vec![(None, jobs(sweep, values, testbed)?)]);
+    };
     let of_arm = |(plan, role, name): (&ArmPlan, Role, String)| {
-        let overridden = Sweep { jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(), ..sweep.clone() };
+        let overridden = Sweep {
+            jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(),
+            ..sweep.clone()
+        };
         let mut jobs = jobs(&overridden, values, testbed)?;
         for job in jobs.iter_mut().filter(|job| job.background.is_none()) {
             for (end, cpus) in [(&mut job.from, &plan.from_cpus), (&mut job.to, &plan.to_cpus)] {
@@ -174,28 +206,37 @@ pub fn left_out(plan: &Plan, testbed: &Testbed) -> Vec<String> {
             if let Some(endpoint) = too_few_cpus(sweep, &values, testbed) {
                 let point = serde_json::to_string(&point(sweep, &values, None)).unwrap_or_default();
                 let (name, n_cpus) = (&endpoint.name, endpoint.cpus.len());
-                lines.push(format!("{}, {point}: endpoint `{name}` lists {n_cpus} CPUs", sweep.name));
+                lines.push(format!(
+                    "{}, {point}: endpoint `{name}` lists {n_cpus} CPUs",
+                    sweep.name
+                ));
             }
         }
     }
     lines
 }
 
-/// Every combination of axis values, the last axis varying fastest; one empty combination if there is no axis.
+/// Every combination of axis values, the last axis varying fastest; one empty combination if there
+/// is no axis.
 fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
     sweep.axes.iter().fold(vec![Vec::new()], |combinations, axis| {
         let extend = |combination: &Vec<_>| {
-            axis.values.iter().map(|value| combination.iter().copied().chain([value]).collect()).collect::<Vec<_>>()
+            axis.values
+                .iter()
+                .map(|value| combination.iter().copied().chain([value]).collect())
+                .collect::<Vec<_>>()
         };
         combinations.iter().flat_map(extend).collect()
     })
 }
 
-/// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike; and what is offered, if that varies.
+/// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike;
+/// and what is offered, if that varies.
 fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
     let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
         Some(name)
-            if !sweep.axes.iter().any(|other| other.path == name) && (name != ARM_AXIS || sweep.n_arms() == 1) =>
+            if !sweep.axes.iter().any(|other| other.path == name)
+                && (name != ARM_AXIS || sweep.n_arms() == 1) =>
         {
             name.to_owned()
         }
@@ -204,7 +245,13 @@ fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
     let varies = sweep.offered().len() > 1;
     let told = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
     let offered = varies.then(|| (OFFERED_AXIS.to_owned(), Value::from(told)));
-    sweep.axes.iter().zip(values).map(|(axis, value)| (key(axis), (*value).clone())).chain(offered).collect()
+    sweep
+        .axes
+        .iter()
+        .zip(values)
+        .map(|(axis, value)| (key(axis), (*value).clone()))
+        .chain(offered)
+        .collect()
 }
 
 /// The sweep's jobs with `values` applied; `None` if an endpoint has too few CPUs for them.
@@ -213,18 +260,32 @@ fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSp
 }
 
 /// The same, each with the number of the sweep's job it comes from.
-fn numbered_jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<(usize, JobSpec)>> {
+fn numbered_jobs(
+    sweep: &Sweep,
+    values: &[&Value],
+    testbed: &Testbed,
+) -> Option<Vec<(usize, JobSpec)>> {
     if too_few_cpus(sweep, values, testbed).is_some() {
         return None;
     }
-    let coordinates = || sweep.axes.iter().zip(values).filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)));
-    let n_cpus = coordinates().find(|(path, _)| *path == AxisPath::Cpus).and_then(|(_, value)| value.as_u64());
+    let coordinates = || {
+        sweep
+            .axes
+            .iter()
+            .zip(values)
+            .filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)))
+    };
+    let n_cpus = coordinates()
+        .find(|(path, _)| *path == AxisPath::Cpus)
+        .and_then(|(_, value)| value.as_u64());
     let mut specs = Vec::new();
     for (job_idx, job) in sweep.jobs.iter().enumerate() {
         let mut params: Params = job.params.clone();
         for (path, value) in coordinates() {
             match path {
-                AxisPath::Params(name) if job.background.is_none() => params.set(name, value.clone()),
+                AxisPath::Params(name) if job.background.is_none() => {
+                    params.set(name, value.clone())
+                }
                 AxisPath::Job(number, name) if number == job_idx => params.set(name, value.clone()),
                 _ => {}
             }
@@ -233,7 +294,9 @@ fn numbered_jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<
             let endpoint = |name: &str| {
                 let mut endpoint = testbed.endpoint(name)?.clone();
                 match (n_cpus, job.background) {
-                    (Some(n_cpus), None) => endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX)),
+                    (Some(n_cpus), None) => {
+                        endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX))
+                    }
                     _ if !endpoint.pin => endpoint.cpus.clear(),
                     _ => {}
                 }
@@ -253,9 +316,14 @@ fn numbered_jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<
 }
 
 /// The endpoint pairs `job` runs between at this coordinate: its own, or those of a `pairs` axis.
-fn ends<'a>(job: &'a JobPlan, coordinates: impl Iterator<Item = (AxisPath<'a>, &'a Value)>) -> Vec<(&'a str, &'a str)> {
+fn ends<'a>(
+    job: &'a JobPlan,
+    coordinates: impl Iterator<Item = (AxisPath<'a>, &'a Value)>,
+) -> Vec<(&'a str, &'a str)> {
     let mut coordinates = coordinates;
-    let pairs = coordinates.find(|(path, _)| *path == AxisPath::Pairs).and_then(|(_, value)| pairs_of(value));
+    let pairs = coordinates
+        .find(|(path, _)| *path == AxisPath::Pairs)
+        .and_then(|(_, value)| pairs_of(value));
     match (pairs, job.background) {
         (Some(pairs), None) => pairs,
         _ => vec![(&job.from, &job.to)],
@@ -263,12 +331,24 @@ fn ends<'a>(job: &'a JobPlan, coordinates: impl Iterator<Item = (AxisPath<'a>, &
 }
 
 /// An endpoint of a measured job that lists fewer CPUs than the point asks for.
-fn too_few_cpus<'a>(sweep: &Sweep, values: &[&Value], testbed: &'a Testbed) -> Option<&'a Endpoint> {
-    let coordinates = || sweep.axes.iter().zip(values).filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)));
+fn too_few_cpus<'a>(
+    sweep: &Sweep,
+    values: &[&Value],
+    testbed: &'a Testbed,
+) -> Option<&'a Endpoint> {
+    let coordinates = || {
+        sweep
+            .axes
+            .iter()
+            .zip(values)
+            .filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)))
+    };
     let n_cpus = coordinates().find(|(path, _)| *path == AxisPath::Cpus)?.1.as_u64()?;
     let measured = sweep.jobs.iter().filter(|job| job.background.is_none());
     let names = measured.flat_map(|job| ends(job, coordinates())).flat_map(|(from, to)| [from, to]);
-    names.filter_map(|name| testbed.endpoint(name)).find(|endpoint| (endpoint.cpus.len() as u64) < n_cpus)
+    names
+        .filter_map(|name| testbed.endpoint(name))
+        .find(|endpoint| (endpoint.cpus.len() as u64) < n_cpus)
 }
 
 /// Every endpoint and axis of `sweep` that does not fit `testbed`.
@@ -277,24 +357,38 @@ fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
     errors.extend(bad_axes(sweep));
     let named = endpoints_named(sweep);
     let known = || testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-    errors.extend(named.iter().filter(|(name, _)| testbed.endpoint(name).is_none()).map(|(name, span)| {
-        let (sweep, endpoint) = (sweep.name.clone(), (*name).to_owned());
-        ExpandError::UnknownEndpoint { sweep, endpoint, known: known(), span: span.clone() }
-    }));
+    errors.extend(named.iter().filter(|(name, _)| testbed.endpoint(name).is_none()).map(
+        |(name, span)| {
+            let (sweep, endpoint) = (sweep.name.clone(), (*name).to_owned());
+            ExpandError::UnknownEndpoint { sweep, endpoint, known: known(), span: span.clone() }
+        },
+    ));
     let cpus = sweep.axes.iter().find(|axis| axis.path == "cpus");
     if let (Some(cpus), true) = (cpus, before == errors.len()) {
         let mut endpoints = named.iter().filter_map(|(name, _)| testbed.endpoint(name));
         if let Some(endpoint) = endpoints.find(|endpoint| endpoint.cpus.is_empty()) {
-            let cause = format!("endpoint `{}` lists no CPUs; give it `cpus` in the testbed", endpoint.name);
+            let cause = format!(
+                "endpoint `{}` lists no CPUs; give it `cpus` in the testbed",
+                endpoint.name
+            );
             errors.push(bad_axis(sweep, cpus, cause));
         } else if grid(sweep).iter().all(|values| too_few_cpus(sweep, values, testbed).is_some()) {
-            errors.push(bad_axis(sweep, cpus, "every value asks for more CPUs than an endpoint lists".to_owned()));
+            errors.push(bad_axis(
+                sweep,
+                cpus,
+                "every value asks for more CPUs than an endpoint lists".to_owned(),
+            ));
         }
     }
 }
 
 fn bad_axis(sweep: &Sweep, axis: &Axis, cause: String) -> ExpandError {
-    ExpandError::BadAxis { sweep: sweep.name.clone(), path: axis.path.clone(), cause, span: axis.span.clone() }
+    ExpandError::BadAxis {
+        sweep: sweep.name.clone(),
+        path: axis.path.clone(),
+        cause,
+        span: axis.span.clone(),
+    }
 }
 
 /// The axes of `sweep` whose path or values no testbed makes good.
@@ -323,16 +417,22 @@ pub fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
     let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
     let mut named = Vec::new();
     for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
-        named.extend([(job.from.as_str(), job.span_of("from")), (job.to.as_str(), job.span_of("to"))]);
+        named.extend([
+            (job.from.as_str(), job.span_of("from")),
+            (job.to.as_str(), job.span_of("to")),
+        ]);
     }
-    for arm in sweep.compare.iter().flat_map(|compare| compare.arms.iter().chain(&compare.placebo)) {
+    for arm in sweep.compare.iter().flat_map(|compare| compare.arms.iter().chain(&compare.placebo))
+    {
         named.extend(arm.from.iter().map(|name| (name.as_str(), arm.span_of("from"))));
         named.extend(arm.to.iter().map(|name| (name.as_str(), arm.span_of("to"))));
-        let places = arm.spans.iter().filter(|(key, _)| key == "at").map(|(_, span)| Some(span.clone()));
+        let places =
+            arm.spans.iter().filter(|(key, _)| key == "at").map(|(_, span)| Some(span.clone()));
         named.extend(arm.settings.iter().map(|setting| setting.at.as_str()).zip(places));
     }
     if let Some(axis) = pairs {
-        let names = axis.values.iter().flat_map(pairs_of).flatten().flat_map(|(from, to)| [from, to]);
+        let names =
+            axis.values.iter().flat_map(pairs_of).flatten().flat_map(|(from, to)| [from, to]);
         named.extend(names.map(|name| (name, axis.span.clone())));
     }
     let mut seen = HashSet::new();

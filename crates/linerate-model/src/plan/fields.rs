@@ -1,4 +1,5 @@
-//! Reading one table of a plan: typed access to its keys, and a problem for each key that is unknown, missing or wrong.
+//! Reading one table of a plan: typed access to its keys, and a problem for each key that is
+//! unknown, missing or wrong.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -69,7 +70,12 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// The string at `key`, if it is there.
-    pub(super) fn text(&self, key: &str, expected: &str, problems: &mut Vec<Problem>) -> Option<&'a str> {
+    pub(super) fn text(
+        &self,
+        key: &str,
+        expected: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Option<&'a str> {
         let value = self.get(key)?;
         let text = value.get_ref().as_str();
         if text.is_none() {
@@ -79,13 +85,21 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// The string at `key`, which must be there and not be empty.
-    pub(super) fn name(&self, key: &str, expected: &str, problems: &mut Vec<Problem>) -> Option<&'a str> {
+    pub(super) fn name(
+        &self,
+        key: &str,
+        expected: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Option<&'a str> {
         if self.get(key).is_none() {
             self.missing(key, expected, problems);
         }
         let text = self.text(key, expected, problems)?;
         if text.trim().is_empty() {
-            problems.push(Problem::new(Some(self.span_of(key)), format!("`{key}` is empty")).expected(expected));
+            problems.push(
+                Problem::new(Some(self.span_of(key)), format!("`{key}` is empty"))
+                    .expected(expected),
+            );
         }
         Some(text)
     }
@@ -102,7 +116,8 @@ impl<'a, 'i> Fields<'a, 'i> {
         match whole(value.get_ref()).filter(|number| bounds.contains(number)) {
             Some(number) => number,
             None => {
-                let expected = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+                let expected =
+                    format!("a whole number from {} to {}", bounds.start(), bounds.end());
                 problems.push(wrong_value(value, &format!("`{key}`"), &expected));
                 default
             }
@@ -123,7 +138,9 @@ impl<'a, 'i> Fields<'a, 'i> {
             Some(time) => time,
             None => {
                 let (from, to) = (bounds.start(), bounds.end());
-                let expected = format!("a time with its unit from \"{from}\" to \"{to}\", such as \"{default}\"");
+                let expected = format!(
+                    "a time with its unit from \"{from}\" to \"{to}\", such as \"{default}\""
+                );
                 problems.push(wrong_value(value, &format!("`{key}`"), &expected));
                 default
             }
@@ -131,11 +148,19 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// The array of tables at `key`, element by element; empty if it is absent.
-    pub(super) fn tables(&self, key: &str, problems: &mut Vec<Problem>) -> &'a [Spanned<DeValue<'i>>] {
+    pub(super) fn tables(
+        &self,
+        key: &str,
+        problems: &mut Vec<Problem>,
+    ) -> &'a [Spanned<DeValue<'i>>] {
         let Some(value) = self.get(key) else { return &[] };
         let array = value.get_ref().as_array();
         if array.is_none() {
-            problems.push(wrong_type(value, &format!("`{key}`"), &format!("an array of tables, `[[{key}]]`")));
+            problems.push(wrong_type(
+                value,
+                &format!("`{key}`"),
+                &format!("an array of tables, `[[{key}]]`"),
+            ));
         }
         array.map_or(&[], |array| &array[..])
     }

@@ -1,6 +1,7 @@
 //! Plans: what a person wants measured, and the trials that follow from it.
 //!
-//! `parse` reads TOML and reports every problem at once; `expand` turns a plan and a testbed into trials.
+//! `parse` reads TOML and reports every problem at once; `expand` turns a plan and a testbed into
+//! trials.
 
 mod axis;
 mod compare;
@@ -88,20 +89,26 @@ impl Sweep {
     pub fn repeats(&self, repeats: u32) -> u32 {
         let pairs = self.compare.as_ref().map(|compare| compare.pairs);
         let rounds = || self.together.as_ref().map(|together| together.pairs);
-        pairs.or_else(rounds).or(self.search.as_ref().map(|search| search.repeats)).unwrap_or(repeats)
+        pairs
+            .or_else(rounds)
+            .or(self.search.as_ref().map(|search| search.repeats))
+            .unwrap_or(repeats)
     }
 
-    /// What is offered at each combination of the axes' values: nothing is said of it (`None`), or first that and then shares of what came
-    /// of it.
+    /// What is offered at each combination of the axes' values: nothing is said of it (`None`), or
+    /// first that and then shares of what came of it.
     pub(crate) fn offered(&self) -> Vec<Option<Ratio>> {
-        let shares = self.together.iter().flat_map(|together| together.offered.iter().copied().map(Some));
+        let shares =
+            self.together.iter().flat_map(|together| together.offered.iter().copied().map(Some));
         std::iter::once(None).chain(shares).collect()
     }
 
     /// Trials of one repeat of a point: one, or one of each arm.
     pub(crate) fn n_arms(&self) -> usize {
         let compared = self.compare.as_ref().map(|compare| compare.measured().len());
-        compared.or_else(|| self.together.as_ref().map(|together| together.measured(&self.jobs).len())).unwrap_or(1)
+        compared
+            .or_else(|| self.together.as_ref().map(|together| together.measured(&self.jobs).len()))
+            .unwrap_or(1)
     }
 }
 
@@ -116,8 +123,8 @@ pub struct JobPlan {
     pub to: String,
     /// Parameters.
     pub params: Params,
-    /// Where in the text `params` entries stand, by name, for problems found later; after them `workload`, `from` and
-    /// `to`.
+    /// Where in the text `params` entries stand, by name, for problems found later; after them
+    /// `workload`, `from` and `to`.
     pub spans: Vec<(String, Range<usize>)>,
     /// Set if `start` or `duration` make it a background job.
     pub background: Option<Background>,
@@ -142,9 +149,10 @@ impl JobPlan {
 
 /// One axis of a sweep.
 ///
-/// `path` is `params.NAME` (every measured job), `job.I.params.NAME` (job I only, from 0), `cpus` (how many of the endpoints'
-/// CPUs the workers may use), or `pairs`, whose values are lists of `"FROM TO"`: the measured jobs are run once for each
-/// pair, at the same time (endpoint sets for NICs).
+/// `path` is `params.NAME` (every measured job), `job.I.params.NAME` (job I only, from 0), `cpus`
+/// (how many of the endpoints' CPUs the workers may use), or `pairs`, whose values are lists of
+/// `"FROM TO"`: the measured jobs are run once for each pair, at the same time (endpoint sets for
+/// NICs).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// What varies.
@@ -159,7 +167,8 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// A job names an endpoint the testbed does not have.
-    #[error("sweep `{sweep}` names endpoint `{endpoint}`, which the testbed does not have (it has {})", known.join(", "))]
+    #[error("sweep `{sweep}` names endpoint `{endpoint}`, which the testbed does not have (it has \
+        {})", known.join(", "))]
     UnknownEndpoint {
         /// The sweep.
         sweep: String,
@@ -185,16 +194,21 @@ pub enum ExpandError {
 }
 
 impl ExpandError {
-    /// The same as a problem of the plan's text: where it stands, what there is, and what was probably meant.
+    /// The same as a problem of the plan's text: where it stands, what there is, and what was
+    /// probably meant.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::UnknownEndpoint { endpoint, known, span, .. } => {
                 let near = nearest(endpoint, known.iter().map(String::as_str));
                 let message = format!("the testbed has no endpoint `{endpoint}`");
-                Problem::new(span.clone(), message).expected(format!("one of {}", known.join(", "))).nearest(near)
+                Problem::new(span.clone(), message)
+                    .expected(format!("one of {}", known.join(", ")))
+                    .nearest(near)
             }
-            Self::BadAxis { path, cause, span, .. } => Problem::new(span.clone(), format!("axis `{path}`: {cause}")),
+            Self::BadAxis { path, cause, span, .. } => {
+                Problem::new(span.clone(), format!("axis `{path}`: {cause}"))
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Reads a plan: TOML 1.1 into a [`Plan`], and everything that is wrong with it, with its place in the text.
+//! Reads a plan: TOML 1.1 into a [`Plan`], and everything that is wrong with it, with its place in
+//! the text.
 //!
-//! What it does *not* see: whether workloads, parameters and endpoints exist. Those are known to the registries and the
-//! testbed; the spans kept in the plan let their problems point at the text too.
+//! What it does *not* see: whether workloads, parameters and endpoints exist. Those are known to
+//! the registries and the testbed; the spans kept in the plan let their problems point at the text
+//! too.
 
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -20,14 +22,15 @@ use crate::{Background, Nanos, Params, Problem, Warmup, control_characters, near
 pub(crate) const DEFAULT_SEED: u64 = 1;
 /// Length of the measure phase: fifty intervals, enough for MSER-5 to find the steady state.
 pub(crate) const DEFAULT_DURATION: Nanos = Nanos::from_secs(5);
-/// Receivers still count this long after the senders fell silent: longer than any queue on a sane path.
+/// Receivers still count this long after the senders fell silent: longer than any queue on a sane
+/// path.
 pub(crate) const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
 /// Pause between trials: the kernel's deferred work and the CPU's frequency settle.
 pub(crate) const DEFAULT_REST: Nanos = Nanos::from_millis(200);
 /// Length of an interval, unless the sweep is too short for ten of them.
 pub(crate) const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
-/// Length of an interval of a short sweep: below this, what is read at its end (samplers, TCP states) costs more than it
-/// tells.
+/// Length of an interval of a short sweep: below this, what is read at its end (samplers, TCP
+/// states) costs more than it tells.
 const LEAST_DEFAULT_INTERVAL: Nanos = Nanos::from_millis(10);
 
 /// Most trials of a plan.
@@ -40,21 +43,26 @@ const MAX_INTERVALS: u64 = 10_000_000;
 /// Known keys of `[campaign]`.
 pub(super) const CAMPAIGN_KEYS: &[&str] = &["name", "repeats", "order", "seed"];
 /// Known keys of `[[sweep]]`.
-pub(super) const SWEEP_KEYS: &[&str] =
-    &["name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare", "together", "search"];
+pub(super) const SWEEP_KEYS: &[&str] = &[
+    "name", "duration", "warmup", "drain", "rest", "interval", "job", "axis", "compare",
+    "together", "search",
+];
 /// Known keys of `[[sweep.job]]`.
 pub(super) const JOB_KEYS: &[&str] = &["workload", "from", "to", "params", "start", "duration"];
 
-/// Reads the TOML `text`. The plan is returned if it could be understood at all; it may only be run if there is no
-/// problem. Where the TOML itself is broken, its errors are the only problems reported: what follows from a broken
-/// text would mislead.
+/// Reads the TOML `text`. The plan is returned if it could be understood at all; it may only be run
+/// if there is no problem. Where the TOML itself is broken, its errors are the only problems
+/// reported: what follows from a broken text would mislead.
 #[must_use]
 pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        let problems = errors
-            .iter()
-            .map(|error| Problem::new(error.span().map(|span| within(span, text)), error.message().to_lowercase()));
+        let problems = errors.iter().map(|error| {
+            Problem::new(
+                error.span().map(|span| within(span, text)),
+                error.message().to_lowercase(),
+            )
+        });
         return (None, problems.collect());
     }
     let mut problems = control_characters(text);
@@ -92,7 +100,13 @@ fn within(span: Range<usize>, text: &str) -> Range<usize> {
 
 fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Problem>) -> Plan {
     let whole = 0..text_bytes;
-    let fields = Fields::of_table(root.get_ref(), whole.clone(), "the plan", &["campaign", "sweep"], problems);
+    let fields = Fields::of_table(
+        root.get_ref(),
+        whole.clone(),
+        "the plan",
+        &["campaign", "sweep"],
+        problems,
+    );
     let mut plan = Plan {
         name: String::new(),
         repeats: repeats::DEFAULT_REPEATS,
@@ -116,15 +130,19 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
             let message = format!("two sweeps are called `{}`", sweep.name);
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
         }
-        let points = sweep.axes.iter().fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
+        let points = sweep
+            .axes
+            .iter()
+            .fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
         let n_arms = (sweep.n_arms() * sweep.offered().len()) as u64;
         let longest = sweep.search.as_ref().map_or(1, |search| u64::from(search.max_trials));
         let runs = (u64::from(sweep.repeats(plan.repeats)) * n_arms).saturating_mul(longest);
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));
         plan.sweeps.push(sweep);
     }
-    let campaign =
-        fields.get("campaign").and_then(|value| Fields::of(value, "`campaign`", CAMPAIGN_KEYS, &mut Vec::new()));
+    let campaign = fields
+        .get("campaign")
+        .and_then(|value| Fields::of(value, "`campaign`", CAMPAIGN_KEYS, &mut Vec::new()));
     problems.extend(campaign.and_then(|campaign| repeats::unused(&plan, &campaign)));
     if n_trials > MAX_TRIALS {
         let message = format!("the plan expands to {n_trials} trials");
@@ -133,7 +151,8 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     plan
 }
 
-/// Why a campaign cannot be called so: its ledger is `NAME.ledger`, in the folder where linerate is run.
+/// Why a campaign cannot be called so: its ledger is `NAME.ledger`, in the folder where linerate is
+/// run.
 fn mistake_in_name(name: &str) -> Option<&'static str> {
     /// A file's name has 255 bytes at most; `.ledger` and what SQLite has beside it belong to them.
     const LONGEST: usize = 200;
@@ -152,7 +171,8 @@ fn mistake_in_name(name: &str) -> Option<&'static str> {
 
 fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut Vec<Problem>) {
     let Some(fields) = Fields::of(value, "`campaign`", CAMPAIGN_KEYS, problems) else { return };
-    plan.name = fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
+    plan.name =
+        fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
     if let Some(mistake) = mistake_in_name(&plan.name) {
         let problem = Problem::new(Some(fields.span_of("name")), format!("`name` {mistake}"));
         problems.push(problem.expected("a name that can be a file's: it is that of the ledger"));
@@ -165,7 +185,8 @@ fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut 
         None | Some("interleaved") => {}
         Some("sequential") => plan.order = Order::Sequential,
         Some(other) => {
-            let problem = Problem::new(Some(fields.span_of("order")), format!("`order` is \"{other}\""));
+            let problem =
+                Problem::new(Some(fields.span_of("order")), format!("`order` is \"{other}\""));
             problems.push(problem.expected(expected).nearest(nearest(other, ORDERS)));
         }
     }
@@ -173,10 +194,12 @@ fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut 
 
 fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Sweep> {
     let fields = Fields::of(value, "a sweep", SWEEP_KEYS, problems)?;
-    let name = fields.name("name", "a name, unique in the plan", problems).unwrap_or_default().to_owned();
+    let name =
+        fields.name("name", "a name, unique in the plan", problems).unwrap_or_default().to_owned();
     let millisecond = Nanos::from_millis(1);
     let duration = fields.time("duration", millisecond..=MAX_SPAN, DEFAULT_DURATION, problems);
-    let interval = fields.time("interval", millisecond..=MAX_SPAN, default_interval(duration), problems);
+    let interval =
+        fields.time("interval", millisecond..=MAX_SPAN, default_interval(duration), problems);
     let mut sweep = Sweep {
         name,
         duration,
@@ -191,11 +214,15 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         search: None,
     };
     if interval > duration {
-        let problem = Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
+        let problem =
+            Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
         problems.push(problem.expected(format!("at most the duration of the sweep, {duration}")));
     } else if duration.0 / interval.0 > MAX_INTERVALS {
-        let message = format!("a trial of {duration} has more than {MAX_INTERVALS} intervals of {interval}");
-        problems.push(Problem::new(Some(fields.span_of("interval")), message).expected("a longer interval"));
+        let message =
+            format!("a trial of {duration} has more than {MAX_INTERVALS} intervals of {interval}");
+        problems.push(
+            Problem::new(Some(fields.span_of("interval")), message).expected("a longer interval"),
+        );
     }
     if fields.get("job").is_none() {
         fields.missing("job", "at least one `[[sweep.job]]`", problems);
@@ -203,8 +230,12 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     let jobs = fields.tables("job", problems);
     sweep.jobs = jobs.iter().filter_map(|job| lower_job(job, &sweep, problems)).collect();
     if !sweep.jobs.is_empty() && sweep.jobs.iter().all(|job| job.background.is_some()) {
-        let problem = Problem::new(Some(fields.span()), "every job of the sweep is a background job");
-        problems.push(problem.expected("at least one without `start` and `duration`: the one that is measured"));
+        let problem =
+            Problem::new(Some(fields.span()), "every job of the sweep is a background job");
+        problems.push(
+            problem
+                .expected("at least one without `start` and `duration`: the one that is measured"),
+        );
     }
     if let Some(value) = fields.get("axis") {
         sweep.axes = axes(value, jobs.len(), problems);
@@ -216,8 +247,15 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         sweep.together = together::read(value, &sweep, problems);
         if fields.get("compare").is_some() || fields.get("search").is_some() {
             let other = if fields.get("compare").is_some() { "compare" } else { "search" };
-            let problem = Problem::new(Some(value.span()), format!("`together` and `{other}` are both there"));
-            problems.push(problem.expected("one of them; an axis over `pairs` sets two paths against each other"));
+            let problem = Problem::new(
+                Some(value.span()),
+                format!("`together` and `{other}` are both there"),
+            );
+            problems.push(
+                problem.expected(
+                    "one of them; an axis over `pairs` sets two paths against each other",
+                ),
+            );
         }
     }
     if let Some(value) = fields.get("search") {
@@ -225,20 +263,30 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         if sweep.compare.is_some()
             && let Some(repeats) = value.get_ref().as_table().and_then(|table| table.get("repeats"))
         {
-            let problem = Problem::new(Some(repeats.span()), "`repeats` of a search whose arms are compared");
-            problems.push(problem.expected("no `repeats`: each pair of `[sweep.compare]` is one search of each arm"));
+            let problem =
+                Problem::new(Some(repeats.span()), "`repeats` of a search whose arms are compared");
+            problems.push(problem.expected(
+                "no `repeats`: each pair of `[sweep.compare]` is one search of each arm",
+            ));
         }
         if let Some(plan) = &sweep.search
-            && sweep.axes.iter().any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
+            && sweep
+                .axes
+                .iter()
+                .any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
         {
-            let problem = Problem::new(Some(value.span()), format!("`{}` is searched and swept", plan.parameter));
+            let problem = Problem::new(
+                Some(value.span()),
+                format!("`{}` is searched and swept", plan.parameter),
+            );
             problems.push(problem.expected("an axis or a search over it, not both"));
         }
     }
     Some(sweep)
 }
 
-/// The interval of a sweep that names none: a tenth of its duration, so that there is something to see within it.
+/// The interval of a sweep that names none: a tenth of its duration, so that there is something to
+/// see within it.
 fn default_interval(duration: Nanos) -> Nanos {
     Nanos(duration.0 / 10).clamp(LEAST_DEFAULT_INTERVAL, DEFAULT_INTERVAL).min(duration)
 }
@@ -251,17 +299,24 @@ fn lower_warmup(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Warmup 
         (Some("auto"), _) => Warmup::Auto,
         (_, Some(span)) => Warmup::Fixed(span),
         _ => {
-            let expected = format!("\"auto\" or a time with its unit up to \"{MAX_SPAN}\", such as \"1 s\"");
+            let expected =
+                format!("\"auto\" or a time with its unit up to \"{MAX_SPAN}\", such as \"1 s\"");
             problems.push(wrong_value(value, "`warmup`", &expected));
             Warmup::Auto
         }
     }
 }
 
-fn lower_job(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<JobPlan> {
+fn lower_job(
+    value: &Spanned<DeValue<'_>>,
+    sweep: &Sweep,
+    problems: &mut Vec<Problem>,
+) -> Option<JobPlan> {
     let fields = Fields::of(value, "a job", JOB_KEYS, problems)?;
-    let workload = fields.name("workload", "the name of a workload, such as \"tcp_stream\"", problems);
-    let from = fields.name("from", "the name of the endpoint that connects, such as \"a\"", problems);
+    let workload =
+        fields.name("workload", "the name of a workload, such as \"tcp_stream\"", problems);
+    let from =
+        fields.name("from", "the name of the endpoint that connects, such as \"a\"", problems);
     let to = fields.name("to", "the name of the endpoint that listens, such as \"b\"", problems);
     let mut job = JobPlan {
         workload: workload.unwrap_or_default().to_owned(),
@@ -285,21 +340,29 @@ fn lower_params(fields: &Fields<'_, '_>, job: &mut JobPlan, problems: &mut Vec<P
         return;
     };
     for (key, value) in table {
-        job.spans.push((key.get_ref().to_string(), key.span().start..value.span().end.max(key.span().end)));
+        job.spans.push((
+            key.get_ref().to_string(),
+            key.span().start..value.span().end.max(key.span().end),
+        ));
         job.params.set(key.get_ref(), json(value, problems));
     }
 }
 
-/// A job with a `start` or a `duration` of its own is a background job. Without a duration it lasts as long as the
-/// trial.
-fn lower_background(fields: &Fields<'_, '_>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<Background> {
+/// A job with a `start` or a `duration` of its own is a background job. Without a duration it lasts
+/// as long as the trial.
+fn lower_background(
+    fields: &Fields<'_, '_>,
+    sweep: &Sweep,
+    problems: &mut Vec<Problem>,
+) -> Option<Background> {
     let start = fields.get("start");
     if start.is_none() && fields.get("duration").is_none() {
         return None;
     }
     let start_ns = start.map_or(0, |value| {
         value.get_ref().as_str().and_then(signed_time).unwrap_or_else(|| {
-            let expected = format!("a time with its unit and sign up to \"{MAX_SPAN}\", such as \"-3 s\"");
+            let expected =
+                format!("a time with its unit and sign up to \"{MAX_SPAN}\", such as \"-3 s\"");
             problems.push(wrong_value(value, "`start`", &expected));
             0
         })

@@ -1,7 +1,8 @@
-//! A small random generator whose sequence never changes: a seed written down today means the same trials in ten years.
+//! A small random generator whose sequence never changes: a seed written down today means the same
+//! trials in ten years.
 //!
-//! SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) for numbers, Fisher-Yates for order, FNV-1a (RFC 9923) to turn names
-//! into seeds. Not for secrets.
+//! SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) for numbers, Fisher-Yates for order, FNV-1a (RFC
+//! 9923) to turn names into seeds. Not for secrets.
 
 /// SplitMix64.
 pub(super) struct SplitMix64(u64);
@@ -36,7 +37,8 @@ impl SplitMix64 {
     }
 }
 
-/// A seed made of `seed` and `parts`; parts are kept apart, so ("ab", "c") differs from ("a", "bc").
+/// A seed made of `seed` and `parts`; parts are kept apart, so ("ab", "c") differs from ("a",
+/// "bc").
 pub(super) fn derive(seed: u64, parts: &[&str]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -63,7 +65,8 @@ mod tests {
     #[test]
     fn splitmix64_gives_the_published_sequence() {
         let mut random = SplitMix64::new(1_234_567);
-        let known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431];
+        let known =
+            [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431];
         assert_eq!(known.map(|_| random.next()), known);
     }
 

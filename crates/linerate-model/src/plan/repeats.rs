@@ -1,4 +1,5 @@
-//! How often each point is run: so many times, or until its figures are known well enough (methodology 6.4).
+//! How often each point is run: so many times, or until its figures are known well enough
+//! (methodology 6.4).
 //!
 //! ```toml
 //! [campaign]
@@ -7,9 +8,10 @@
 //! repeats = { within = "2 %", most = 30, of = "goodput" }
 //! ```
 //!
-//! The second goes on until half the interval of every direction of the figure `of` is within so much of it, and looks only after 6,
-//! 10, 15, 20 and 30 runs: the error of the interval is spent over the looks, so that it holds whenever it stops. Comparisons, mixes and
-//! searches have a number of their own.
+//! The second goes on until half the interval of every direction of the figure `of` is within so
+//! much of it, and looks only after 6, 10, 15, 20 and 30 runs: the error of the interval is spent
+//! over the looks, so that it holds whenever it stops. Comparisons, mixes and searches have a
+//! number of their own.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -21,7 +23,8 @@ use crate::{METRICS, Problem, Ratio, Until, nearest};
 /// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
 pub(crate) const DEFAULT_REPEATS: u32 = 6;
 const KEYS: &[&str] = &["within", "most", "of"];
-/// After how many runs the interval is looked at (methodology 6.4): six are the fewest that have one.
+/// After how many runs the interval is looked at (methodology 6.4): six are the fewest that have
+/// one.
 const LOOKS: [u32; 5] = [6, 10, 15, 20, 30];
 /// Half width where none is given.
 const DEFAULT_WITHIN: Ratio = Ratio(0.02);
@@ -39,8 +42,10 @@ impl Sweep {
 
 /// Reads `repeats` of the campaign: how many there are at most, and until when.
 pub(super) fn read(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> (u32, Option<Until>) {
-    let Some(value) = fields.get("repeats").filter(|value| value.get_ref().as_table().is_some()) else {
-        let repeats = fields.count("repeats", 1..=MOST_REPEATS, u64::from(DEFAULT_REPEATS), problems);
+    let Some(value) = fields.get("repeats").filter(|value| value.get_ref().as_table().is_some())
+    else {
+        let repeats =
+            fields.count("repeats", 1..=MOST_REPEATS, u64::from(DEFAULT_REPEATS), problems);
         return (u32::try_from(repeats).unwrap_or(DEFAULT_REPEATS), None);
     };
     let until = until(value, problems);
@@ -61,10 +66,12 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
         })
     });
     let (fewest, last) = (u64::from(LOOKS[0]), u64::from(LOOKS[LOOKS.len() - 1]));
-    let most = u32::try_from(fields.count("most", fewest..=MOST_REPEATS, last, problems)).unwrap_or(LOOKS[0]);
+    let most = u32::try_from(fields.count("most", fewest..=MOST_REPEATS, last, problems))
+        .unwrap_or(LOOKS[0]);
     let of = fields.text("of", "the metric to be known so well, such as \"goodput\"", problems);
     if let Some(name) = of.filter(|name| METRICS.iter().all(|metric| metric.name != *name)) {
-        let problem = Problem::new(Some(fields.span_of("of")), format!("there is no metric `{name}`"));
+        let problem =
+            Problem::new(Some(fields.span_of("of")), format!("there is no metric `{name}`"));
         let near = nearest(name, METRICS.iter().map(|metric| metric.name));
         problems.push(problem.expected("one that `linerate list metrics` names").nearest(near));
     }
@@ -75,7 +82,8 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
 
 /// What is wrong with `plan` if its points are repeated until something and none of them can be.
 pub(super) fn unused(plan: &Plan, fields: &Fields<'_, '_>) -> Option<Problem> {
-    let unused = plan.until.is_some() && plan.sweeps.iter().all(|sweep| sweep.repeats_until(plan).is_none());
+    let unused =
+        plan.until.is_some() && plan.sweeps.iter().all(|sweep| sweep.repeats_until(plan).is_none());
     let problem = || {
         Problem::new(
             Some(fields.span_of("repeats")),
@@ -90,10 +98,12 @@ mod tests {
     use super::super::parse;
     use super::*;
 
-    const SWEEP: &str = "[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\n";
+    const SWEEP: &str =
+        "[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\n";
 
     fn plan(repeats: &str, more: &str) -> (Plan, Vec<Problem>) {
-        let (plan, problems) = parse(&format!("[campaign]\nname='n'\nrepeats={repeats}\n{SWEEP}{more}"));
+        let (plan, problems) =
+            parse(&format!("[campaign]\nname='n'\nrepeats={repeats}\n{SWEEP}{more}"));
         (plan.expect("it is TOML"), problems)
     }
 
@@ -104,16 +114,24 @@ mod tests {
         let until = found.until.clone().expect("a table");
         assert_eq!((problems, found.repeats), (vec![], 30));
         assert_eq!((until.within, until.of.as_deref()), (Ratio(0.03), Some("response_time_p99")));
-        assert_eq!((until.looks.as_slice(), until.first(), until.most()), (&[6, 10, 15, 20, 30][..], 6, 30));
+        assert_eq!(
+            (until.looks.as_slice(), until.first(), until.most()),
+            (&[6, 10, 15, 20, 30][..], 6, 30)
+        );
         assert_eq!(found.sweeps[0].repeats_until(&found), Some(until));
-        let looks = |most: u32| plan(&format!("{{ most = {most} }}"), "").0.until.expect("a table").looks;
-        assert_eq!((looks(6), looks(12), looks(50)), (vec![6], vec![6, 10, 12], vec![6, 10, 15, 20, 30, 50]));
+        let looks =
+            |most: u32| plan(&format!("{{ most = {most} }}"), "").0.until.expect("a table").looks;
+        assert_eq!(
+            (looks(6), looks(12), looks(50)),
+            (vec![6], vec![6, 10, 12], vec![6, 10, 15, 20, 30, 50])
+        );
     }
 
     #[test]
     fn what_cannot_be_repeated_so_is_said() {
-        let told =
-            |repeats: &str, more: &str| plan(repeats, more).1.iter().map(|p| p.message.clone()).collect::<Vec<_>>();
+        let told = |repeats: &str, more: &str| {
+            plan(repeats, more).1.iter().map(|p| p.message.clone()).collect::<Vec<_>>()
+        };
         assert_eq!(told("{ within = '200 %', most = 3, of = 'goodputt' }", "").len(), 3);
         let compare = "[sweep.compare]\na={name='A'}\nb={name='B',to='c'}\n";
         assert_eq!(

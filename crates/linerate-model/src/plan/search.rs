@@ -1,6 +1,7 @@
 //! `[sweep.search]`: what is searched, by which goal, and how long its trials are.
 //!
-//! Every kind of goal has defaults of its standard; what is written changes them for every goal of the search.
+//! Every kind of goal has defaults of its standard; what is written changes them for every goal of
+//! the search.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -16,7 +17,10 @@ pub(crate) const GOALS: &[(&str, &str)] = &[
     ("frmol", "RFC 2285: the forwarding rate at the highest load"),
     ("latency", "RFC 2544 26.2, RFC 8219: latency at 1, 10, 50, 90 and 100 % of the throughput"),
     ("loss-curve", "RFC 2544 26.3: the loss ratio over the load"),
-    ("mlr", "RFC 9971, both at once: no loss (NDR) and at most 0.5 % (PDR) in half of 21 trials of 1 s"),
+    (
+        "mlr",
+        "RFC 9971, both at once: no loss (NDR) and at most 0.5 % (PDR) in half of 21 trials of 1 s",
+    ),
     ("mlr-ndr", "RFC 9971: no loss in half of 21 trials of 1 s"),
     ("mlr-pdr", "RFC 9971: at most 0.5 % loss in half of 21 trials of 1 s"),
     ("mlr-rfc2544", "RFC 9971 with the goal of RFC 2544: no loss in one trial of 60 s"),
@@ -56,11 +60,13 @@ const KEYS: &[&str] = &[
     "performance",
 ];
 /// Known keys of an explicit goal.
-const GOAL_KEYS: &[&str] = &["name", "loss_ratio", "exceed_ratio", "width", "search_trial", "trial", "duration_sum"];
+const GOAL_KEYS: &[&str] =
+    &["name", "loss_ratio", "exceed_ratio", "width", "search_trial", "trial", "duration_sum"];
 
 /// Searches per point: enough to see their spread (methodology 6.9).
 const DEFAULT_REPEATS: u64 = 3;
-/// Most trials of one search: MLRsearch of two goals takes 40 on a quiet device, three times that on a restless one.
+/// Most trials of one search: MLRsearch of two goals takes 40 on a quiet device, three times that
+/// on a restless one.
 const DEFAULT_MAX_TRIALS: u64 = 300;
 /// Most time in the trials of one search: two hours hold a strict search that has to retreat often.
 const DEFAULT_MAX_DURATION: Nanos = Nanos::from_secs(2 * 3600);
@@ -68,7 +74,8 @@ const DEFAULT_MAX_DURATION: Nanos = Nanos::from_secs(2 * 3600);
 const DEFAULT_WARMUP: Nanos = Nanos::from_secs(1);
 /// Length of the tester's own trial.
 const DEFAULT_SELF_TEST: Nanos = Nanos::from_secs(1);
-/// Length of a trial that times frames (RFC 2544 26.2: two minutes; RFC 8219 7.2: from the 60th second on).
+/// Length of a trial that times frames (RFC 2544 26.2: two minutes; RFC 8219 7.2: from the 60th
+/// second on).
 const DEFAULT_LATENCY_TRIAL: Nanos = Nanos::from_secs(120);
 /// Trials at each load (RFC 8219 7.2).
 const DEFAULT_LATENCY_REPEATS: u64 = 20;
@@ -103,7 +110,8 @@ pub struct SearchPlan {
     pub warmup: Nanos,
     /// See [`crate::Search`].
     pub self_test: Nanos,
-    /// Endpoints, active and passive, that a wire joins: the device is replaced by it in the self-test.
+    /// Endpoints, active and passive, that a wire joins: the device is replaced by it in the
+    /// self-test.
     pub wire: Option<(String, String)>,
     /// Searches per point.
     pub repeats: u32,
@@ -118,13 +126,18 @@ pub struct SearchPlan {
 }
 
 /// Reads `[sweep.search]`.
-pub(super) fn search(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<SearchPlan> {
+pub(super) fn search(
+    value: &Spanned<DeValue<'_>>,
+    problems: &mut Vec<Problem>,
+) -> Option<SearchPlan> {
     let fields = Fields::of(value, "`search`", KEYS, problems)?;
-    let parameter = fields.text("metric", "the parameter that is the load, such as \"rate\"", problems);
+    let parameter =
+        fields.text("metric", "the parameter that is the load, such as \"rate\"", problems);
     let written = Written::read(&fields, problems);
     let method = method(&fields, &written, problems);
     let share_or = |key, default| limit(&fields, key, default);
-    let (min, max) = (share_or("min", LoadLimit::Share(0.01)), share_or("max", LoadLimit::Share(1.0)));
+    let (min, max) =
+        (share_or("min", LoadLimit::Share(0.01)), share_or("max", LoadLimit::Share(1.0)));
     let mut kept = |limit: Result<LoadLimit, Problem>, default| {
         limit.unwrap_or_else(|problem| {
             problems.push(problem);
@@ -178,7 +191,8 @@ impl Written {
             fields.get(key)?;
             Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1), problems))
         };
-        let (trial, search_trial, duration_sum) = (time("trial"), time("search_trial"), time("duration_sum"));
+        let (trial, search_trial, duration_sum) =
+            (time("trial"), time("search_trial"), time("duration_sum"));
         Self {
             width: ratio(fields, "width", 1e-6..=0.5, problems),
             loss_ratio: ratio(fields, "loss_ratio", 0.0..=0.99, problems),
@@ -188,7 +202,8 @@ impl Written {
         }
     }
 
-    /// `goal` with what is written instead of its defaults. Times that are not written follow those that are.
+    /// `goal` with what is written instead of its defaults. Times that are not written follow those
+    /// that are.
     fn over(&self, goal: Goal) -> Goal {
         let final_trial = self.trial.unwrap_or(goal.final_trial);
         let trials = goal.duration_sum.as_secs_f64() / goal.final_trial.as_secs_f64();
@@ -233,7 +248,11 @@ fn tst009() -> Goal {
     goal("TST009", 0.0, 0.5, 60, 120)
 }
 
-fn method(fields: &Fields<'_, '_>, written: &Written, problems: &mut Vec<Problem>) -> Option<Method> {
+fn method(
+    fields: &Fields<'_, '_>,
+    written: &Written,
+    problems: &mut Vec<Problem>,
+) -> Option<Method> {
     let Some(value) = fields.get("goal") else {
         return Some(Method::Mlr { goals: vec![written.over(ndr()), written.over(pdr())] });
     };
@@ -241,7 +260,8 @@ fn method(fields: &Fields<'_, '_>, written: &Written, problems: &mut Vec<Problem
         DeValue::String(word) => named(word, value, fields, written, problems),
         DeValue::Table(_) => Some(Method::Mlr { goals: vec![explicit(value, 0, problems)?] }),
         DeValue::Array(values) if !values.is_empty() => {
-            let goals = values.iter().enumerate().map(|(number, value)| explicit(value, number, problems));
+            let goals =
+                values.iter().enumerate().map(|(number, value)| explicit(value, number, problems));
             Some(Method::Mlr { goals: goals.collect::<Option<_>>()? })
         }
         _ => {
@@ -277,19 +297,31 @@ fn named(
             fine_step: ratio(fields, "fine_step", 0.001..=0.1, problems).unwrap_or(0.01),
         }),
         "back-to-back" => Some(Method::BackToBack {
-            longest: fields.time("longest_burst", Nanos::from_millis(1)..=LONGEST, Nanos::from_secs(2), problems),
+            longest: fields.time(
+                "longest_burst",
+                Nanos::from_millis(1)..=LONGEST,
+                Nanos::from_secs(2),
+                problems,
+            ),
             goal: written.over(rfc2544()),
             repeats: whole(fields.count("bursts", 1..=1000, 10, problems)),
         }),
         "recovery" => {
-            let (overload, after) = (time("overload", Nanos::from_secs(60)), time("after", Nanos::from_secs(10)));
+            let (overload, after) =
+                (time("overload", Nanos::from_secs(60)), time("after", Nanos::from_secs(10)));
             let repeats = whole(fields.count("overloads", 1..=1000, 3, problems));
             Some(Method::Recovery { goal: written.over(rfc2544()), overload, after, repeats })
         }
         "latency" => {
             let trial = time("latency_trial", DEFAULT_LATENCY_TRIAL);
-            let repeats = whole(fields.count("latency_repeats", 1..=1000, DEFAULT_LATENCY_REPEATS, problems));
-            Some(Method::Latency { goal: written.over(rfc2544()), trial, shares: LATENCY_SHARES.to_vec(), repeats })
+            let repeats =
+                whole(fields.count("latency_repeats", 1..=1000, DEFAULT_LATENCY_REPEATS, problems));
+            Some(Method::Latency {
+                goal: written.over(rfc2544()),
+                trial,
+                shares: LATENCY_SHARES.to_vec(),
+                repeats,
+            })
         }
         "frmol" => Some(Method::Frmol { trial: trial(Nanos::from_secs(10)) }),
         "y1564" => Some(Method::Steps {
@@ -300,8 +332,11 @@ fn named(
         }),
         _ => {
             let known = GOALS.iter().map(|(name, _)| *name);
-            let problem =
-                wrong_value(value, "`goal`", &format!("one of {}", known.clone().collect::<Vec<_>>().join(", ")));
+            let problem = wrong_value(
+                value,
+                "`goal`",
+                &format!("one of {}", known.clone().collect::<Vec<_>>().join(", ")),
+            );
             problems.push(problem.nearest(nearest(word, known)));
             None
         }
@@ -309,16 +344,26 @@ fn named(
 }
 
 /// A goal written out.
-fn explicit(value: &Spanned<DeValue<'_>>, number: usize, problems: &mut Vec<Problem>) -> Option<Goal> {
+fn explicit(
+    value: &Spanned<DeValue<'_>>,
+    number: usize,
+    problems: &mut Vec<Problem>,
+) -> Option<Goal> {
     let fields = Fields::of(value, "a goal", GOAL_KEYS, problems)?;
     let name = fields.text("name", "a name for the goal", problems);
     let mut base = ndr();
     base.name = name.map_or_else(|| format!("goal {}", number + 1), str::to_owned);
-    base.exceed_ratio = ratio(&fields, "exceed_ratio", 0.0..=0.99, problems).unwrap_or(base.exceed_ratio);
+    base.exceed_ratio =
+        ratio(&fields, "exceed_ratio", 0.0..=0.99, problems).unwrap_or(base.exceed_ratio);
     Some(Written::read(&fields, problems).over(base))
 }
 
-fn ratio(fields: &Fields<'_, '_>, key: &str, bounds: RangeInclusive<f64>, problems: &mut Vec<Problem>) -> Option<f64> {
+fn ratio(
+    fields: &Fields<'_, '_>,
+    key: &str,
+    bounds: RangeInclusive<f64>,
+    problems: &mut Vec<Problem>,
+) -> Option<f64> {
     let value = fields.get(key)?;
     let ratio = value.get_ref().as_str().and_then(|text| text.parse::<Ratio>().ok());
     let ratio = ratio.map(|Ratio(ratio)| ratio).filter(|ratio| bounds.contains(ratio));
@@ -336,14 +381,20 @@ fn limit(fields: &Fields<'_, '_>, key: &str, default: LoadLimit) -> Result<LoadL
     let bits = text.parse().map(|BitRate(rate)| LoadLimit::Load(rate, LoadUnit::Bits));
     let frames = || text.parse().map(|PacketRate(rate)| LoadLimit::Load(rate, LoadUnit::Frames));
     let share = || text.trim().ends_with('%').then(|| text.parse::<Ratio>().ok()).flatten();
-    let read = bits.or_else(|_| frames()).ok().or_else(|| share().map(|Ratio(share)| LoadLimit::Share(share)));
-    read.filter(|limit| matches!(limit, LoadLimit::Load(load, _) | LoadLimit::Share(load) if *load > 0.0)).ok_or_else(
-        || {
-            let of = if key == "min" { "`max`" } else { "the path's ceiling" };
-            let expected = format!("a rate such as \"10 kpps\" or \"100 Mbit/s\", or a share of {of} such as \"90 %\"");
-            wrong_value(value, &format!("`{key}`"), &expected)
-        },
+    let read = bits
+        .or_else(|_| frames())
+        .ok()
+        .or_else(|| share().map(|Ratio(share)| LoadLimit::Share(share)));
+    read.filter(
+        |limit| matches!(limit, LoadLimit::Load(load, _) | LoadLimit::Share(load) if *load > 0.0),
     )
+    .ok_or_else(|| {
+        let of = if key == "min" { "`max`" } else { "the path's ceiling" };
+        let expected = format!(
+            "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a share of {of} such as \"90 %\""
+        );
+        wrong_value(value, &format!("`{key}`"), &expected)
+    })
 }
 
 fn wire(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Option<(String, String)> {
@@ -363,7 +414,9 @@ mod tests {
     use super::*;
     use crate::plan::parse;
 
-    const HEAD: &str = "[campaign]\nname = \"s\"\n[[sweep]]\nname = \"zero\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\n[sweep.search]\n";
+    const HEAD: &str = "[campaign]\nname = \"s\"\n[[sweep]]\nname \
+        = \"zero\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto \
+        = \"b\"\n[sweep.search]\n";
 
     fn read(keys: &str) -> (SearchPlan, Vec<Problem>) {
         let (plan, problems) = parse(&format!("{HEAD}{keys}"));
@@ -375,10 +428,15 @@ mod tests {
         let (search, problems) = read("metric = \"rate\"\nmax = \"10 kpps\"\n");
         assert_eq!(problems, []);
         let Method::Mlr { goals } = &search.method else { panic!("{search:?}") };
-        let told: Vec<(&str, f64, u64)> =
-            goals.iter().map(|goal| (goal.name.as_str(), goal.loss_ratio, goal.duration_sum.0)).collect();
+        let told: Vec<(&str, f64, u64)> = goals
+            .iter()
+            .map(|goal| (goal.name.as_str(), goal.loss_ratio, goal.duration_sum.0))
+            .collect();
         assert_eq!(told, [("NDR", 0.0, 21_000_000_000), ("PDR", 0.005, 21_000_000_000)]);
-        assert_eq!((search.max, search.min), (LoadLimit::Load(1e4, LoadUnit::Frames), LoadLimit::Share(0.01)));
+        assert_eq!(
+            (search.max, search.min),
+            (LoadLimit::Load(1e4, LoadUnit::Frames), LoadLimit::Share(0.01))
+        );
     }
 
     #[test]
@@ -394,7 +452,10 @@ mod tests {
         let (search, problems) = read("goal = \"rfc2544\"\ntrial = \"2 s\"\nwidth = \"1 %\"\n");
         assert_eq!(problems, []);
         let Method::Halving { goal, repeats: 0 } = search.method else { panic!("{search:?}") };
-        assert_eq!((goal.final_trial, goal.duration_sum), (Nanos::from_secs(2), Nanos::from_secs(2)));
+        assert_eq!(
+            (goal.final_trial, goal.duration_sum),
+            (Nanos::from_secs(2), Nanos::from_secs(2))
+        );
         assert_eq!((goal.initial_trial, goal.width), (Nanos::from_secs(1), 0.01));
         let (search, _) = read("goal = \"mlr-ndr\"\ntrial = \"100 ms\"\n");
         let Method::Mlr { goals } = search.method else { panic!("{search:?}") };
@@ -403,16 +464,22 @@ mod tests {
 
     #[test]
     fn a_goal_may_be_written_out() {
-        let keys = "goal = { name = \"mine\", loss_ratio = \"0.1 %\", exceed_ratio = \"20 %\", trial = \"60 s\", duration_sum = \"60 s\" }\n";
+        let keys = "goal = \
+            { name = \"mine\", loss_ratio = \"0.1 %\", exceed_ratio = \"20 %\", trial = \"60 s\", duration_sum = \"60 s\" }\n";
         let (search, problems) = read(keys);
         assert_eq!(problems, []);
         let Method::Mlr { goals } = search.method else { panic!("{search:?}") };
-        assert_eq!((goals[0].name.as_str(), goals[0].loss_ratio, goals[0].exceed_ratio), ("mine", 0.001, 0.2));
+        assert_eq!(
+            (goals[0].name.as_str(), goals[0].loss_ratio, goals[0].exceed_ratio),
+            ("mine", 0.001, 0.2)
+        );
     }
 
     #[test]
     fn mistakes_stand_where_they_are_made_with_the_nearest_name() {
-        let text = format!("{HEAD}goal = \"rfc2455\"\nmax = \"90\"\nwidht = \"1 %\"\nwarmup = 3\nmin = \"1 %\"\n");
+        let text = format!(
+            "{HEAD}goal = \"rfc2455\"\nmax = \"90\"\nwidht = \"1 %\"\nwarmup = 3\nmin = \"1 %\"\n"
+        );
         let (_, problems) = parse(&text);
         let told: Vec<String> = problems
             .iter()
@@ -431,13 +498,20 @@ mod tests {
         assert!(told[2].starts_with("widht") && told[2].ends_with("width"), "{told:?}");
         let (_, problems) = parse(&format!("{HEAD}max = \"90\"\nmin = 1\n"));
         assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(problems.iter().all(|problem| problem.expected.as_ref().is_some_and(|text| text.contains("kpps"))));
+        assert!(
+            problems
+                .iter()
+                .all(|problem| problem.expected.as_ref().is_some_and(|text| text.contains("kpps")))
+        );
     }
 
     #[test]
     fn the_load_is_searched_or_swept_but_not_both() {
         let text = format!("{HEAD}[sweep.axis]\n\"params.rate\" = [\"1 kpps\"]\n");
         let (_, problems) = parse(&text);
-        assert!(problems.iter().any(|problem| problem.message.contains("searched and swept")), "{problems:?}");
+        assert!(
+            problems.iter().any(|problem| problem.message.contains("searched and swept")),
+            "{problems:?}"
+        );
     }
 }

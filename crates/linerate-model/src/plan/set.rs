@@ -8,8 +8,8 @@
 //! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME, which may hold spaces and dots |
 //! | `job.I.to`, `NAME.job.I.params.X` | a key of job I, numbered from 0 |
 //!
-//! The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no quotes. The new text holds
-//! the same keys in the same order, without the comments.
+//! The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no
+//! quotes. The new text holds the same keys in the same order, without the comments.
 
 use toml::de::DeTable;
 use toml::{Table, Value};
@@ -22,64 +22,79 @@ use crate::{Problem, nearest};
 /// The plan `text` with `assignment` (`KEY=VALUE`, see the module) applied, as new TOML.
 ///
 /// # Errors
-/// If the text is not TOML, the assignment has no `=`, or its key names nothing that can be set. The problem's span is
-/// in `text` if that is broken, and absent otherwise.
+/// If the text is not TOML, the assignment has no `=`, or its key names nothing that can be set.
+/// The problem's span is in `text` if that is broken, and absent otherwise.
 pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
     let mut plan: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
         Problem::new(error.span(), format!("the plan is not TOML: {}", error.message()))
     })?;
     let problem = |cause: String| Problem::new(None, format!("--set {assignment}: {cause}"));
     let (key, value) = assignment.split_once('=').ok_or_else(|| {
-        problem("there is no `=`".to_owned()).expected("KEY=VALUE, such as repeats=3 or duration=\"2 s\"")
+        problem("there is no `=`".to_owned())
+            .expected("KEY=VALUE, such as repeats=3 or duration=\"2 s\"")
     })?;
     let (key, value) = (key.trim(), read_value(value.trim()));
-    if let Some(name) = key.strip_prefix("campaign.").or_else(|| CAMPAIGN_KEYS.contains(&key).then_some(key)) {
+    if let Some(name) =
+        key.strip_prefix("campaign.").or_else(|| CAMPAIGN_KEYS.contains(&key).then_some(key))
+    {
         check_known(name, CAMPAIGN_KEYS)
             .map_err(|p| Problem { message: format!("--set {assignment}: {}", p.message), ..p })?;
         let campaign = plan.entry("campaign").or_insert_with(|| Value::Table(Table::new()));
-        let campaign = campaign.as_table_mut().ok_or_else(|| problem("`campaign` is not a table".to_owned()))?;
+        let campaign = campaign
+            .as_table_mut()
+            .ok_or_else(|| problem("`campaign` is not a table".to_owned()))?;
         campaign.insert(name.to_owned(), value);
         return Ok(plan.to_string());
     }
     let sweeps = plan.get_mut("sweep").and_then(Value::as_array_mut);
     let sweeps = sweeps.ok_or_else(|| problem("the plan has no `[[sweep]]`".to_owned()))?;
     let names: Vec<String> = sweeps.iter().map(|sweep| name_of(sweep).to_owned()).collect();
-    let named = names.iter().filter(|name| key.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
+    let named = names
+        .iter()
+        .filter(|name| key.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
     let named = named.max_by_key(|name| name.len()).filter(|name| !name.is_empty());
     let path = named.map_or(key, |name| &key[name.len() + 1..]);
     let mut n_set = 0;
     for sweep in sweeps.iter_mut().filter(|sweep| named.is_none_or(|name| name_of(sweep) == name)) {
-        let sweep = sweep.as_table_mut().ok_or_else(|| problem("a sweep is not a table".to_owned()))?;
+        let sweep =
+            sweep.as_table_mut().ok_or_else(|| problem("a sweep is not a table".to_owned()))?;
         let set = set_in_sweep(sweep, path, &value).map_err(|cause| {
             let message = format!("--set {assignment}: {}", cause.message);
             let near = cause.nearest.clone().or_else(|| {
                 let first = key.split('.').next().unwrap_or(key);
-                nearest(first, names.iter().map(String::as_str)).map(|name| format!("{name}{}", &key[first.len()..]))
+                nearest(first, names.iter().map(String::as_str))
+                    .map(|name| format!("{name}{}", &key[first.len()..]))
             });
             Problem { message, nearest: near, ..cause }
         })?;
         n_set += usize::from(set);
     }
     if n_set == 0 {
-        return Err(problem("no sweep has a job it fits".to_owned()).expected("a job that is there, numbered from 0"));
+        return Err(problem("no sweep has a job it fits".to_owned())
+            .expected("a job that is there, numbered from 0"));
     }
     Ok(plan.to_string())
 }
 
-/// The parameter that `assignment` (`KEY=VALUE`) sets: the value is TOML, and what is not TOML or has no place in a plan is a string.
+/// The parameter that `assignment` (`KEY=VALUE`) sets: the value is TOML, and what is not TOML or
+/// has no place in a plan is a string.
 ///
 /// # Errors
 /// If there is no `=`, or nothing before it.
 pub fn parameter(assignment: &str) -> Result<(String, serde_json::Value), Problem> {
-    let (key, text) = assignment.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(|| {
-        Problem::new(None, format!("`{assignment}` sets no parameter"))
-            .expected("KEY=VALUE, such as streams=4 or message_size=\"64 B\"")
-    })?;
+    let (key, text) =
+        assignment.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(|| {
+            Problem::new(None, format!("`{assignment}` sets no parameter"))
+                .expected("KEY=VALUE, such as streams=4 or message_size=\"64 B\"")
+        })?;
     let text = text.trim();
     let line = format!("value = {text}");
     let table = DeTable::parse(&line).ok().filter(|table| table.get_ref().len() == 1);
     let mut problems = Vec::new();
-    let value = table.as_ref().and_then(|table| table.get_ref().get("value")).map(|value| json(value, &mut problems));
+    let value = table
+        .as_ref()
+        .and_then(|table| table.get_ref().get("value"))
+        .map(|value| json(value, &mut problems));
     let value = value.filter(|_| problems.is_empty()).unwrap_or_else(|| text.into());
     Ok((key.trim().to_owned(), value))
 }
@@ -87,7 +102,8 @@ pub fn parameter(assignment: &str) -> Result<(String, serde_json::Value), Proble
 /// `text` as a TOML value, or as a string if it is none.
 fn read_value(text: &str) -> Value {
     let line = toml::from_str::<Table>(&format!("value = {text}"));
-    let value = line.ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    let value =
+        line.ok().filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
@@ -122,7 +138,8 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
             refuse_swept(sweep, path)?;
         }
         let number: usize = number.parse().map_err(|_| {
-            Problem::new(None, format!("`{number}` is not the number of a job")).expected("a number from 0")
+            Problem::new(None, format!("`{number}` is not the number of a job"))
+                .expected("a number from 0")
         })?;
         let Some(job) = jobs(sweep).nth(number) else { return Ok(false) };
         if let Some(name) = rest.strip_prefix("params.") {
@@ -132,7 +149,9 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
         job.insert(rest.to_owned(), value.clone());
         return Ok(true);
     }
-    if let Some((group, name)) = path.split_once('.').filter(|(group, _)| ["search", "compare"].contains(group)) {
+    if let Some((group, name)) =
+        path.split_once('.').filter(|(group, _)| ["search", "compare"].contains(group))
+    {
         // Reading the plan says which keys there are.
         return Ok(sweep.contains_key(group) && set_in(sweep, group, name, value));
     }
@@ -144,11 +163,12 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
 /// A parameter an axis varies cannot be set aside from it: the axis would win, silently.
 fn refuse_swept(sweep: &Table, path: &str) -> Result<(), Problem> {
     let axes = sweep.get("axis").and_then(Value::as_table);
-    let dotted = |table: &Table| path.split('.').try_fold(Value::Table(table.clone()), |at, key| at.get(key).cloned());
+    let dotted = |table: &Table| {
+        path.split('.').try_fold(Value::Table(table.clone()), |at, key| at.get(key).cloned())
+    };
     match axes.is_some_and(|axes| axes.contains_key(path) || dotted(axes).is_some()) {
-        true => {
-            Err(Problem::new(None, format!("`{path}` is varied by an axis")).nearest(Some(&format!("axis.{path}"))))
-        }
+        true => Err(Problem::new(None, format!("`{path}` is varied by an axis"))
+            .nearest(Some(&format!("axis.{path}")))),
         false => Ok(()),
     }
 }
@@ -168,7 +188,12 @@ fn remove_dotted(axes: &mut Table, path: &str) {
 }
 
 fn jobs(sweep: &mut Table) -> impl Iterator<Item = &mut Table> {
-    sweep.get_mut("job").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_table_mut)
+    sweep
+        .get_mut("job")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_table_mut)
 }
 
 fn set_in(table: &mut Table, inner: &str, key: &str, value: &Value) -> bool {

@@ -1,4 +1,5 @@
-//! Mixes: `[sweep.together]`, every measured job of the sweep alone and all of them at once, in turn.
+//! Mixes: `[sweep.together]`, every measured job of the sweep alone and all of them at once, in
+//! turn.
 //!
 //! ```toml
 //! [sweep.together]
@@ -8,7 +9,8 @@
 //! offered = ["50 %", "80 %"]     # all that once more at these shares of what each job reached alone, offered whatever comes of it
 //! ```
 //!
-//! Each round measures every job alone, then all together, or in reverse. Background jobs run in all of them.
+//! Each round measures every job alone, then all together, or in reverse. Background jobs run in
+//! all of them.
 
 use std::ops::Range;
 
@@ -40,7 +42,8 @@ pub struct Together {
     pub offered_span: Option<Range<usize>>,
 }
 
-/// What is measured of a mix: which, under which name, and which of the sweep's jobs it is; `None`: all.
+/// What is measured of a mix: which, under which name, and which of the sweep's jobs it is; `None`:
+/// all.
 pub(super) struct MixArm {
     pub(super) role: Role,
     pub(super) name: String,
@@ -54,8 +57,10 @@ impl Together {
         let alone = |role: Role, again: &str| {
             let again = again.to_owned();
             let arm = move |(number, job): (usize, &JobPlan)| {
-                let same = measured().filter(|(_, other)| other.workload == job.workload).count() > 1;
-                let which = if same { format!("{} {number}", job.workload) } else { job.workload.clone() };
+                let same =
+                    measured().filter(|(_, other)| other.workload == job.workload).count() > 1;
+                let which =
+                    if same { format!("{} {number}", job.workload) } else { job.workload.clone() };
                 MixArm { role, name: format!("{which} alone{again}"), job: Some(number) }
             };
             measured().map(arm).collect::<Vec<_>>()
@@ -70,19 +75,25 @@ impl Together {
 }
 
 impl MixArm {
-    /// The jobs of this arm, and the number that each has when all run together. `specs` are those of all, each with the number of the
-    /// sweep's job it comes from.
+    /// The jobs of this arm, and the number that each has when all run together. `specs` are those
+    /// of all, each with the number of the sweep's job it comes from.
     pub(super) fn jobs(&self, specs: &[(usize, JobSpec)]) -> (Vec<u32>, Vec<JobSpec>) {
         let runs = |(_, (of, spec)): &(usize, &(usize, JobSpec))| {
             spec.background.is_some() || self.job.is_none_or(|job| job == *of)
         };
         let numbered = specs.iter().enumerate().filter(runs);
-        numbered.map(|(number, (_, spec))| (u32::try_from(number).unwrap_or(u32::MAX), spec.clone())).unzip()
+        numbered
+            .map(|(number, (_, spec))| (u32::try_from(number).unwrap_or(u32::MAX), spec.clone()))
+            .unzip()
     }
 }
 
 /// Reads the mix of `sweep`, whose jobs are known.
-pub(super) fn read(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &mut Vec<Problem>) -> Option<Together> {
+pub(super) fn read(
+    value: &Spanned<DeValue<'_>>,
+    sweep: &Sweep,
+    problems: &mut Vec<Problem>,
+) -> Option<Together> {
     let fields = Fields::of(value, "`together`", TOGETHER_KEYS, problems)?;
     if sweep.jobs.iter().filter(|job| job.background.is_none()).count() < 2 {
         let problem = Problem::new(Some(fields.span()), "there is nothing to run together");
@@ -115,10 +126,12 @@ fn read_offered(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Rat
         one => share(one).map(|share| vec![share]),
     };
     let differ = |shares: &Vec<Ratio>| {
-        !shares.is_empty() && shares.iter().enumerate().all(|(number, share)| !shares[..number].contains(share))
+        !shares.is_empty()
+            && shares.iter().enumerate().all(|(number, share)| !shares[..number].contains(share))
     };
     shares.filter(differ).unwrap_or_else(|| {
-        let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a list of different ones";
+        let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a \
+            list of different ones";
         problems.push(wrong_value(value, "`offered`", expected));
         Vec::new()
     })
@@ -183,13 +196,17 @@ mod tests {
     #[test]
     fn a_placebo_is_every_job_alone_again_and_pairs_multiply_a_jobs_specs() {
         let trials = trials(
-            "[sweep.axis]\npairs=[['a b','a1 b1']]\n'job.1.params.streams'=[1,2]\n[sweep.together]\npairs=1\nplacebo=true\n",
+            "[sweep.axis]\npairs=[['a b','a1 \
+                b1']]\n'job.1.params.streams'=[1,2]\n[sweep.together]\npairs=1\nplacebo=true\n",
         );
         assert_eq!(trials.len(), 2 * 5);
-        let again: Vec<_> =
-            trials.iter().filter(|trial| trial.arm.as_ref().is_some_and(|arm| arm.role == Role::Placebo)).collect();
+        let again: Vec<_> = trials
+            .iter()
+            .filter(|trial| trial.arm.as_ref().is_some_and(|arm| arm.role == Role::Placebo))
+            .collect();
         assert_eq!(again.len(), 4);
-        let stream = again.iter().find(|trial| told(trial).0 == "tcp_stream alone again").expect("measured");
+        let stream =
+            again.iter().find(|trial| told(trial).0 == "tcp_stream alone again").expect("measured");
         assert_eq!(told(stream).2, [2, 3], "the numbers its jobs have among all four");
     }
 
@@ -200,7 +217,10 @@ mod tests {
         let mut round: Vec<_> = trials.iter().map(told).collect();
         round.sort_unstable();
         let names: Vec<_> = round.iter().map(|(name, ..)| *name).collect();
-        assert_eq!(names, ["storage alone", "tcp_stream 1 alone", "tcp_stream 2 alone", "together"]);
+        assert_eq!(
+            names,
+            ["storage alone", "tcp_stream 1 alone", "tcp_stream 2 alone", "together"]
+        );
         assert_eq!(round[0].1, ["storage", "udp_rr"]);
     }
 
@@ -208,12 +228,18 @@ mod tests {
     fn at_fixed_loads_all_is_measured_again_after_every_round_as_fast_as_it_goes() {
         let trials = trials("[sweep.together]\npairs=2\noffered=['50 %','80 %']\n");
         assert_eq!(trials.len(), 3 * 6);
-        let shares: Vec<_> = trials.iter().map(|trial| trial.arm.as_ref().and_then(|arm| arm.offered)).collect();
+        let shares: Vec<_> =
+            trials.iter().map(|trial| trial.arm.as_ref().and_then(|arm| arm.offered)).collect();
         assert!(shares[..6].iter().all(Option::is_none), "{shares:?}");
         for share in [0.5, 0.8] {
-            assert_eq!(shares[6..].iter().filter(|own| **own == Some(Ratio(share))).count(), 6, "{shares:?}");
+            assert_eq!(
+                shares[6..].iter().filter(|own| **own == Some(Ratio(share))).count(),
+                6,
+                "{shares:?}"
+            );
         }
-        let points: Vec<_> = trials.iter().map(|trial| trial.point["offered"].as_str().expect("a word")).collect();
+        let points: Vec<_> =
+            trials.iter().map(|trial| trial.point["offered"].as_str().expect("a word")).collect();
         assert!(points[..6].iter().all(|point| *point == "saturation"), "{points:?}");
         assert!(points[6..].iter().all(|point| ["50 %", "80 %"].contains(point)), "{points:?}");
         let mut ids: Vec<u32> = trials.iter().map(|trial| trial.id.0).collect();
@@ -236,7 +262,14 @@ mod tests {
         ] {
             assert!(told.iter().any(|message| message.contains(wanted)), "{wanted}: {told:?}");
         }
-        let both = format!("{HEAD}[sweep.together]\n[sweep.compare]\na={{name='A'}}\nb={{name='B',to='c'}}\n");
-        assert!(parse(&both).1.iter().any(|problem| problem.message.contains("`together` and `compare`")));
+        let both = format!(
+            "{HEAD}[sweep.together]\n[sweep.compare]\na={{name='A'}}\nb={{name='B',to='c'}}\n"
+        );
+        assert!(
+            parse(&both)
+                .1
+                .iter()
+                .any(|problem| problem.message.contains("`together` and `compare`"))
+        );
     }
 }

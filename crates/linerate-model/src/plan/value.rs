@@ -1,6 +1,7 @@
 //! From TOML values to JSON values, without loss or with a problem.
 //!
-//! Dates have no place in a plan, and infinities and integers beyond 64 bits have none in JSON: they are problems.
+//! Dates have no place in a plan, and infinities and integers beyond 64 bits have none in JSON:
+//! they are problems.
 
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -25,12 +26,16 @@ pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) ->
             Some(number) => Value::Number(number),
             None => refuse(format!("`{number}` is not finite"), "a finite number"),
         },
-        DeValue::Datetime(date) => {
-            refuse(format!("`{date}` is a date"), "a string, number, boolean, list or table; no parameter is a date")
+        DeValue::Datetime(date) => refuse(
+            format!("`{date}` is a date"),
+            "a string, number, boolean, list or table; no parameter is a date",
+        ),
+        DeValue::Array(values) => {
+            Value::Array(values.iter().map(|value| json(value, problems)).collect())
         }
-        DeValue::Array(values) => Value::Array(values.iter().map(|value| json(value, problems)).collect()),
         DeValue::Table(table) => {
-            let entries = table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value, problems)));
+            let entries =
+                table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value, problems)));
             Value::Object(entries.collect::<Map<_, _>>())
         }
     }

@@ -10,7 +10,12 @@ const SYSFS_SECTOR: u64 = 512;
 pub(super) fn block(root: &Root) -> Value {
     const BLOCK: &str = "sys/block";
     let device = |name: String| {
-        let size = root.text(&format!("{BLOCK}/{name}/size")).ok()?.parse::<u64>().ok()?.checked_mul(SYSFS_SECTOR)?;
+        let size = root
+            .text(&format!("{BLOCK}/{name}/size"))
+            .ok()?
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(SYSFS_SECTOR)?;
         // Unbound loop and network block devices are not there.
         if size == 0 {
             return None;
@@ -36,7 +41,8 @@ mod tests {
 
     #[test]
     fn sizes_are_bytes_and_empty_devices_are_left_out() {
-        let block = block(&Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into()));
+        let block =
+            block(&Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into()));
         assert_eq!(block["nvme0n1"]["size_bytes"], 1_024_000);
         assert_eq!(block["nvme0n1"]["rotational"], false);
         assert!(block.get("loop0").is_none());

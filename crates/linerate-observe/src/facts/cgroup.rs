@@ -1,7 +1,8 @@
-//! What this process's control groups allow: CPU quota and CPU set (cgroup v2, admin-guide/cgroup-v2).
+//! What this process's control groups allow: CPU quota and CPU set (cgroup v2,
+//! admin-guide/cgroup-v2).
 //!
-//! A limit anywhere above counts, so the tightest of the chain is the one that binds. Limits set above a container's own
-//! view are not seen.
+//! A limit anywhere above counts, so the tightest of the chain is the one that binds. Limits set
+//! above a container's own view are not seen.
 
 use serde_json::{Value, json};
 
@@ -37,7 +38,8 @@ pub(super) fn cgroup(root: &Root) -> Value {
             Some(cores) => json!(cores),
             // The root group has no cpu.max: being in it is having no quota.
             None if readable || own == "/" => json!("unlimited"),
-            None => unavailable("no cpu.max in this group or above: the cpu controller is not enabled"),
+            None => unavailable("no cpu.max in this group or above: the cpu controller is not \
+                enabled"),
         },
         "cpuset": match own.trim_matches('/') {
             "" => root.string(&format!("{MOUNT}/cpuset.cpus.effective")),
@@ -65,6 +67,9 @@ mod tests {
 
     #[test]
     fn max_is_no_limit() {
-        assert_eq!((cores("max 100000"), cores("50000 100000"), cores("1 0")), (None, Some(0.5), None));
+        assert_eq!(
+            (cores("max 100000"), cores("50000 100000"), cores("1 0")),
+            (None, Some(0.5), None)
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! The configuration space of a PCI function: what its bytes say.
 //!
-//! Sizes are bytes, speeds 10^9 transfers per second and lane. Layouts: PCI Local Bus 3.0 chapter 6, PCI Express Base 6.0 7.5.3
-//! (the capability), 7.8.4 (error reporting), PCI-X 2.0 7.2. Multi-byte fields are little-endian. Pure: nothing is read here.
+//! Sizes are bytes, speeds 10^9 transfers per second and lane. Layouts: PCI Local Bus 3.0 chapter
+//! 6, PCI Express Base 6.0 7.5.3 (the capability), 7.8.4 (error reporting), PCI-X 2.0 7.2.
+//! Multi-byte fields are little-endian. Pure: nothing is read here.
 //!
-//! Only the first 64 bytes are given to everybody, and the capabilities lie behind them: a caller without CAP_SYS_ADMIN gets
-//! [`Express`] of nothing and has to say so. Not seen: what a switch does between its ports, and settings that a
-//! hypervisor answers for a device it owns.
+//! Only the first 64 bytes are given to everybody, and the capabilities lie behind them: a caller
+//! without CAP_SYS_ADMIN gets [`Express`] of nothing and has to say so. Not seen: what a switch
+//! does between its ports, and settings that a hypervisor answers for a device it owns.
 
 use serde_json::{Value, json};
 
@@ -25,7 +26,8 @@ fn word(config: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Where the capability with `id` stands (PCI 3.0 6.7); a list longer than configuration space can hold is a loop.
+/// Where the capability with `id` stands (PCI 3.0 6.7); a list longer than configuration space can
+/// hold is a loop.
 fn capability(config: &[u8], id: u8) -> Option<usize> {
     const CAPABILITY_LIST: u16 = 1 << 4;
     const FIRST: usize = 0x34;
@@ -46,7 +48,8 @@ fn capability(config: &[u8], id: u8) -> Option<usize> {
     None
 }
 
-/// Where the extended capability with `id` stands: id in bits 15:0, the next one's place in 31:20 (PCI Express 7.6.3).
+/// Where the extended capability with `id` stands: id in bits 15:0, the next one's place in 31:20
+/// (PCI Express 7.6.3).
 fn extended_capability(config: &[u8], id: u16) -> Option<usize> {
     const MOST: usize = 960;
     const PLACE: u32 = 20;
@@ -64,13 +67,15 @@ fn extended_capability(config: &[u8], id: u16) -> Option<usize> {
     None
 }
 
-/// Where the PCI Express capability stands; `None` for a conventional function, or where it may not be read.
+/// Where the PCI Express capability stands; `None` for a conventional function, or where it may not
+/// be read.
 pub(super) fn express_capability(config: &[u8]) -> Option<usize> {
     const EXPRESS: u8 = 0x10;
     capability(config, EXPRESS)
 }
 
-/// What the PCI Express capability at `at` says; each fact of what lies beyond the bytes given is unavailable.
+/// What the PCI Express capability at `at` says; each fact of what lies beyond the bytes given is
+/// unavailable.
 pub(super) fn express(config: &[u8], at: usize) -> Value {
     const SMALLEST: u32 = 128;
     const ASPM: [&str; 4] = ["off", "L0s", "L1", "L0s L1"];
@@ -79,10 +84,13 @@ pub(super) fn express(config: &[u8], at: usize) -> Value {
     let size = |register: Option<u16>, shift: u16| {
         register.map_or_else(missing, |register| json!(SMALLEST << (register >> shift & 7)))
     };
-    let flag =
-        |register: Option<u16>, bit: u16| register.map_or_else(missing, |register| json!(register >> bit & 1 == 1));
-    // Offsets of 7.5.3: capabilities +2, device +4, +8; link +12, +16, +18; device 2 +40; link 2 +50.
-    let (device, control, link_control, link_status) = (half_at(4), half_at(8), half_at(16), half_at(18));
+    let flag = |register: Option<u16>, bit: u16| {
+        register.map_or_else(missing, |register| json!(register >> bit & 1 == 1))
+    };
+    // Offsets of 7.5.3: capabilities +2, device +4, +8; link +12, +16, +18; device 2 +40; link 2
+    // +50.
+    let (device, control, link_control, link_status) =
+        (half_at(4), half_at(8), half_at(16), half_at(18));
     json!({
         "port": half_at(2).map_or_else(missing, port),
         "mps_supported_bytes": size(device, 0),
@@ -115,11 +123,12 @@ fn port(capabilities: u16) -> Value {
     ];
     let number = capabilities >> 4 & 15;
     let known = TYPES.get(usize::from(number)).filter(|name| !name.is_empty());
-    known.map_or_else(|| unavailable(format!("port type {number} is not known")), |name| json!(name))
+    known
+        .map_or_else(|| unavailable(format!("port type {number} is not known")), |name| json!(name))
 }
 
-/// Requests that may be under way: 10-bit tags by bit 12 of device control 2 (768, 2.2.6.2), 8-bit ones by bit 8 of device
-/// control, else 5 bits.
+/// Requests that may be under way: 10-bit tags by bit 12 of device control 2 (768, 2.2.6.2), 8-bit
+/// ones by bit 8 of device control, else 5 bits.
 fn tags(control: u16, control_2: u16) -> u32 {
     match (control_2 >> 12 & 1, control >> 8 & 1) {
         (1, _) => 768,
@@ -128,7 +137,8 @@ fn tags(control: u16, control_2: u16) -> u32 {
     }
 }
 
-/// Speed code in bits 3:0 and width in 9:4, of link capabilities (the fastest) and link status (now) alike.
+/// Speed code in bits 3:0 and width in 9:4, of link capabilities (the fastest) and link status
+/// (now) alike.
 fn link(register: u16) -> Value {
     const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
     let (code, width) = (usize::from(register & 15), register >> 4 & 63);
@@ -138,19 +148,21 @@ fn link(register: u16) -> Value {
     }
 }
 
-/// Whether packets carry an end-to-end check: bit 6 of the control register of the error reporting capability, 7.8.4.7.
+/// Whether packets carry an end-to-end check: bit 6 of the control register of the error reporting
+/// capability, 7.8.4.7.
 fn end_to_end_check(config: &[u8]) -> Value {
     const ERROR_REPORTING: u16 = 1;
     const CONTROL: usize = 0x18;
     if config.len() <= EXTENDED {
         return unavailable("configuration space ends before the extended capabilities");
     }
-    let control = extended_capability(config, ERROR_REPORTING).and_then(|at| word(config, at + CONTROL));
+    let control =
+        extended_capability(config, ERROR_REPORTING).and_then(|at| word(config, at + CONTROL));
     control.map_or(json!(false), |control| json!(control >> 6 & 1 == 1))
 }
 
-/// A conventional function: whether it can run at 66 MHz (status bit 5), and as PCI-X (capability 7, status at +4) whether
-/// it is 64 bits wide (bit 16) and can run at 133 MHz (bit 17).
+/// A conventional function: whether it can run at 66 MHz (status bit 5), and as PCI-X (capability
+/// 7, status at +4) whether it is 64 bits wide (bit 16) and can run at 133 MHz (bit 17).
 pub(super) fn conventional(config: &[u8]) -> Value {
     const PCI_X: u8 = 0x07;
     const CAPABLE_66: u16 = 1 << 5;
@@ -172,8 +184,9 @@ pub(super) fn read_any(config: &[u8]) {
 pub(super) mod tests {
     use super::*;
 
-    /// Configuration space of a PCI Express function as the standard lays it out: a message-signalled interrupt capability
-    /// first, then the one that counts, then error reporting.
+    /// Configuration space of a PCI Express function as the standard lays it out: a
+    /// message-signalled interrupt capability first, then the one that counts, then error
+    /// reporting.
     pub(in super::super) struct Layout {
         /// Device or port type.
         pub(in super::super) port: u16,
@@ -189,7 +202,8 @@ pub(super) mod tests {
     impl Layout {
         pub(in super::super) fn bytes(&self) -> Vec<u8> {
             let mut config = vec![0; 4096];
-            let mut put = |at: usize, value: u16| config[at..at + 2].copy_from_slice(&value.to_le_bytes());
+            let mut put =
+                |at: usize, value: u16| config[at..at + 2].copy_from_slice(&value.to_le_bytes());
             put(STATUS, 1 << 4);
             put(0x34, 0x40);
             put(0x40, 0x5005);
@@ -212,7 +226,8 @@ pub(super) mod tests {
 
     #[test]
     fn an_endpoint_says_how_it_is_set() {
-        let layout = Layout { port: 0, supported: 2, payload: 1, request: 2, able: (4, 16), now: (3, 8) };
+        let layout =
+            Layout { port: 0, supported: 2, payload: 1, request: 2, able: (4, 16), now: (3, 8) };
         let config = layout.bytes();
         let express = express(&config, express_capability(&config).expect("it is laid out"));
         let expected = json!({
@@ -225,7 +240,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_cut_off_is_unavailable_and_a_list_that_points_at_itself_ends() {
-        let layout = Layout { port: 4, supported: 1, payload: 0, request: 2, able: (3, 8), now: (3, 8) };
+        let layout =
+            Layout { port: 4, supported: 1, payload: 0, request: 2, able: (3, 8), now: (3, 8) };
         let mut config = layout.bytes();
         config.truncate(0x5a);
         let facts = express(&config, express_capability(&config).expect("it is laid out"));
@@ -241,7 +257,8 @@ pub(super) mod tests {
 
     #[test]
     fn tags_flits_and_switch_ports_are_told_apart() {
-        let layout = Layout { port: 5, supported: 3, payload: 2, request: 5, able: (6, 16), now: (6, 16) };
+        let layout =
+            Layout { port: 5, supported: 3, payload: 2, request: 5, able: (6, 16), now: (6, 16) };
         let mut config = layout.bytes();
         config[0x79] = 1 << 4;
         config[0x83] = 1 << 2;

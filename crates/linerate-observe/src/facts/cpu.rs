@@ -10,25 +10,34 @@ const CPUS: &str = "sys/devices/system/cpu";
 
 pub(super) fn cpu(root: &Root) -> Value {
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
-    let online = root.text(&format!("{CPUS}/online")).ok().and_then(|text| list(&text)).unwrap_or_default();
-    let flags: BTreeSet<&str> = field(&cpuinfo, "flags").unwrap_or_default().split_whitespace().collect();
-    let topology = |cpu: u32, name: &str| root.text(&format!("{CPUS}/cpu{cpu}/topology/{name}")).ok();
-    let sockets: BTreeSet<_> = online.iter().filter_map(|&cpu| topology(cpu, "physical_package_id")).collect();
+    let online =
+        root.text(&format!("{CPUS}/online")).ok().and_then(|text| list(&text)).unwrap_or_default();
+    let flags: BTreeSet<&str> =
+        field(&cpuinfo, "flags").unwrap_or_default().split_whitespace().collect();
+    let topology =
+        |cpu: u32, name: &str| root.text(&format!("{CPUS}/cpu{cpu}/topology/{name}")).ok();
+    let sockets: BTreeSet<_> =
+        online.iter().filter_map(|&cpu| topology(cpu, "physical_package_id")).collect();
     let core = |cpu| Some((topology(cpu, "physical_package_id")?, topology(cpu, "core_id")?));
     let cores: BTreeSet<_> = online.iter().filter_map(|&cpu| core(cpu)).collect();
-    let known = |n: usize, what: &str| if n > 0 { json!(n) } else { unavailable(format!("/{CPUS} has no {what}")) };
-    let governors: BTreeSet<_> = online.iter().filter_map(|cpu| policy(root, *cpu, "scaling_governor")).collect();
+    let known = |n: usize, what: &str| {
+        if n > 0 { json!(n) } else { unavailable(format!("/{CPUS} has no {what}")) }
+    };
+    let governors: BTreeSet<_> =
+        online.iter().filter_map(|cpu| policy(root, *cpu, "scaling_governor")).collect();
     let nodes = root.text("sys/devices/system/node/online").ok().and_then(|text| list(&text));
     let allowed = linerate_sys::cpu::allowed().map_or_else(unavailable, |cpus| json!(cpus));
     json!({
         "model": model(root, &cpuinfo),
-        "microcode": field(&cpuinfo, "microcode").map_or_else(|| unavailable("/proc/cpuinfo has no microcode"), |m| json!(m)),
+        "microcode": field(&cpuinfo, "microcode").map_or_else(|| unavailable("/proc/cpuinfo has no \
+            microcode"), |m| json!(m)),
         "count": known(online.len(), "list of online CPUs"),
         "allowed": allowed,
         "sockets": known(sockets.len(), "topology"),
         "cores": known(cores.len(), "topology"),
         "smt": root.text(&format!("{CPUS}/smt/active")).map_or_else(|why| why, |active| json!(active == "1")),
-        "numa_nodes": nodes.map_or_else(|| unavailable("/sys/devices/system/node is not there"), |nodes| json!(nodes.len())),
+        "numa_nodes": nodes.map_or_else(|| unavailable("/sys/devices/system/node is not \
+            there"), |nodes| json!(nodes.len())),
         "isolated": root.string(&format!("{CPUS}/isolated")),
         "governor": match governors.len() {
             0 => unavailable("no cpufreq: a virtual machine, or no cpufreq driver"),
@@ -38,7 +47,8 @@ pub(super) fn cpu(root: &Root) -> Value {
         "turbo": turbo(root),
         "max_frequency_hz": max_frequency(root, &online),
         "idle_states": idle_states(root),
-        "virtual": if cpuinfo.is_empty() { unavailable("read /proc/cpuinfo") } else { json!(flags.contains("hypervisor")) },
+        "virtual": if cpuinfo.is_empty() { unavailable("read \
+            /proc/cpuinfo") } else { json!(flags.contains("hypervisor")) },
         "tsc": if flags.is_empty() { unavailable("no flags in /proc/cpuinfo") } else {
             json!({ "constant": flags.contains("constant_tsc"), "nonstop": flags.contains("nonstop_tsc") })
         },
@@ -56,7 +66,10 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 fn model(root: &Root, cpuinfo: &str) -> Value {
     let part = || {
         let (implementer, part) = (field(cpuinfo, "CPU implementer")?, field(cpuinfo, "CPU part")?);
-        let board = root.text("proc/device-tree/model").map(|board| format!(", {board}")).unwrap_or_default();
+        let board = root
+            .text("proc/device-tree/model")
+            .map(|board| format!(", {board}"))
+            .unwrap_or_default();
         Some(format!("implementer {implementer} part {part}{board}"))
     };
     let model = field(cpuinfo, "model name").map(str::to_owned).or_else(part);
@@ -70,7 +83,9 @@ fn policy(root: &Root, cpu: u32, name: &str) -> Option<String> {
 fn turbo(root: &Root) -> Value {
     let no_turbo = root.text(&format!("{CPUS}/intel_pstate/no_turbo")).map(|text| text == "0");
     let boost = || root.text(&format!("{CPUS}/cpufreq/boost")).map(|text| text == "1");
-    let why = |_| unavailable("neither intel_pstate/no_turbo nor cpufreq/boost in /sys/devices/system/cpu");
+    let why = |_| {
+        unavailable("neither intel_pstate/no_turbo nor cpufreq/boost in /sys/devices/system/cpu")
+    };
     no_turbo.or_else(|_| boost()).map_or_else(why, |on| json!(on))
 }
 
@@ -78,7 +93,10 @@ fn max_frequency(root: &Root, online: &[u32]) -> Value {
     const HERTZ_PER_KILOHERTZ: u64 = 1000;
     let of_cpu = |&cpu: &u32| policy(root, cpu, "cpuinfo_max_freq")?.parse::<u64>().ok();
     let fastest = online.iter().filter_map(of_cpu).max();
-    fastest.map_or_else(|| unavailable("no cpufreq"), |khz| json!(khz.saturating_mul(HERTZ_PER_KILOHERTZ)))
+    fastest.map_or_else(
+        || unavailable("no cpufreq"),
+        |khz| json!(khz.saturating_mul(HERTZ_PER_KILOHERTZ)),
+    )
 }
 
 /// Idle states of CPU 0 with their exit latency and whether they are off.
@@ -108,9 +126,15 @@ mod tests {
         let cpu = cpu(&root);
         let figures = ["count", "sockets", "cores", "numa_nodes"].map(|key| cpu[key].as_u64());
         assert_eq!(figures, [4, 1, 2, 1].map(Some));
-        assert_eq!((&cpu["model"], &cpu["virtual"]), (&json!("Example Server CPU 4310"), &json!(false)));
+        assert_eq!(
+            (&cpu["model"], &cpu["virtual"]),
+            (&json!("Example Server CPU 4310"), &json!(false))
+        );
         assert_eq!((&cpu["governor"], &cpu["turbo"]), (&json!("performance"), &json!(true)));
-        assert_eq!((&cpu["smt"], &cpu["max_frequency_hz"]), (&json!(true), &json!(3_300_000_000_u64)));
+        assert_eq!(
+            (&cpu["smt"], &cpu["max_frequency_hz"]),
+            (&json!(true), &json!(3_300_000_000_u64))
+        );
         assert_eq!(cpu["idle_states"][0]["name"], "POLL");
         assert_eq!(cpu["tsc"], json!({ "constant": true, "nonstop": true }));
     }

@@ -1,8 +1,10 @@
-//! Network interfaces: link, driver, queues, rings, offloads, coalescing, interrupts, queueing disciplines, addresses.
+//! Network interfaces: link, driver, queues, rings, offloads, coalescing, interrupts, queueing
+//! disciplines, addresses.
 //!
-//! Asked over netlink and SIOCETHTOOL in the calling thread's namespace; sysfs only where it shows the same interface. MAC
-//! addresses are left out; `lower` names what a VLAN, macvlan, bond, team or bridge stands on and what a tunnel's packets leave by. Not seen:
-//! hardware queues behind a switch in the card.
+//! Asked over netlink and SIOCETHTOOL in the calling thread's namespace; sysfs only where it shows
+//! the same interface. MAC addresses are left out; `lower` names what a VLAN, macvlan, bond, team
+//! or bridge stands on and what a tunnel's packets leave by. Not seen: hardware queues behind a
+//! switch in the card.
 
 use std::fmt::Display;
 
@@ -63,7 +65,8 @@ fn interface(
     };
     let function = pcie::device_of(root, link);
     let settings = |field: fn(LinkSettings) -> Value| ask(&|e| e.link_settings(device).map(field));
-    let own_addresses = listed(addresses, |address| (address.index == link.index).then(|| json!(spelled(address))));
+    let own_addresses =
+        listed(addresses, |address| (address.index == link.index).then(|| json!(spelled(address))));
     let own_qdiscs = listed(qdiscs, |(index, qdisc)| (*index == link.index).then(|| qdisc.clone()));
     json!({
         "index": link.index,
@@ -92,7 +95,8 @@ fn interface(
             json!({ "rx": r.rx.0, "rx_max": r.rx.1, "tx": r.tx.0, "tx_max": r.tx.1 })
         })),
         "offloads": ask(&|e| e.features(device).map(|features| offloads(&features))),
-        "gso_max_bytes": link.gso_max_size.map_or_else(|| unavailable("the kernel does not say"), |bytes| json!(bytes)),
+        "gso_max_bytes": link.gso_max_size.map_or_else(|| unavailable("the kernel does not \
+            say"), |bytes| json!(bytes)),
         "coalescing": ask(&|e| e.coalescing(device).map(|c| json!({
             "rx_usecs": c.rx_usecs, "rx_frames": c.rx_frames, "tx_usecs": c.tx_usecs, "tx_frames": c.tx_frames,
             "adaptive_rx": c.adaptive_rx, "adaptive_tx": c.adaptive_tx,
@@ -140,11 +144,13 @@ fn duplex(link: LinkSettings) -> Value {
 
 /// RFC 2863 ifOperStatus as Linux numbers it.
 fn operstate(link: &Link) -> &'static str {
-    const NAMES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+    const NAMES: [&str; 7] =
+        ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
     NAMES.get(usize::from(link.operstate)).copied().unwrap_or("unknown")
 }
 
-/// The offloads that change what a packet is or who sums it, under their ethtool(8) letters; then every feature that is on.
+/// The offloads that change what a packet is or who sums it, under their ethtool(8) letters; then
+/// every feature that is on.
 fn offloads(features: &[(String, bool)]) -> Value {
     const LETTERS: &[(&str, &[&str])] = &[
         ("gro", &["rx-gro"]),
@@ -158,8 +164,10 @@ fn offloads(features: &[(String, bool)]) -> Value {
         ("tx_checksum", &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"]),
     ];
     let on = |name: &&str| features.iter().any(|(feature, on)| feature == name && *on);
-    let mut fact: Map<_, _> =
-        LETTERS.iter().map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(&on)))).collect();
+    let mut fact: Map<_, _> = LETTERS
+        .iter()
+        .map(|(letter, names)| ((*letter).to_owned(), json!(names.iter().any(&on))))
+        .collect();
     let active: Vec<_> = features.iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
     fact.insert("on".to_owned(), json!(active));
     Value::Object(fact)
@@ -219,7 +227,8 @@ fn qdiscs() -> Result<Vec<(u32, Value)>, SysError> {
     for ((index, qdisc), handle) in qdiscs.iter_mut().zip(handles) {
         if qdisc["kind"] == "htb" {
             let mut classes = Vec::new();
-            RouteSocket::open()?.htb_classes(*index, |class| classes.push(describe_class(class)))?;
+            RouteSocket::open()?
+                .htb_classes(*index, |class| classes.push(describe_class(class)))?;
             qdisc["classes"] = Value::Array(classes);
             qdisc["filtered"] = json!(RouteSocket::open()?.is_filtered(*index, handle)?);
         }
@@ -264,7 +273,8 @@ mod tests {
 
     #[test]
     fn offloads_are_told_by_their_letters() {
-        let features = [("tx-tcp6-segmentation", true), ("rx-gro", false), ("tx-checksum-ip-generic", true)];
+        let features =
+            [("tx-tcp6-segmentation", true), ("rx-gro", false), ("tx-checksum-ip-generic", true)];
         let features = features.map(|(name, on)| (name.to_owned(), on));
         let offloads = offloads(&features);
         assert_eq!(
@@ -278,7 +288,10 @@ mod tests {
     fn an_interrupt_is_told_with_where_it_goes() {
         let root = Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into());
         let fact = vector(&root, 70, "70:eth1");
-        assert_eq!(fact, json!({ "irq": 70, "vector": "70:eth1", "affinity": "0-1", "effective": "0-1" }));
+        assert_eq!(
+            fact,
+            json!({ "irq": 70, "vector": "70:eth1", "affinity": "0-1", "effective": "0-1" })
+        );
     }
 
     #[test]
@@ -290,6 +303,10 @@ mod tests {
         if addresses.is_empty() {
             return println!("skipped: lo is down in this namespace");
         }
-        assert!(addresses.iter().any(|address| address.as_str().unwrap().starts_with("127.") || address == "::1/128"));
+        assert!(
+            addresses.iter().any(
+                |address| address.as_str().unwrap().starts_with("127.") || address == "::1/128"
+            )
+        );
     }
 }

@@ -8,11 +8,13 @@ pub(super) fn host(root: &Root) -> Value {
     json!({ "name": root.string("proc/sys/kernel/hostname") })
 }
 
-/// Which clock this host's monotonic one is: two hosts that name the same have one clock, and times between them are exact.
+/// Which clock this host's monotonic one is: two hosts that name the same have one clock, and times
+/// between them are exact.
 pub(super) fn clock(root: &Root) -> Value {
     const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let unknown = || unavailable("/proc does not tell boot and time namespace");
-    let identity = linerate_sys::clock::identity_text().map_or_else(unknown, |identity| json!(identity));
+    let identity =
+        linerate_sys::clock::identity_text().map_or_else(unknown, |identity| json!(identity));
     json!({ "identity": identity, "source": root.string(SOURCE) })
 }
 
@@ -55,7 +57,10 @@ mod tests {
     fn os_release_is_unquoted() {
         let root = Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into());
         let os = os(&root);
-        assert_eq!((&os["name"], &os["version"]), (&json!("Debian GNU/Linux 13 (trixie)"), &json!("13")));
+        assert_eq!(
+            (&os["name"], &os["version"]),
+            (&json!("Debian GNU/Linux 13 (trixie)"), &json!("13"))
+        );
         assert_eq!(kernel(&root)["mitigations"]["meltdown"], "Not affected");
     }
 }

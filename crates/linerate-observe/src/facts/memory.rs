@@ -1,4 +1,5 @@
-//! Memory: total, per NUMA node, huge pages, and modules where the firmware tables can be read (SMBIOS type 17, root).
+//! Memory: total, per NUMA node, huge pages, and modules where the firmware tables can be read
+//! (SMBIOS type 17, root).
 
 use serde_json::{Map, Value, json};
 
@@ -37,14 +38,23 @@ fn numa(root: &Root) -> Value {
     let of_node = |name: String| {
         let number = name.strip_prefix("node")?.parse::<u32>().ok()?;
         let text = root.text(&format!("{NODES}/{name}/meminfo"));
-        let bytes = text.map(|text| field(&text, "MemTotal:").map_or_else(|| unavailable("no MemTotal"), |b| json!(b)));
+        let bytes = text.map(|text| {
+            field(&text, "MemTotal:").map_or_else(|| unavailable("no MemTotal"), |b| json!(b))
+        });
         let cpus = root.string(&format!("{NODES}/{name}/cpulist"));
         let distance = root.number(&format!("{NODES}/{name}/distance"));
         let total_bytes = bytes.unwrap_or_else(|why| why);
-        Some((number.to_string(), json!({ "total_bytes": total_bytes, "cpus": cpus, "distance": distance })))
+        Some((
+            number.to_string(),
+            json!({ "total_bytes": total_bytes, "cpus": cpus, "distance": distance }),
+        ))
     };
     let nodes: Map<_, _> = root.names(NODES).into_iter().filter_map(of_node).collect();
-    if nodes.is_empty() { unavailable("/sys/devices/system/node has no nodes") } else { Value::Object(nodes) }
+    if nodes.is_empty() {
+        unavailable("/sys/devices/system/node has no nodes")
+    } else {
+        Value::Object(nodes)
+    }
 }
 
 fn hugepages(root: &Root) -> Value {
@@ -65,14 +75,21 @@ fn dimms(root: &Root) -> Value {
     for name in modules {
         match std::fs::read(root.0.join(ENTRIES).join(name).join("raw")) {
             Ok(raw) => dimms.extend(dimm(&raw)),
-            Err(cause) => return unavailable(format!("read /{ENTRIES}/{name}/raw: {cause} (needs root)")),
+            Err(cause) => {
+                return unavailable(format!("read /{ENTRIES}/{name}/raw: {cause} (needs root)"));
+            }
         }
     }
-    if dimms.is_empty() { unavailable("the firmware lists no memory modules") } else { Value::Array(dimms) }
+    if dimms.is_empty() {
+        unavailable("the firmware lists no memory modules")
+    } else {
+        Value::Array(dimms)
+    }
 }
 
-/// An SMBIOS memory device (DSP0134 7.18): size at 0x0c in MiB (0 is an empty slot, bit 15 means KiB, 0x7fff means see
-/// 0x1c), speed at 0x15 and configured speed at 0x20, both MT/s, 0 if unknown.
+/// An SMBIOS memory device (DSP0134 7.18): size at 0x0c in MiB (0 is an empty slot, bit 15 means
+/// KiB, 0x7fff means see 0x1c), speed at 0x15 and configured speed at 0x20, both MT/s, 0 if
+/// unknown.
 fn dimm(raw: &[u8]) -> Option<Value> {
     const KIBIBYTES: u16 = 0x8000;
     const EXTENDED: u16 = 0x7fff;
@@ -83,9 +100,14 @@ fn dimm(raw: &[u8]) -> Option<Value> {
         size if size & KIBIBYTES != 0 => u64::from(size & !KIBIBYTES) << 10,
         size => u64::from(size) << 20,
     };
-    let speed =
-        |at| half(at).filter(|&mt| mt != 0).map_or_else(|| unavailable("the firmware does not say"), |mt| json!(mt));
-    Some(json!({ "size_bytes": size_bytes, "max_mt_per_s": speed(0x15), "configured_mt_per_s": speed(0x20) }))
+    let speed = |at| {
+        half(at)
+            .filter(|&mt| mt != 0)
+            .map_or_else(|| unavailable("the firmware does not say"), |mt| json!(mt))
+    };
+    Some(
+        json!({ "size_bytes": size_bytes, "max_mt_per_s": speed(0x15), "configured_mt_per_s": speed(0x20) }),
+    )
 }
 
 /// Reads `bytes` as a module's record, and `text` as a table.
@@ -118,7 +140,10 @@ mod tests {
         raw[0x1c..0x20].copy_from_slice(&65_536_u32.to_le_bytes());
         raw[0x15..0x17].copy_from_slice(&3200_u16.to_le_bytes());
         let dimm = dimm(&raw).unwrap();
-        assert_eq!((&dimm["size_bytes"], &dimm["max_mt_per_s"]), (&json!(1_u64 << 36), &json!(3200)));
+        assert_eq!(
+            (&dimm["size_bytes"], &dimm["max_mt_per_s"]),
+            (&json!(1_u64 << 36), &json!(3200))
+        );
         assert!(dimm["configured_mt_per_s"]["unavailable"].is_string());
     }
 }

@@ -1,8 +1,8 @@
 //! What this host is: the config record of methodology 1.6, as one JSON tree.
 //!
-//! Read once a campaign, in well under 300 ms, without starting another program. Names end in their unit where there is
-//! one (`_hz`, `_bytes`, `_bps`: bit/s). Not seen: MAC addresses (left out on purpose), memory channels, switches between
-//! hosts, and what a hypervisor hides.
+//! Read once a campaign, in well under 300 ms, without starting another program. Names end in their
+//! unit where there is one (`_hz`, `_bytes`, `_bps`: bit/s). Not seen: MAC addresses (left out on
+//! purpose), memory channels, switches between hosts, and what a hypervisor hides.
 
 mod block;
 mod cgroup;
@@ -23,8 +23,9 @@ use serde_json::{Value, json};
 
 use root::Root;
 
-/// Reads `bytes`, whatever they are, by every reader of facts that goes beyond a single value; returns the members of the
-/// kernel list they may be. For the fuzzer and the property test, which share it.
+/// Reads `bytes`, whatever they are, by every reader of facts that goes beyond a single value;
+/// returns the members of the kernel list they may be. For the fuzzer and the property test, which
+/// share it.
 #[doc(hidden)]
 #[must_use]
 pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
@@ -34,8 +35,8 @@ pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
     root::list(&text)
 }
 
-/// Reads every fact of this host, in the network namespace of the calling thread. A fact that cannot be read is
-/// `{"unavailable": "why"}`, never left out.
+/// Reads every fact of this host, in the network namespace of the calling thread. A fact that
+/// cannot be read is `{"unavailable": "why"}`, never left out.
 #[must_use]
 pub fn facts() -> Value {
     let root = Root(PathBuf::from("/"));
@@ -66,14 +67,27 @@ mod tests {
         fn look(path: &str, value: &Value) {
             match value {
                 Value::Null => panic!("{path} is null: say why it is unavailable"),
-                Value::Object(members) => members.iter().for_each(|(key, value)| look(&format!("{path}.{key}"), value)),
+                Value::Object(members) => {
+                    members.iter().for_each(|(key, value)| look(&format!("{path}.{key}"), value))
+                }
                 Value::Array(items) => items.iter().for_each(|value| look(path, value)),
                 _ => {}
             }
         }
         let facts = facts();
         look("", &facts);
-        for key in ["host", "kernel", "os", "cpu", "memory", "cgroup", "net", "interfaces", "pcie", "block"] {
+        for key in [
+            "host",
+            "kernel",
+            "os",
+            "cpu",
+            "memory",
+            "cgroup",
+            "net",
+            "interfaces",
+            "pcie",
+            "block",
+        ] {
             assert!(facts[key].is_object() || facts[key].is_array(), "{key}");
         }
         assert!(facts["interfaces"]["lo"]["mtu"].as_u64().unwrap() > 0);

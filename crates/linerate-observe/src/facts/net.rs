@@ -1,5 +1,5 @@
-//! Network settings of the calling thread's namespace that move a result: the sysctls of `/proc/sys/net`
-//! (networking/ip-sysctl). Buffer sizes are bytes: minimum, default, maximum.
+//! Network settings of the calling thread's namespace that move a result: the sysctls of
+//! `/proc/sys/net` (networking/ip-sysctl). Buffer sizes are bytes: minimum, default, maximum.
 
 use serde_json::{Map, Value};
 
@@ -48,7 +48,9 @@ const SYSCTLS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn net(root: &Root) -> Value {
-    let read = |&(key, file): &(&str, &str)| (key.to_owned(), root.number(&format!("proc/sys/net/{file}")));
+    let read = |&(key, file): &(&str, &str)| {
+        (key.to_owned(), root.number(&format!("proc/sys/net/{file}")))
+    };
     Value::Object(SYSCTLS.iter().map(read).collect::<Map<_, _>>())
 }
 
@@ -59,9 +61,13 @@ mod tests {
 
     #[test]
     fn buffers_are_triples_and_names_stay_text() {
-        let net = net(&Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into()));
+        let net =
+            net(&Root(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sysfs-two-ports").into()));
         assert_eq!(net["tcp_rmem"], json!([4096, 131_072, 6_291_456]));
-        assert_eq!((&net["congestion_control"], &net["rmem_max"]), (&json!("cubic"), &json!(212_992)));
+        assert_eq!(
+            (&net["congestion_control"], &net["rmem_max"]),
+            (&json!("cubic"), &json!(212_992))
+        );
         assert!(net["busy_poll_us"]["unavailable"].is_string());
     }
 }

@@ -1,9 +1,10 @@
-//! The way from each network device and disk to its root port: every PCI function in between with its link and payload
-//! settings. Devices whose chains share a function share its bandwidth.
+//! The way from each network device and disk to its root port: every PCI function in between with
+//! its link and payload settings. Devices whose chains share a function share its bandwidth.
 //!
-//! Speeds are GT/s per lane, negotiated now (`current`) and possible (`max`); a link may be slower at idle than under load.
-//! Configuration space beyond its first 64 bytes is readable by root only. Not seen: what a hypervisor hides, and the several
-//! ways to a disk of many controllers, which sysfs keeps apart from any of them.
+//! Speeds are GT/s per lane, negotiated now (`current`) and possible (`max`); a link may be slower
+//! at idle than under load. Configuration space beyond its first 64 bytes is readable by root only.
+//! Not seen: what a hypervisor hides, and the several ways to a disk of many controllers, which
+//! sysfs keeps apart from any of them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,12 @@ use super::config_space::{HEADER, conventional, express, express_capability};
 use super::root::{Root, unavailable};
 use crate::devices;
 
-/// Vendors of devices that exist only inside a hypervisor: virtio, VMware, Google. There is no bus behind them, whatever
-/// they show, so `kind` is `virtual` and no bus limit may be derived.
+/// Vendors of devices that exist only inside a hypervisor: virtio, VMware, Google. There is no bus
+/// behind them, whatever they show, so `kind` is `virtual` and no bus limit may be derived.
 const PARAVIRTUAL_VENDORS: [&str; 3] = ["0x1af4", "0x15ad", "0x1ae0"];
 
-/// Chains by name of interface or disk; what has no PCI device is left out. Of a disk and an interface with one name the
-/// interface is told.
+/// Chains by name of interface or disk; what has no PCI device is left out. Of a disk and an
+/// interface with one name the interface is told.
 pub(super) fn pcie(root: &Root) -> Value {
     let mut chains = disks(root);
     match devices::all() {
@@ -37,17 +38,21 @@ fn disks(root: &Root) -> Map<String, Value> {
     const BLOCK: &str = "sys/block";
     let of_disk = |name: String| {
         let folder = root.0.join(BLOCK).join(&name).canonicalize().ok()?;
-        let device = folder.ancestors().find(|folder| self::name(folder).is_some_and(is_address))?.to_owned();
+        let device = folder
+            .ancestors()
+            .find(|folder| self::name(folder).is_some_and(is_address))?
+            .to_owned();
         Some((name, Value::Array(chain(&device))))
     };
     root.names(BLOCK).into_iter().filter_map(of_disk).collect()
 }
 
-/// The PCI function behind `link`, as a folder of sysfs: by the address its driver gives (right in any namespace), else by
-/// the link in sysfs.
+/// The PCI function behind `link`, as a folder of sysfs: by the address its driver gives (right in
+/// any namespace), else by the link in sysfs.
 pub(super) fn device_of(root: &Root, link: &linerate_sys::netlink::Link) -> Option<PathBuf> {
     let driver = Ethtool::open().ok().and_then(|ethtool| ethtool.driver(&link.name).ok());
-    let by_driver = driver.filter(|driver| is_address(&driver.bus)).map(|driver| pci_folder(root, &driver.bus));
+    let by_driver =
+        driver.filter(|driver| is_address(&driver.bus)).map(|driver| pci_folder(root, &driver.bus));
     let by_sysfs = || root.0.join("sys/class/net").join(&link.name).join("device");
     let shown = || devices::sysfs_shows(&root.0, link);
     let folder = by_driver.or_else(|| shown().then(by_sysfs))?.canonicalize().ok()?;
@@ -73,9 +78,11 @@ fn is_address(text: &str) -> bool {
     text.len() == 12 && text.bytes().enumerate().all(shape)
 }
 
-/// The functions from the root port (or the device itself, if it sits on the root bus) down to `device`.
+/// The functions from the root port (or the device itself, if it sits on the root bus) down to
+/// `device`.
 pub(super) fn chain(device: &Path) -> Vec<Value> {
-    let mut folders: Vec<_> = device.ancestors().filter(|folder| name(folder).is_some_and(is_address)).collect();
+    let mut folders: Vec<_> =
+        device.ancestors().filter(|folder| name(folder).is_some_and(is_address)).collect();
     folders.reverse();
     folders.into_iter().map(function).collect()
 }
@@ -86,7 +93,8 @@ fn function(folder: &Path) -> Value {
     let config = std::fs::read(folder.join("config")).unwrap_or_default();
     let capability = express_capability(&config);
     let has_link = root.text("current_link_speed").is_ok();
-    let paravirtual = root.text("vendor").is_ok_and(|vendor| PARAVIRTUAL_VENDORS.contains(&vendor.as_str()));
+    let paravirtual =
+        root.text("vendor").is_ok_and(|vendor| PARAVIRTUAL_VENDORS.contains(&vendor.as_str()));
     let kind = match capability.is_some() || has_link {
         _ if paravirtual => "virtual",
         true => "pcie",
@@ -106,7 +114,9 @@ fn function(folder: &Path) -> Value {
     });
     let settings = match capability {
         Some(at) => express(&config, at),
-        None if config.len() <= HEADER => without("configuration space beyond 64 bytes needs CAP_SYS_ADMIN"),
+        None if config.len() <= HEADER => {
+            without("configuration space beyond 64 bytes needs CAP_SYS_ADMIN")
+        }
         None => {
             let mut without = without("no PCI Express capability");
             without["conventional"] = conventional(&config);
@@ -132,7 +142,9 @@ fn function(folder: &Path) -> Value {
 /// The settings that bounds are made of, each unavailable.
 fn without(why: &str) -> Value {
     let settings = ["port", "mps_bytes", "mrrs_bytes", "aspm", "tags", "ecrc"];
-    Value::Object(settings.map(|setting| (setting.to_owned(), unavailable(why))).into_iter().collect())
+    Value::Object(
+        settings.map(|setting| (setting.to_owned(), unavailable(why))).into_iter().collect(),
+    )
 }
 
 /// The number in `file`; of a link that is down, or of a device that is gone, there is none.
@@ -156,7 +168,9 @@ fn speed(root: &Root, file: &str) -> Value {
 /// -1 is the kernel's word for a host with one node or firmware that does not say.
 pub(super) fn numa_node(root: &Root) -> Value {
     match root.number("numa_node") {
-        Value::Number(node) if node.as_i64() == Some(-1) => unavailable("the firmware names no node"),
+        Value::Number(node) if node.as_i64() == Some(-1) => {
+            unavailable("the firmware names no node")
+        }
         fact => fact,
     }
 }
@@ -171,22 +185,32 @@ mod tests {
 
     #[test]
     fn two_ports_of_one_card_share_their_root_port() {
-        let port = |function| Path::new(ROOT).join("sys/devices/pci0000:00/0000:00:02.0").join(function);
+        let port =
+            |function| Path::new(ROOT).join("sys/devices/pci0000:00/0000:00:02.0").join(function);
         let [a, b] = ["0000:02:00.0", "0000:02:00.1"].map(|function| chain(&port(function)));
         assert_eq!((a.len(), b.len()), (2, 2));
         assert_eq!(a[0], b[0]);
-        assert_eq!((&a[0]["address"], &a[1]["address"]), (&json!("0000:00:02.0"), &json!("0000:02:00.0")));
-        assert_eq!((&a[1]["current_link_speed"], &a[1]["current_link_width"]), (&json!(8.0), &json!(8)));
+        assert_eq!(
+            (&a[0]["address"], &a[1]["address"]),
+            (&json!("0000:00:02.0"), &json!("0000:02:00.0"))
+        );
+        assert_eq!(
+            (&a[1]["current_link_speed"], &a[1]["current_link_width"]),
+            (&json!(8.0), &json!(8))
+        );
         assert_eq!((&a[1]["max_link_speed"], &a[1]["kind"]), (&json!(16.0), &json!("pcie")));
         assert!(a[1]["mps_bytes"]["unavailable"].as_str().unwrap().contains("CAP_SYS_ADMIN"));
     }
 
-    /// A switch with a network card and a disk below one root port, laid out in files as sysfs does.
+    /// A switch with a network card and a disk below one root port, laid out in files as sysfs
+    /// does.
     #[test]
     fn a_card_and_a_disk_behind_one_switch_share_the_way_up() {
         let scratch = tempfile::tempdir().unwrap();
         let below = |path: &str| scratch.path().join("sys/devices/pci0000:00").join(path);
-        let layout = |port, payload, able, now| Layout { port, supported: 2, payload, request: 2, able, now }.bytes();
+        let layout = |port, payload, able, now| {
+            Layout { port, supported: 2, payload, request: 2, able, now }.bytes()
+        };
         let functions = [
             ("0000:00:1c.0", layout(4, 1, (3, 4), (3, 4))),
             ("0000:00:1c.0/0000:03:00.0", layout(5, 1, (3, 4), (3, 4))),
@@ -209,9 +233,15 @@ mod tests {
         let card = chain(&below(functions[3].0));
         assert_eq!((disk.len(), card.len()), (4, 4));
         assert_eq!(disk[..2], card[..2]);
-        assert_eq!((&disk[1]["port"], &disk[3]["mps_bytes"]), (&json!("upstream switch port"), &json!(256)));
+        assert_eq!(
+            (&disk[1]["port"], &disk[3]["mps_bytes"]),
+            (&json!("upstream switch port"), &json!(256))
+        );
         // Without the files of a link, configuration space tells of it.
-        assert_eq!((&disk[3]["current_link_speed"], &disk[3]["max_link_speed"]), (&json!(8.0), &json!(16.0)));
+        assert_eq!(
+            (&disk[3]["current_link_speed"], &disk[3]["max_link_speed"]),
+            (&json!(8.0), &json!(16.0))
+        );
         assert_eq!((&disk[3]["current_link_width"], &disk[3]["kind"]), (&json!(4), &json!("pcie")));
     }
 

@@ -1,4 +1,5 @@
-//! What this process may do: limits, capabilities, and the sysctls that grant or forbid; and which helper programs exist.
+//! What this process may do: limits, capabilities, and the sysctls that grant or forbid; and which
+//! helper programs exist.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 use serde_json::{Map, Value, json};
@@ -25,7 +26,8 @@ const TOOLS: &[(&str, &str)] =
 pub(super) fn limits() -> Value {
     let limit = |resource| {
         let Rlimit { current, maximum } = getrlimit(resource);
-        let value = |limit: Option<u64>| limit.map_or_else(|| json!("unlimited"), |limit| json!(limit));
+        let value =
+            |limit: Option<u64>| limit.map_or_else(|| json!("unlimited"), |limit| json!(limit));
         json!({ "soft": value(current), "hard": value(maximum) })
     };
     json!({
@@ -70,14 +72,16 @@ fn capabilities(status: &str) -> Value {
     Value::Object(CAPABILITIES.iter().map(held).collect::<Map<_, _>>())
 }
 
-/// Whether a user without privileges may make a user namespace, as far as the three usual switches tell.
+/// Whether a user without privileges may make a user namespace, as far as the three usual switches
+/// tell.
 fn user_namespaces(root: &Root) -> Value {
     let switch = |file: &str| root.text(&format!("proc/sys/{file}")).ok();
     let Some(most) = switch("user/max_user_namespaces") else {
         return json!(false);
     };
     let debian = switch("kernel/unprivileged_userns_clone").is_none_or(|value| value == "1");
-    let apparmor = switch("kernel/apparmor_restrict_unprivileged_userns").is_none_or(|value| value == "0");
+    let apparmor =
+        switch("kernel/apparmor_restrict_unprivileged_userns").is_none_or(|value| value == "0");
     json!(most != "0" && debian && apparmor)
 }
 

@@ -18,10 +18,12 @@ impl Root {
     /// The trimmed text of `path`, which has no leading slash.
     pub(crate) fn text(&self, path: &str) -> Result<String, Value> {
         match fs::read(self.0.join(path)) {
-            Ok(bytes) => {
-                Ok(String::from_utf8_lossy(&bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes)
+                .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+                .to_owned()),
+            Err(cause) => {
+                Err(unavailable(format!("read {}: {cause}", self.0.join(path).display())))
             }
-            Err(cause) => Err(unavailable(format!("read {}: {cause}", self.0.join(path).display()))),
         }
     }
 
@@ -30,7 +32,8 @@ impl Root {
         self.text(path).map_or_else(|why| why, Value::String)
     }
 
-    /// The number in `path` as a fact; a list of numbers becomes an array, anything else stays text.
+    /// The number in `path` as a fact; a list of numbers becomes an array, anything else stays
+    /// text.
     pub(crate) fn number(&self, path: &str) -> Value {
         let text = match self.text(path) {
             Ok(text) => text,
@@ -47,7 +50,8 @@ impl Root {
     /// The names in the folder `path`, sorted; none if it cannot be read.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
-        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<_> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
     }
@@ -81,7 +85,11 @@ mod tests {
         assert_eq!(list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(list(""), Some(vec![]));
         assert_eq!((list("0-x"), list("0-4294967295")), (None, None));
-        assert_eq!(list(&"0-65535,".repeat(2)), None, "no kernel lists a CPU twice, and memory is finite");
+        assert_eq!(
+            list(&"0-65535,".repeat(2)),
+            None,
+            "no kernel lists a CPU twice, and memory is finite"
+        );
     }
 
     proptest::proptest! {
@@ -94,6 +102,12 @@ mod tests {
     #[test]
     fn what_is_missing_says_which_file_and_why() {
         let fact = Root(PathBuf::from("/proc/self")).string("lr-none");
-        assert!(fact["unavailable"].as_str().unwrap().starts_with("read /proc/self/lr-none: No such file"), "{fact}");
+        assert!(
+            fact["unavailable"]
+                .as_str()
+                .unwrap()
+                .starts_with("read /proc/self/lr-none: No such file"),
+            "{fact}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A controller behind an interface: commands by whichever way is safe, and a survey of what is there.
+//! A controller behind an interface: commands by whichever way is safe, and a survey of what is
+//! there.
 
 use linerate_model::Nanos;
 use linerate_packet::ncsi::{Answer, Command, Outcome, PACKAGE_ITSELF};
@@ -63,7 +64,8 @@ impl Controller {
     /// Opens the interface `device`, by the way that is safe or the one that is preferred.
     ///
     /// # Errors
-    /// If there is no such interface, CAP_NET_RAW is missing for raw frames, or the kernel does not tell whose the interface is.
+    /// If there is no such interface, CAP_NET_RAW is missing for raw frames, or the kernel does not
+    /// tell whose the interface is.
     pub fn open(device: &str, preference: Preference) -> Result<Self, SysError> {
         let owner = ownership(device);
         let Some(transport) = choose(owner.as_ref().ok(), preference) else {
@@ -92,12 +94,17 @@ impl Controller {
         &self.known
     }
 
-    /// Asks, and waits for the answer: in raw frames three times, a tenth of a second each; through the kernel's stack for its
-    /// second, three times if the command may be carried out twice.
+    /// Asks, and waits for the answer: in raw frames three times, a tenth of a second each; through
+    /// the kernel's stack for its second, three times if the command may be carried out twice.
     ///
     /// # Errors
-    /// If the interface went away, or CAP_NET_ADMIN is missing for the stack. That nobody answers is the inner error.
-    pub fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+    /// If the interface went away, or CAP_NET_ADMIN is missing for the stack. That nobody answers
+    /// is the inner error.
+    pub fn ask(
+        &mut self,
+        address: Address,
+        command: &Command,
+    ) -> Result<Result<Reply, Failure>, SysError> {
         match &mut self.way {
             SidebandAccess::Stack(stack) => stack.ask(address, command),
             SidebandAccess::Wire(wire) => wire.ask(address, command),
@@ -108,12 +115,17 @@ impl Controller {
 impl Wire {
     fn open(device: &str) -> Result<Self, SysError> {
         let socket = PacketSocket::open_for(device, ETHERTYPE)?;
-        // A controller answers a command of the same type and number with what it answered before: begin anywhere.
+        // A controller answers a command of the same type and number with what it answered before:
+        // begin anywhere.
         let instance = (clock::realtime() % u64::from(u8::MAX)) as u8;
         Ok(Self { socket, instance, buffer: vec![0; LONGEST].into_boxed_slice() })
     }
 
-    fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+    fn ask(
+        &mut self,
+        address: Address,
+        command: &Command,
+    ) -> Result<Result<Reply, Failure>, SysError> {
         self.instance = if self.instance == u8::MAX { 1 } else { self.instance + 1 };
         let mut exchange = Exchange::new(address, command, self.instance);
         loop {
@@ -134,12 +146,13 @@ impl Wire {
     }
 }
 
-/// Finds packages and channels. It only reads, unless `initialise` allows to clear the initial state of channels: a package
-/// answers any command to it by being selected, which a running management controller does all the time.
+/// Finds packages and channels. It only reads, unless `initialise` allows to clear the initial
+/// state of channels: a package answers any command to it by being selected, which a running
+/// management controller does all the time.
 ///
-/// Where the kernel's stack owns the interface, the packages and channels are those it knows, and it has initialised them. They are
-/// not asked for capabilities there: many kernels take that answer for one to a question of their own and forget which filters
-/// they have set.
+/// Where the kernel's stack owns the interface, the packages and channels are those it knows, and
+/// it has initialised them. They are not asked for capabilities there: many kernels take that
+/// answer for one to a question of their own and forget which filters they have set.
 ///
 /// # Errors
 /// If the interface went away.
@@ -163,9 +176,17 @@ fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<Found>, SysError>
         for channel in package.channels {
             let address = Address { package: package.number, channel: channel.number };
             let version = ask(address, &Command::GetVersion)?;
-            let link = if version.is_ok() { ask(address, &Command::GetLinkStatus)?.ok() } else { None };
+            let link =
+                if version.is_ok() { ask(address, &Command::GetLinkStatus)?.ok() } else { None };
             let initial_state = version.as_ref().is_ok_and(refused_until_initialised);
-            found.push(Found { address, known: Some(channel), initial_state, version, capabilities: None, link });
+            found.push(Found {
+                address,
+                known: Some(channel),
+                initial_state,
+                version,
+                capabilities: None,
+                link,
+            });
         }
     }
     Ok(found)
@@ -180,14 +201,20 @@ fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, 
             if channel >= channels {
                 break;
             }
-            let Some(one) = look(controller, Address { package, channel }, initialise)? else { break };
-            if let Some(Answer::Capabilities(capabilities)) = one.capabilities.as_ref().map(|reply| &reply.answer) {
+            let Some(one) = look(controller, Address { package, channel }, initialise)? else {
+                break;
+            };
+            if let Some(Answer::Capabilities(capabilities)) =
+                one.capabilities.as_ref().map(|reply| &reply.answer)
+            {
                 // Some say none; then channels are asked for until one is silent.
-                channels = if capabilities.channels == 0 { channels } else { capabilities.channels };
+                channels =
+                    if capabilities.channels == 0 { channels } else { capabilities.channels };
             }
             found.push(one);
         }
-        // Packages are numbered by straps, most often from 0 on without gaps; an absent one costs three tries.
+        // Packages are numbered by straps, most often from 0 on without gaps; an absent one costs
+        // three tries.
         if found.iter().all(|one| one.address.package != package) {
             break;
         }
@@ -199,7 +226,11 @@ fn refused_until_initialised(reply: &Reply) -> bool {
     reply.outcome == Outcome::Failed && reply.reason.0 == 1
 }
 
-fn look(controller: &mut Controller, address: Address, initialise: bool) -> Result<Option<Found>, SysError> {
+fn look(
+    controller: &mut Controller,
+    address: Address,
+    initialise: bool,
+) -> Result<Option<Found>, SysError> {
     let Ok(mut version) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
     if refused_until_initialised(&version)
         && initialise
@@ -210,12 +241,20 @@ fn look(controller: &mut Controller, address: Address, initialise: bool) -> Resu
     }
     let initial_state = refused_until_initialised(&version);
     // A channel that is not there answers, if at all, that its number is out of range.
-    if version.outcome != Outcome::Completed && !initial_state && address.channel != PACKAGE_ITSELF {
+    if version.outcome != Outcome::Completed && !initial_state && address.channel != PACKAGE_ITSELF
+    {
         return Ok(None);
     }
     let capabilities = controller.ask(address, &Command::GetCapabilities)?.ok();
     let link = controller.ask(address, &Command::GetLinkStatus)?.ok();
-    Ok(Some(Found { address, known: None, initial_state, version: Ok(version), capabilities, link }))
+    Ok(Some(Found {
+        address,
+        known: None,
+        initial_state,
+        version: Ok(version),
+        capabilities,
+        link,
+    }))
 }
 
 #[cfg(test)]
@@ -226,10 +265,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_that_the_kernel_knows_are_asked_for_what_disturbs_nobody_and_told_though_they_are_silent() {
+    fn channels_that_the_kernel_knows_are_asked_for_what_disturbs_nobody_and_told_though_they_are_silent()
+     {
         let channel = |number, active| Channel { number, active, ..Channel::default() };
         let known = vec![
-            Package { number: 0, forced: false, channels: vec![channel(0, true), channel(1, false)] },
+            Package {
+                number: 0,
+                forced: false,
+                channels: vec![channel(0, true), channel(1, false)],
+            },
             Package { number: 3, forced: false, channels: vec![channel(0, false)] },
         ];
         let mut asked = Vec::new();
@@ -255,10 +299,13 @@ mod tests {
         ];
         assert_eq!(
             asked, expected,
-            "no capabilities: the kernel would take them for its own; a silent channel costs seconds"
+            "no capabilities: the kernel would take them for its own; a silent channel costs \
+                seconds"
         );
-        let told: Vec<_> =
-            found.iter().map(|one| (one.address.package, one.initial_state, one.version.is_ok())).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.address.package, one.initial_state, one.version.is_ok()))
+            .collect();
         assert_eq!(told, [(0, false, true), (0, true, true), (3, false, false)]);
         assert!(found[0].known.as_ref().is_some_and(|known| known.active));
     }

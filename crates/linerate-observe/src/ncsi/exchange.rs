@@ -1,13 +1,14 @@
 //! One command and its answer, without I/O: time is an argument.
 //!
-//! A command that is not answered is sent again with the *same* instance number, so that a controller that did carry it out
-//! repeats its answer instead of the command (NC-SI reference 2). Answers to others, late or double ones and broken ones are
-//! counted and passed over.
+//! A command that is not answered is sent again with the *same* instance number, so that a
+//! controller that did carry it out repeats its answer instead of the command (NC-SI reference 2).
+//! Answers to others, late or double ones and broken ones are counted and passed over.
 
 use linerate_model::Nanos;
 use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, Malformed, Outcome, Reason, kind};
 
-/// A controller must answer within 50 ms (NC-SI reference 2); twice that is allowed before it is asked again.
+/// A controller must answer within 50 ms (NC-SI reference 2); twice that is allowed before it is
+/// asked again.
 const PATIENCE: Nanos = Nanos::from_millis(100);
 /// Tries before it is given up, the standard's recommendation for a package that may be absent.
 const TRIES: u32 = 3;
@@ -61,7 +62,10 @@ pub enum Failure {
     #[error("our own command comes back: the sideband is looped (unplug the loopback)")]
     Loopback,
     /// Only broken answers came.
-    #[error("only broken answers came: {malformed} cut off or of another revision, {checksum} with a wrong checksum")]
+    #[error(
+        "only broken answers came: {malformed} cut off or of another revision, {checksum} with a \
+            wrong checksum"
+    )]
     Broken {
         /// Cut off or of another revision.
         malformed: u32,
@@ -79,13 +83,17 @@ pub enum Failure {
 /// Why the kernel keeps the answer to a command of type `kind` to itself.
 fn withheld(kind: u8) -> String {
     let cause = match kind {
-        kind::GET_PORT_STATISTICS | kind::GET_CONTROL_STATISTICS | kind::GET_PASS_THROUGH_STATISTICS => {
-            "older kernels expect 172 bytes of 0x18, 0x19 and 0x1a where the standard has 204, 32 and 48"
+        kind::GET_PORT_STATISTICS
+        | kind::GET_CONTROL_STATISTICS
+        | kind::GET_PASS_THROUGH_STATISTICS => {
+            "older kernels expect 172 bytes of 0x18, 0x19 and 0x1a where the standard has 204, 32 \
+                and 48"
         }
         _ => "a refusal, which is shorter than an answer, is one of these",
     };
     format!(
-        "the kernel's NC-SI stack did not hand over the answer to command 0x{kind:02x}: it keeps those with a wrong checksum or \
+        "the kernel's NC-SI stack did not hand over the answer to command 0x{kind:02x}: it keeps \
+            those with a wrong checksum or \
          of another length than its table says, and {cause} (--force-raw goes past it)"
     )
 }
@@ -115,7 +123,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// `command` for `address`; `instance` is from 1 to 255 and was not used for the command before.
+    /// `command` for `address`; `instance` is from 1 to 255 and was not used for the command
+    /// before.
     #[must_use]
     pub fn new(address: Address, command: &Command, instance: u8) -> Self {
         let payload = command.emit();
@@ -129,7 +138,15 @@ impl Exchange {
             checksum: Checksum::Right,
         };
         let frame = letter.emit();
-        Self { frame, address, kind: command.kind(), instance, tries: 0, again: Nanos(0), strays: Strays::default() }
+        Self {
+            frame,
+            address,
+            kind: command.kind(),
+            instance,
+            tries: 0,
+            again: Nanos(0),
+            strays: Strays::default(),
+        }
     }
 
     /// The frame to send.
@@ -180,7 +197,13 @@ impl Exchange {
             (_, false) => &mut self.strays.foreign,
             (_, true) => {
                 let (outcome, reason, answer) = Answer::parse(self.kind, letter.payload);
-                return Some(Reply { outcome, reason, answer, tries: self.tries, strays: self.strays });
+                return Some(Reply {
+                    outcome,
+                    reason,
+                    answer,
+                    tries: self.tries,
+                    strays: self.strays,
+                });
             }
         };
         *stray += 1;
@@ -202,7 +225,16 @@ mod tests {
 
     fn answer(instance: u8, kind: u8, checksum: Checksum) -> Vec<u8> {
         let payload = [0, 0, 0, 0];
-        Letter { management: 0, instance, kind, package: 0, channel: 0, payload: &payload, checksum }.emit()
+        Letter {
+            management: 0,
+            instance,
+            kind,
+            package: 0,
+            channel: 0,
+            payload: &payload,
+            checksum,
+        }
+        .emit()
     }
 
     #[test]
@@ -244,6 +276,9 @@ mod tests {
         };
         let broken = Failure::Broken { malformed: 0, checksum: 1 };
         assert_eq!(give_up(&answer(7, 0x95, Checksum::Wrong)), Some(Step::Failed(broken)));
-        assert_eq!(give_up(&answer(7, 0x15, Checksum::Right)), Some(Step::Failed(Failure::Loopback)));
+        assert_eq!(
+            give_up(&answer(7, 0x15, Checksum::Right)),
+            Some(Step::Failed(Failure::Loopback))
+        );
     }
 }

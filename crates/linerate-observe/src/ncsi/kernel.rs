@@ -1,13 +1,18 @@
-//! The kernel's generic netlink family `NCSI` (linux/ncsi.h): its attributes and what they say, without I/O.
+//! The kernel's generic netlink family `NCSI` (linux/ncsi.h): its attributes and what they say,
+//! without I/O.
 //!
-//! Numbers are in host byte order, but for the control packets themselves. Nests carry no nesting flag. What a command's data may
-//! hold beyond its header and payload, the kernel does not read; it numbers, addresses, pads and sums the packet itself. An
-//! answer runs to the end of the frame, so [`Letter`] cuts it by its own length.
+//! Numbers are in host byte order, but for the control packets themselves. Nests carry no nesting
+//! flag. What a command's data may hold beyond its header and payload, the kernel does not read; it
+//! numbers, addresses, pads and sums the packet itself. An answer runs to the end of the frame, so
+//! [`Letter`] cuts it by its own length.
 //!
-//! What the kernel does not hand over: answers of a length that is not in its table (it then says `EINVAL`), and on many
-//! versions answers to types it does not use itself (it then says nothing, or that its second is over).
+//! What the kernel does not hand over: answers of a length that is not in its table (it then says
+//! `EINVAL`), and on many versions answers to types it does not use itself (it then says nothing,
+//! or that its second is over).
 
-use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, LinkStatus, Outcome, Reason, Version};
+use linerate_packet::ncsi::{
+    Answer, Checksum, Command, Letter, LinkStatus, Outcome, Reason, Version,
+};
 use linerate_sys::netlink::{attributes, push};
 
 use super::exchange::Address;
@@ -42,7 +47,8 @@ const OF_CHANNEL_FORCED: u16 = 8;
 const OF_CHANNEL_VLANS: u16 = 9;
 const OF_CHANNEL_VLAN: u16 = 10;
 
-/// Characters of a firmware's name (DSP0222 Get Version ID). Old kernels run on behind a name that fills them all.
+/// Characters of a firmware's name (DSP0222 Get Version ID). Old kernels run on behind a name that
+/// fills them all.
 const NAME_BYTES: usize = 12;
 
 /// A package as the kernel knows it.
@@ -76,8 +82,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The version of the standard as people write it. Newer kernels tell major and minor as numbers; older ones the four bytes
-    /// of the wire as the first and a letter as the second.
+    /// The version of the standard as people write it. Newer kernels tell major and minor as
+    /// numbers; older ones the four bytes of the wire as the first and a letter as the second.
     #[must_use]
     pub fn standard_text(&self) -> Option<String> {
         let [major, minor] = self.version?;
@@ -88,7 +94,8 @@ impl Channel {
         Some(Version::spelled([major, minor_digits, update, first, minor as u8]))
     }
 
-    /// Its link: whether it is up and how fast. Whether the host's driver runs, the kernel does not tell.
+    /// Its link: whether it is up and how fast. Whether the host's driver runs, the kernel does not
+    /// tell.
     #[must_use]
     pub fn link_status(&self) -> Option<LinkStatus> {
         self.link.map(|bits| LinkStatus { bits, other: 0, oem: 0 })
@@ -128,12 +135,14 @@ pub(crate) fn to_send(interface: u32, address: Address, command: &Command) -> Ve
 #[must_use]
 pub fn packages(answer: &[u8]) -> Vec<Package> {
     let lists = attributes(answer).filter(|(kind, _)| *kind == PACKAGE_LIST);
-    let elements = lists.flat_map(|(_, list)| attributes(list)).filter(|(kind, _)| *kind == OF_PACKAGE);
+    let elements =
+        lists.flat_map(|(_, list)| attributes(list)).filter(|(kind, _)| *kind == OF_PACKAGE);
     elements.filter_map(|(_, element)| package(element)).collect()
 }
 
 fn package(element: &[u8]) -> Option<Package> {
-    let mut package = Package { number: small(find(element, OF_PACKAGE_ID)?)?, ..Package::default() };
+    let mut package =
+        Package { number: small(find(element, OF_PACKAGE_ID)?)?, ..Package::default() };
     for (kind, value) in attributes(element) {
         match kind {
             OF_PACKAGE_FORCED => package.forced = true,
@@ -148,8 +157,10 @@ fn package(element: &[u8]) -> Option<Package> {
 }
 
 fn channel(element: &[u8]) -> Option<Channel> {
-    let mut channel = Channel { number: small(find(element, OF_CHANNEL_ID)?)?, ..Channel::default() };
-    let version = [OF_CHANNEL_MAJOR, OF_CHANNEL_MINOR].map(|kind| find(element, kind).and_then(number));
+    let mut channel =
+        Channel { number: small(find(element, OF_CHANNEL_ID)?)?, ..Channel::default() };
+    let version =
+        [OF_CHANNEL_MAJOR, OF_CHANNEL_MINOR].map(|kind| find(element, kind).and_then(number));
     channel.version = version[0].zip(version[1]).map(|(major, minor)| [major, minor]);
     for (kind, value) in attributes(element) {
         match kind {
@@ -163,7 +174,9 @@ fn channel(element: &[u8]) -> Option<Channel> {
             OF_CHANNEL_FORCED => channel.forced = true,
             OF_CHANNEL_VLANS => {
                 let tags = attributes(value).filter(|(kind, _)| *kind == OF_CHANNEL_VLAN);
-                let tags = tags.filter_map(|(_, tag)| Some(u16::from_ne_bytes(tag.get(..2)?.try_into().ok()?)));
+                let tags = tags.filter_map(|(_, tag)| {
+                    Some(u16::from_ne_bytes(tag.get(..2)?.try_into().ok()?))
+                });
                 channel.vlans.extend(tags);
             }
             _ => {}
@@ -172,8 +185,8 @@ fn channel(element: &[u8]) -> Option<Channel> {
     Some(channel)
 }
 
-/// The control packet in an answer to [`SEND_COMMAND`]; `None` if the kernel gave up waiting for one, which it says by leaving
-/// it out.
+/// The control packet in an answer to [`SEND_COMMAND`]; `None` if the kernel gave up waiting for
+/// one, which it says by leaving it out.
 #[must_use]
 pub fn packet(answer: &[u8]) -> Option<&[u8]> {
     find(answer, DATA)
@@ -212,8 +225,9 @@ mod tests {
 
     const CHANNEL: Address = Address { package: 0, channel: 1 };
 
-    /// An answer to PKG_INFO for package 0 with two channels, attribute by attribute in the order in which the kernel writes them:
-    /// channel 0 as an old kernel tells it (the version in four bytes and a letter), channel 1 as a newer one does.
+    /// An answer to PKG_INFO for package 0 with two channels, attribute by attribute in the order
+    /// in which the kernel writes them: channel 0 as an old kernel tells it (the version in four
+    /// bytes and a letter), channel 1 as a newer one does.
     #[rustfmt::skip]
     const TWO_CHANNELS: [u8; 156] = [
         /* PACKAGE_LIST */ 156, 0, 2, 0, /* package */ 152, 0, 1, 0,
@@ -240,20 +254,27 @@ mod tests {
         assert_eq!((package.number, package.forced, package.channels.len()), (0, true, 2));
         let [first, second] = &package.channels[..] else { panic!("two channels: {package:?}") };
         assert_eq!((first.number, first.active, first.forced), (0, true, true));
-        assert_eq!((first.standard_text().as_deref(), &*first.firmware_name), (Some("1.0.1"), "linerate-nc"));
+        assert_eq!(
+            (first.standard_text().as_deref(), &*first.firmware_name),
+            (Some("1.0.1"), "linerate-nc")
+        );
         let link = first.link_status().expect("told");
         assert!(link.is_up());
         assert_eq!(link.speed(), Some(Speed { megabits: 1000, full_duplex: true }));
         assert_eq!(first.vlans, [5]);
         assert_eq!((second.number, second.active, second.forced), (1, false, false));
-        assert_eq!((second.standard_text().as_deref(), &*second.firmware_name), (Some("1.2"), "abcdefghijkl"));
+        assert_eq!(
+            (second.standard_text().as_deref(), &*second.firmware_name),
+            (Some("1.2"), "abcdefghijkl")
+        );
         assert_eq!(second.link_status().map(|link| link.is_up()), Some(false));
         assert!(second.vlans.is_empty());
     }
 
     #[test]
     fn a_channel_that_says_little_has_gaps_and_no_zeros() {
-        let (mut channel, mut channels, mut package, mut all) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut channel, mut channels, mut package, mut all) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         push(&mut channel, OF_CHANNEL_ID, &3_u32.to_ne_bytes());
         push(&mut channels, OF_CHANNEL, &channel);
         push(&mut channels, OF_CHANNEL, &[]);
@@ -292,7 +313,8 @@ mod tests {
         assert_eq!(of_interface(5), [8, 0, 1, 0, 5, 0, 0, 0]);
     }
 
-    /// An answer as the kernel hands it over: index, package, channel, and the golden frame from its NC-SI header to its end.
+    /// An answer as the kernel hands it over: index, package, channel, and the golden frame from
+    /// its NC-SI header to its end.
     fn handed_over(frame: &[u8]) -> Vec<u8> {
         const ETHERNET: usize = 14;
         let mut bytes = of_interface(5);
@@ -303,9 +325,11 @@ mod tests {
     }
 
     fn golden(text: &str) -> Vec<u8> {
-        let hex: Vec<u8> = text.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
-        let byte =
-            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
+        let hex: Vec<u8> =
+            text.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
+        let byte = |pair: &[u8]| {
+            u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal")
+        };
         hex.chunks(2).map(byte).collect()
     }
 
@@ -338,7 +362,8 @@ mod tests {
         for package in packages(bytes) {
             for channel in package.channels {
                 assert!(channel.firmware_name.chars().count() <= NAME_BYTES);
-                let _told = (channel.standard_text(), channel.link_status().map(|link| link.speed()));
+                let _told =
+                    (channel.standard_text(), channel.link_status().map(|link| link.speed()));
             }
         }
         let _answer = packet(bytes).and_then(|packet| answer(CHANNEL, 0x15, packet));

@@ -1,8 +1,9 @@
 //! Commands through the kernel's own NC-SI stack, over generic netlink.
 //!
-//! The kernel waits a second for an answer and never asks again. We do, for commands that may be carried out twice: a repeat goes
-//! under a new number, so the controller carries it out instead of repeating its answer, and port statistics, which some
-//! controllers clear when they are read, would be lost.
+//! The kernel waits a second for an answer and never asks again. We do, for commands that may be
+//! carried out twice: a repeat goes under a new number, so the controller carries it out instead of
+//! repeating its answer, and port statistics, which some controllers clear when they are read,
+//! would be lost.
 
 use std::time::Duration;
 
@@ -15,10 +16,11 @@ use rustix::io::Errno;
 use super::exchange::{Address, Failure, Reply, Strays};
 use super::kernel;
 
-/// How long the kernel is waited for: its own second, and room for it to say that it is over. For a package it does not know it
-/// says nothing at all.
+/// How long the kernel is waited for: its own second, and room for it to say that it is over. For a
+/// package it does not know it says nothing at all.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Tries of a command that may be carried out twice, the standard's recommendation for a package that may be absent.
+/// Tries of a command that may be carried out twice, the standard's recommendation for a package
+/// that may be absent.
 const TRIES: u32 = 3;
 
 /// The stack, as the owner of one interface.
@@ -40,10 +42,19 @@ impl Stack {
     }
 
     /// Asks, and waits for the answer.
-    pub(super) fn ask(&mut self, address: Address, command: &Command) -> Result<Result<Reply, Failure>, SysError> {
+    pub(super) fn ask(
+        &mut self,
+        address: Address,
+        command: &Command,
+    ) -> Result<Result<Reply, Failure>, SysError> {
         let request = kernel::to_send(self.interface, address, command);
-        let what = format!("the answer to command 0x{:02x} of package {}", command.kind(), address.package);
-        let mut ask = || self.socket.ask(&self.family, kernel::SEND_COMMAND, &request, PATIENCE, &what);
+        let what = format!(
+            "the answer to command 0x{:02x} of package {}",
+            command.kind(),
+            address.package
+        );
+        let mut ask =
+            || self.socket.ask(&self.family, kernel::SEND_COMMAND, &request, PATIENCE, &what);
         pursue(address, command, &mut ask)
     }
 }
@@ -82,7 +93,11 @@ fn pursue(
         strays.malformed += 1;
     }
     let Strays { malformed, checksum, .. } = strays;
-    Ok(Err(if malformed == 0 { Failure::Silent(most) } else { Failure::Broken { malformed, checksum } }))
+    Ok(Err(if malformed == 0 {
+        Failure::Silent(most)
+    } else {
+        Failure::Broken { malformed, checksum }
+    }))
 }
 
 /// What a refusal means. Our requests are complete, so that it cannot be they that are invalid.
@@ -107,14 +122,26 @@ mod tests {
     /// What the kernel hands over when the controller answers `kind` with `payload`.
     fn handed_over(kind: u8, payload: &[u8]) -> Vec<u8> {
         let checksum = Checksum::Right;
-        let letter = Letter { management: 0, instance: 200, kind, package: 0, channel: 0, payload, checksum };
+        let letter = Letter {
+            management: 0,
+            instance: 200,
+            kind,
+            package: 0,
+            channel: 0,
+            payload,
+            checksum,
+        };
         let mut bytes = kernel::of_interface(5);
         push(&mut bytes, DATA, &letter.emit_packet());
         bytes
     }
 
-    /// Asks a kernel that does what `script` says, in order; what came of it, and how often it was asked.
-    fn asked(command: &Command, script: Vec<Result<Option<Vec<u8>>, Errno>>) -> (Result<Reply, Failure>, usize) {
+    /// Asks a kernel that does what `script` says, in order; what came of it, and how often it was
+    /// asked.
+    fn asked(
+        command: &Command,
+        script: Vec<Result<Option<Vec<u8>>, Errno>>,
+    ) -> (Result<Reply, Failure>, usize) {
         let mut script = script.into_iter();
         let mut n_asked = 0;
         let mut ask = || {
@@ -133,9 +160,11 @@ mod tests {
 
     #[test]
     fn an_answer_and_a_refusal_by_the_controller_are_replies() {
-        let (reply, _) = asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 0, 0, 0])))]);
+        let (reply, _) =
+            asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 0, 0, 0])))]);
         assert_eq!(reply.map(|reply| (reply.outcome, reply.tries)), Ok((Outcome::Completed, 1)));
-        let (reply, _) = asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 1, 0, 1])))]);
+        let (reply, _) =
+            asked(&Command::EnableChannel, vec![Ok(Some(handed_over(0x83, &[0, 1, 0, 1])))]);
         let refused = (Outcome::Failed, Reason::INITIALIZATION_REQUIRED);
         assert_eq!(reply.map(|reply| (reply.outcome, reply.reason)), Ok(refused));
     }
@@ -144,7 +173,9 @@ mod tests {
     fn what_may_be_carried_out_twice_is_asked_three_times_and_the_rest_once() {
         let silent = |n| (0..n).map(|_| given_up()).collect::<Vec<_>>();
         assert_eq!(asked(&Command::GetVersion, silent(3)), (Err(Failure::Silent(3)), 3));
-        for once in [Command::GetPortStatistics, Command::GetPassThroughStatistics, Command::EnableChannel] {
+        for once in
+            [Command::GetPortStatistics, Command::GetPassThroughStatistics, Command::EnableChannel]
+        {
             assert_eq!(asked(&once, silent(1)), (Err(Failure::Silent(1)), 1), "{once:?}");
         }
         // Nothing at all, as for a package the kernel does not know, then the answer.
@@ -155,13 +186,17 @@ mod tests {
 
     #[test]
     fn an_answer_that_the_kernel_withholds_is_told_with_its_cause_and_its_remedy() {
-        let (withheld, n_asked) = asked(&Command::GetPassThroughStatistics, vec![Err(Errno::INVAL)]);
+        let (withheld, n_asked) =
+            asked(&Command::GetPassThroughStatistics, vec![Err(Errno::INVAL)]);
         let text = withheld.expect_err("withheld").to_string();
         for part in ["0x1a", "172", "--force-raw"] {
             assert!(text.contains(part), "no {part} in: {text}");
         }
         assert_eq!(n_asked, 1, "it would refuse again");
-        let text = asked(&Command::GetCapabilities, vec![Err(Errno::INVAL)]).0.expect_err("withheld").to_string();
+        let text = asked(&Command::GetCapabilities, vec![Err(Errno::INVAL)])
+            .0
+            .expect_err("withheld")
+            .to_string();
         assert!(!text.contains("172") && text.contains("--force-raw"), "{text}");
         let (none, _) = asked(&Command::GetVersion, vec![Err(Errno::OPNOTSUPP)]);
         assert_eq!(none, Err(Failure::NoCommands));
@@ -169,7 +204,8 @@ mod tests {
 
     #[test]
     fn answers_to_something_else_are_broken_and_other_refusals_are_the_kernels() {
-        let (broken, _) = asked(&Command::GetPortStatistics, vec![Ok(Some(handed_over(0x99, &[0; 32])))]);
+        let (broken, _) =
+            asked(&Command::GetPortStatistics, vec![Ok(Some(handed_over(0x99, &[0; 32])))]);
         assert_eq!(broken, Err(Failure::Broken { malformed: 1, checksum: 0 }));
         let mut ask = || Err(SysError::new("ask for", "an answer", Errno::PERM));
         let error = pursue(CHANNEL, &Command::GetVersion, &mut ask).expect_err("not allowed");

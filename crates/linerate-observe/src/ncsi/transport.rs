@@ -1,4 +1,5 @@
-//! Which way commands go, and why: through the kernel's own NC-SI stack where that owns the interface, as raw frames elsewhere.
+//! Which way commands go, and why: through the kernel's own NC-SI stack where that owns the
+//! interface, as raw frames elsewhere.
 
 use linerate_sys::SysError;
 use linerate_sys::netlink::GenericSocket;
@@ -9,7 +10,8 @@ use super::kernel::{self, Package};
 /// Whose an interface is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// There is no NC-SI stack, so it cannot be the stack's: this kernel has none, or offers it in the first network namespace only.
+    /// There is no NC-SI stack, so it cannot be the stack's: this kernel has none, or offers it in
+    /// the first network namespace only.
     NoStack,
     /// There is a stack, and it does not know the interface.
     Nobody,
@@ -57,7 +59,8 @@ pub enum Beside {
     Unknown,
 }
 
-/// Which way commands go. `None` if nobody knows whose the interface is and raw frames were not asked for: they could do harm.
+/// Which way commands go. `None` if nobody knows whose the interface is and raw frames were not
+/// asked for: they could do harm.
 #[must_use]
 pub fn choose(ownership: Option<&Ownership>, preference: Preference) -> Option<Transport> {
     let beside = match ownership {
@@ -90,7 +93,8 @@ impl Transport {
         match self {
             Self::GenericNetlink => "the kernel's NC-SI stack owns it, asked over generic netlink",
             Self::RawFrames(Why::NoStack) => {
-                "asked in raw frames, because this kernel offers no NC-SI stack here (no generic netlink family NCSI)"
+                "asked in raw frames, because this kernel offers no NC-SI stack here (no generic \
+                    netlink family NCSI)"
             }
             Self::RawFrames(Why::NotOwned) => {
                 "asked in raw frames, because the kernel's NC-SI stack does not own this interface"
@@ -104,12 +108,16 @@ impl Transport {
     pub const fn warning(self) -> Option<&'static str> {
         match self {
             Self::RawFrames(Why::Forced(Beside::Stack)) => Some(
-                "the kernel's NC-SI stack owns this interface too: both number their commands from 1 to 255 (instance \
-                 identifiers), so either may take the other's answer for its own, and what raw frames change the kernel does \
-                 not learn (leave out --force-raw unless the kernel refuses to hand over an answer)",
+                "the kernel's NC-SI stack owns this interface too: both number their commands from \
+                    1 to 255 (instance \
+                 identifiers), so either may take the other's answer for its own, and what raw \
+                 frames change the kernel does \
+                 not learn (leave out --force-raw unless the kernel refuses to hand over an \
+                 answer)",
             ),
             Self::RawFrames(Why::Forced(Beside::Unknown)) => Some(
-                "whether the kernel's NC-SI stack owns this interface could not be found out: if it does, either may take the \
+                "whether the kernel's NC-SI stack owns this interface could not be found out: if \
+                    it does, either may take the \
                  other's answer for its own (leave out --force-raw to see why)",
             ),
             _ => None,
@@ -127,11 +135,18 @@ pub fn ownership(device: &str) -> Result<Ownership, SysError> {
     let Some(family) = socket.family(kernel::FAMILY)? else { return Ok(Ownership::NoStack) };
     let mut packages = Vec::new();
     let visit = |answer: &[u8]| packages.extend(kernel::packages(answer));
-    let dumped = socket.dump(&family, kernel::PACKAGE_INFO, &kernel::of_interface(interface), "NC-SI packages", visit);
+    let dumped = socket.dump(
+        &family,
+        kernel::PACKAGE_INFO,
+        &kernel::of_interface(interface),
+        "NC-SI packages",
+        visit,
+    );
     of_dump(dumped, packages)
 }
 
-/// Whose an interface is by how a dump of its packages ended: the stack says of one it does not know that there is no such device.
+/// Whose an interface is by how a dump of its packages ended: the stack says of one it does not
+/// know that there is no such device.
 fn of_dump(dumped: Result<(), SysError>, packages: Vec<Package>) -> Result<Ownership, SysError> {
     const NO_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
     match dumped {
@@ -160,12 +175,16 @@ mod tests {
 
     #[test]
     fn forced_raw_frames_warn_of_the_stack_beside_them() {
-        let forced = |ownership: Option<Ownership>| choose(ownership.as_ref(), Preference::RawFrames).expect("forced");
+        let forced = |ownership: Option<Ownership>| {
+            choose(ownership.as_ref(), Preference::RawFrames).expect("forced")
+        };
         let beside = forced(Some(Ownership::Stack(Vec::new())));
         assert_eq!(beside, Transport::RawFrames(Why::Forced(Beside::Stack)));
         assert!(beside.warning().is_some_and(|warning| warning.contains("1 to 255")));
         let unknown = forced(None);
-        assert!(unknown.warning().is_some_and(|warning| warning.contains("could not be found out")));
+        assert!(
+            unknown.warning().is_some_and(|warning| warning.contains("could not be found out"))
+        );
         assert_eq!(forced(Some(Ownership::Nobody)).warning(), None);
         assert_eq!(Transport::GenericNetlink.warning(), None);
     }
@@ -175,8 +194,15 @@ mod tests {
         let package = Package { number: 1, ..Package::default() };
         let told = of_dump(Ok(()), vec![package.clone()]).expect("owned");
         assert_eq!(told, Ownership::Stack(vec![package]));
-        assert_eq!(of_dump(Ok(()), Vec::new()).expect("owned"), Ownership::Stack(Vec::new()), "before it has looked");
-        assert_eq!(of_dump(Err(refused(rustix::io::Errno::NODEV)), Vec::new()).expect("told"), Ownership::Nobody);
+        assert_eq!(
+            of_dump(Ok(()), Vec::new()).expect("owned"),
+            Ownership::Stack(Vec::new()),
+            "before it has looked"
+        );
+        assert_eq!(
+            of_dump(Err(refused(rustix::io::Errno::NODEV)), Vec::new()).expect("told"),
+            Ownership::Nobody
+        );
         assert!(of_dump(Err(refused(rustix::io::Errno::PERM)), Vec::new()).is_err());
     }
 

@@ -1,6 +1,6 @@
-//! A port of this machine, a bridge's for instance, by its kernel's counters: `rtnl_link_stats64` over netlink, the same that
-//! `/sys/class/net/PORT/statistics` shows. What the port receives comes in. Without frame check sequence; a driver may count a
-//! super-packet of GRO or GSO as one frame.
+//! A port of this machine, a bridge's for instance, by its kernel's counters: `rtnl_link_stats64`
+//! over netlink, the same that `/sys/class/net/PORT/statistics` shows. What the port receives comes
+//! in. Without frame check sequence; a driver may count a super-packet of GRO or GSO as one frame.
 
 use linerate_model::ObservedPort;
 use linerate_sys::netlink::{LinkStats, RouteSocket};
@@ -31,9 +31,15 @@ pub(super) fn open(spec: &ObserverSpec) -> Result<(Box<dyn Counting>, ObservedPo
     let links = devices::all()?;
     let Some(link) = links.iter().find(|link| link.name == spec.interface) else {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-        let place = spec.namespace.as_ref().map_or_else(|| "here".to_owned(), |name| format!("in namespace {name}"));
-        let why =
-            format!("observe {}: there is no such interface {place} (there are {})", spec.interface, names.join(", "));
+        let place = spec
+            .namespace
+            .as_ref()
+            .map_or_else(|| "here".to_owned(), |name| format!("in namespace {name}"));
+        let why = format!(
+            "observe {}: there is no such interface {place} (there are {})",
+            spec.interface,
+            names.join(", ")
+        );
         return Err(Unavailable(why));
     };
     let socket = RouteSocket::open().map_err(|error| Unavailable(error.to_string()))?;
@@ -59,6 +65,8 @@ impl Counting for Kernel {
             }
         });
         visited.map_err(|error| Unavailable(error.to_string()))?;
-        counts.ok_or_else(|| Unavailable(format!("read the counters of {}: the interface is gone", self.name)))
+        counts.ok_or_else(|| {
+            Unavailable(format!("read the counters of {}: the interface is gone", self.name))
+        })
     }
 }

@@ -1,11 +1,14 @@
-//! Independent observers of a load: somebody else's counters of the frames that crossed a port (methodology S4.4).
+//! Independent observers of a load: somebody else's counters of the frames that crossed a port
+//! (methodology S4.4).
 //!
-//! A switch's port is read over SNMP (`snmp`), a bridge's or any other of this machine's from its kernel (`kernel`). An observer is no
-//! sampler: it may be slow, silent or wrong, so it has a thread of its own and is asked only while a trial runs, once a period, in one
-//! request of one packet. Octets are of L2, from the destination address on; whether the frame check sequence is among them is a fact
-//! of the observer.
+//! A switch's port is read over SNMP (`snmp`), a bridge's or any other of this machine's from its
+//! kernel (`kernel`). An observer is no sampler: it may be slow, silent or wrong, so it has a
+//! thread of its own and is asked only while a trial runs, once a period, in one request of one
+//! packet. Octets are of L2, from the destination address on; whether the frame check sequence is
+//! among them is a fact of the observer.
 //!
-//! Not seen: frames that a switch does not count (flow control), and what became of a frame after it was counted.
+//! Not seen: frames that a switch does not count (flow control), and what became of a frame after
+//! it was counted.
 
 mod kernel;
 mod port;
@@ -32,7 +35,8 @@ pub struct ObserverSpec {
     pub faces: String,
     /// The port: what the observer calls it, or over SNMP also its `ifIndex`.
     pub interface: String,
-    /// Whether octets are counted with the frame check sequence; the observer is asked who it is if `None`.
+    /// Whether octets are counted with the frame check sequence; the observer is asked who it is if
+    /// `None`.
     pub counts_fcs: Option<bool>,
     /// The network namespace (as of `ip netns`) to ask in; this process's own if `None`.
     pub namespace: Option<String>,

@@ -1,5 +1,5 @@
-//! A port's counters as they are read, and what they amount to since an observation began: 32-bit counters continued beyond their
-//! wrap, and counters that began anew told from those that wrapped.
+//! A port's counters as they are read, and what they amount to since an observation began: 32-bit
+//! counters continued beyond their wrap, and counters that began anew told from those that wrapped.
 
 use linerate_model::ObservedPort as Port;
 
@@ -50,19 +50,25 @@ pub(super) struct Progress {
 const UPTIME_WRAP: u32 = u32::MAX / 2;
 
 impl Progress {
-    /// Takes a reading: what each counter has grown by since the first one, and how often they began anew.
+    /// Takes a reading: what each counter has grown by since the first one, and how often they
+    /// began anew.
     pub(super) fn advance(&mut self, now: &Counts) -> ([Option<u64>; NAMES.len()], u64) {
         let began_anew = self.last.is_some_and(|last| began_anew(&last, now));
         self.resets += u64::from(began_anew);
         let mut grown = [None; NAMES.len()];
         for (index, cell) in grown.iter_mut().enumerate() {
             let Some((value, width)) = now.values[index] else { continue };
-            let before = self.last.and_then(|last| last.values[index]).filter(|(_, before)| *before == width);
+            let before = self
+                .last
+                .and_then(|last| last.values[index])
+                .filter(|(_, before)| *before == width);
             self.sums[index] += match before {
                 // What was counted before the reset is lost, what came after it is not.
                 _ if began_anew => value,
                 None => 0,
-                Some((before, Width::Narrow)) => u64::from((value as u32).wrapping_sub(before as u32)),
+                Some((before, Width::Narrow)) => {
+                    u64::from((value as u32).wrapping_sub(before as u32))
+                }
                 Some((before, Width::Wide)) => value.saturating_sub(before),
             };
             *cell = Some(self.sums[index]);
@@ -82,7 +88,9 @@ impl Progress {
 fn began_anew(last: &Counts, now: &Counts) -> bool {
     let fell = |(before, after): (&Value, &Value)| matches!((before, after), (Some((before, Width::Wide)), Some((after, Width::Wide))) if after < before);
     let restarted = matches!((last.uptime, now.uptime), (Some(before), Some(after)) if after < before && before - after < UPTIME_WRAP);
-    let broken = last.discontinuity.is_some() && now.discontinuity.is_some() && last.discontinuity != now.discontinuity;
+    let broken = last.discontinuity.is_some()
+        && now.discontinuity.is_some()
+        && last.discontinuity != now.discontinuity;
     restarted || broken || last.values.iter().zip(&now.values).any(fell)
 }
 
@@ -91,7 +99,8 @@ mod tests {
     use super::*;
 
     fn counts(octets: u64, width: Width, uptime: u32) -> Counts {
-        let mut counts = Counts { uptime: Some(uptime), discontinuity: Some(0), ..Counts::default() };
+        let mut counts =
+            Counts { uptime: Some(uptime), discontinuity: Some(0), ..Counts::default() };
         counts.values[0] = Some((octets, width));
         counts
     }
@@ -99,7 +108,10 @@ mod tests {
     #[test]
     fn a_narrow_counter_goes_on_beyond_its_wrap() {
         let mut progress = Progress::default();
-        assert_eq!(progress.advance(&counts(u64::from(u32::MAX) - 9, Width::Narrow, 100)).0[0], Some(0));
+        assert_eq!(
+            progress.advance(&counts(u64::from(u32::MAX) - 9, Width::Narrow, 100)).0[0],
+            Some(0)
+        );
         assert_eq!(
             progress.advance(&counts(90, Width::Narrow, 200)),
             ([Some(100), None, None, None, None, None, None, None], 0)

@@ -1,10 +1,13 @@
-//! Questions and answers with one SNMP agent over UDP (RFC 3417 3). An answer that comes too late is passed over, not taken for the next
-//! one; a question that is not answered is not repeated within a poll, as its counters would be of another time.
+//! Questions and answers with one SNMP agent over UDP (RFC 3417 3). An answer that comes too late
+//! is passed over, not taken for the next one; a question that is not answered is not repeated
+//! within a poll, as its counters would be of another time.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
-use linerate_packet::snmp::{Community, Engine, Header, Incoming, Keys, Oid, Pdu, PduKind, User, Value};
+use linerate_packet::snmp::{
+    Community, Engine, Header, Incoming, Keys, Oid, Pdu, PduKind, User, Value,
+};
 use linerate_sys::clock::monotonic;
 
 use super::{SnmpAccess, SnmpAgent};
@@ -18,7 +21,8 @@ const NOT_IN_TIME: u32 = 2;
 const UNKNOWN_ENGINE: u32 = 4;
 /// What each of its counters means to whoever asks, from 1.
 const REPORTED: [&str; 6] = [
-    "this user may not ask without more security (set `authentication` and `privacy` as the agent has them)",
+    "this user may not ask without more security (set `authentication` and `privacy` as the agent \
+        has them)",
     "its time is not as it says itself",
     "it does not know the user",
     "it is another engine by now",
@@ -65,12 +69,15 @@ struct Security {
 impl Session {
     /// Opens a socket in the calling thread's network namespace. Nothing is sent yet.
     pub(super) fn open(agent: &SnmpAgent) -> Result<Self, Unavailable> {
-        let failed =
-            |cause: &dyn std::fmt::Display| Unavailable(format!("reach SNMP agent {}: {cause}", agent.address));
+        let failed = |cause: &dyn std::fmt::Display| {
+            Unavailable(format!("reach SNMP agent {}: {cause}", agent.address))
+        };
         let mut addresses = agent.address.to_socket_addrs().map_err(|cause| failed(&cause))?;
         let address: SocketAddr = addresses.next().ok_or_else(|| failed(&"it has no address"))?;
-        let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
-        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
+        let any: SocketAddr =
+            if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+        let socket =
+            UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
         let socket = socket.map_err(|cause| failed(&cause))?;
         // Numbers that no earlier session used: a late answer to one of those is none to ours.
         let seed = monotonic();
@@ -80,11 +87,19 @@ impl Session {
                 let bytes = |text: &String| text.clone().into_bytes();
                 let user = User {
                     name: bytes(name),
-                    authentication: authentication.as_ref().map(|(digest, password)| (*digest, bytes(password))),
+                    authentication: authentication
+                        .as_ref()
+                        .map(|(digest, password)| (*digest, bytes(password))),
                     privacy: privacy.as_ref().map(bytes),
                 };
                 let engine = Engine::default();
-                Some(Security { user, keys: Keys::default(), engine, since: Instant::now(), salt: seed })
+                Some(Security {
+                    user,
+                    keys: Keys::default(),
+                    engine,
+                    since: Instant::now(),
+                    salt: seed,
+                })
             }
         };
         let buffer = vec![0; LONGEST].into_boxed_slice();
@@ -103,7 +118,11 @@ impl Session {
     }
 
     /// Up to `repetitions` objects that follow `object`.
-    pub(super) fn following(&mut self, object: &Oid, repetitions: i32) -> Result<Vec<(Oid, Value)>, Unavailable> {
+    pub(super) fn following(
+        &mut self,
+        object: &Oid,
+        repetitions: i32,
+    ) -> Result<Vec<(Oid, Value)>, Unavailable> {
         self.ask(&Pdu::get_bulk(0, object, repetitions)).map(|answer| answer.bindings)
     }
 
@@ -120,7 +139,11 @@ impl Session {
                 Err(Failed::Engine) => {}
             }
         }
-        let what = if found { "it does not keep to its own engine and time" } else { "its engine changes" };
+        let what = if found {
+            "it does not keep to its own engine and time"
+        } else {
+            "its engine changes"
+        };
         Err(self.failed(what))
     }
 
@@ -129,7 +152,8 @@ impl Session {
             return Ok(answer);
         }
         let known = ERRORS.iter().find(|(status, _)| *status == answer.error_status);
-        let name = known.map_or_else(|| answer.error_status.to_string(), |(_, name)| (*name).to_owned());
+        let name =
+            known.map_or_else(|| answer.error_status.to_string(), |(_, name)| (*name).to_owned());
         Err(self.failed(&format!("it answers with error {name}")))
     }
 
@@ -147,12 +171,15 @@ impl Session {
         let request = self.next_request();
         let nobody = User::default();
         let header = Header { id: request, salt: 0 };
-        let question = nobody.emit(&Keys::default(), &Engine::default(), header, &Pdu::get(request, &[]));
+        let question =
+            nobody.emit(&Keys::default(), &Engine::default(), header, &Pdu::get(request, &[]));
         self.send(&question)?;
         let told = |bytes: &[u8]| {
             let report = nobody.parse(&Keys::default(), &Engine::default(), bytes).ok()?;
-            (report.id == request && report.pdu.kind == PduKind::Report && !report.engine.id.is_empty())
-                .then_some(report)
+            (report.id == request
+                && report.pdu.kind == PduKind::Report
+                && !report.engine.id.is_empty())
+            .then_some(report)
         };
         let report = self.await_answer(told)?;
         let security = self.security.as_mut().expect("only a session with a user finds engines");
@@ -168,7 +195,9 @@ impl Session {
         let mut question = question.clone();
         question.request = request;
         let Some(security) = &mut self.security else {
-            let SnmpAccess::Community(name) = &self.agent.access else { unreachable!("a session without a user") };
+            let SnmpAccess::Community(name) = &self.agent.access else {
+                unreachable!("a session without a user")
+            };
             let message = Community { name: name.clone().into_bytes(), pdu: question };
             self.send(&message.emit()).map_err(Failed::For)?;
             let told = |bytes: &[u8]| {
@@ -181,11 +210,13 @@ impl Session {
         let now = security.now();
         let header = Header { id: request, salt: security.salt };
         let message = security.user.emit(&security.keys, &now, header, &question);
-        let (user, keys, engine) = (security.user.clone(), security.keys.clone(), security.engine.clone());
+        let (user, keys, engine) =
+            (security.user.clone(), security.keys.clone(), security.engine.clone());
         self.send(&message).map_err(Failed::For)?;
         let told = |bytes: &[u8]| {
             let answer = user.parse(&keys, &engine, bytes).ok()?;
-            let is_ours = answer.id == request && (answer.pdu.kind == PduKind::Report || answer.pdu.request == request);
+            let is_ours = answer.id == request
+                && (answer.pdu.kind == PduKind::Report || answer.pdu.request == request);
             is_ours.then_some(answer)
         };
         let answer = self.await_answer(told).map_err(Failed::For)?;
@@ -194,8 +225,10 @@ impl Session {
 
     /// Follows the engine's time, and tells an answer from a report.
     fn take(&mut self, answer: Incoming) -> Result<Pdu, Failed> {
-        let security = self.security.as_mut().expect("only a session with a user takes secure answers");
-        let newer = (answer.engine.boots, answer.engine.time) > (security.engine.boots, security.engine.time);
+        let security =
+            self.security.as_mut().expect("only a session with a user takes secure answers");
+        let newer = (answer.engine.boots, answer.engine.time)
+            > (security.engine.boots, security.engine.time);
         // Only what the engine proves moves its time, RFC 3414 3.2 7 b.
         if answer.is_proven && newer {
             security.engine = answer.engine.clone();
@@ -245,11 +278,17 @@ impl Session {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // Perhaps it is another one by now, which says nothing to what was meant for the one before.
+                // Perhaps it is another one by now, which says nothing to what was meant for the
+                // one before.
                 self.forget_engine();
-                let others = if others > 0 { format!(", and {others} that were not") } else { String::new() };
+                let others = if others > 0 {
+                    format!(", and {others} that were not")
+                } else {
+                    String::new()
+                };
                 return Err(self.failed(&format!(
-                    "no answer within {:?}{others} (is it running, reachable, and is the community or user right?)",
+                    "no answer within {:?}{others} (is it running, reachable, and is the community \
+                        or user right?)",
                     self.agent.timeout
                 )));
             }
@@ -263,7 +302,8 @@ impl Session {
                 },
                 Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
                     self.forget_engine();
-                    return Err(self.failed("nobody listens there (start the agent, or correct its address)"));
+                    return Err(self
+                        .failed("nobody listens there (start the agent, or correct its address)"));
                 }
                 // Timeouts and interruptions: the clock decides.
                 Err(_) => {}

@@ -1,7 +1,9 @@
-//! A switch's port by its SNMP agent: `ifXTable` and `ifTable` of IF-MIB (RFC 2863), 64-bit counters where it has them. Octets are as
-//! RFC 3635 3.2.1 says, from the destination address to the frame check sequence; Linux leaves the latter out.
+//! A switch's port by its SNMP agent: `ifXTable` and `ifTable` of IF-MIB (RFC 2863), 64-bit
+//! counters where it has them. Octets are as RFC 3635 3.2.1 says, from the destination address to
+//! the frame check sequence; Linux leaves the latter out.
 //!
-//! Not seen: how old the values are that an agent answers with. Many read their hardware every few seconds only.
+//! Not seen: how old the values are that an agent answers with. Many read their hardware every few
+//! seconds only.
 
 use linerate_model::ObservedPort;
 use linerate_packet::snmp::{Oid, Value};
@@ -25,7 +27,8 @@ const IF_HIGH_SPEED: u32 = 15;
 const IF_ALIAS: u32 = 18;
 const IF_DISCONTINUITY: u32 = 19;
 
-/// For each counter: the 64-bit columns of `ifXEntry` that add up to it, and those of `ifEntry` where it has none.
+/// For each counter: the 64-bit columns of `ifXEntry` that add up to it, and those of `ifEntry`
+/// where it has none.
 const COLUMNS: [(&[u32], &[u32]); NAMES.len()] = [
     // Octets.
     (&[6], &[10]),
@@ -53,7 +56,10 @@ struct Agent {
     parts: Vec<(usize, Width)>,
 }
 
-pub(super) fn open(spec: &ObserverSpec, agent: &SnmpAgent) -> Result<(Box<dyn Counting>, ObservedPort), Unavailable> {
+pub(super) fn open(
+    spec: &ObserverSpec,
+    agent: &SnmpAgent,
+) -> Result<(Box<dyn Counting>, ObservedPort), Unavailable> {
     let mut session = Session::open(agent)?;
     let described = session.get(&[Oid::new(SYS_DESCR)])?;
     let described = text(&described[0]);
@@ -80,12 +86,21 @@ pub(super) fn open(spec: &ObserverSpec, agent: &SnmpAgent) -> Result<(Box<dyn Co
         }
     }
     objects.extend([Oid::new(SYS_UP_TIME), of_x(IF_DISCONTINUITY)]);
-    let name = [text(&told[0]), text(&told[1])].into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-    let speed = told[2].number().filter(|speed| *speed > 0).map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
+    let name = [text(&told[0]), text(&told[1])]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or_default();
+    let speed = told[2]
+        .number()
+        .filter(|speed| *speed > 0)
+        .map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
     let width = if wide { "64-bit" } else { "32-bit" };
     let linux = described.starts_with("Linux");
     let short: String = described.chars().take(LONGEST_DESCRIPTION).collect();
-    let source = format!("SNMP agent {} ({short}), interface {index} {name}{speed}, {width} counters", agent.address);
+    let source = format!(
+        "SNMP agent {} ({short}), interface {index} {name}{speed}, {width} counters",
+        agent.address
+    );
     let port = ObservedPort {
         observer: spec.name.clone(),
         port: if name.is_empty() { index.to_string() } else { name },
@@ -106,7 +121,9 @@ impl Counting for Agent {
                 counts.values[*counter] = Some((sum.wrapping_add(number), *width));
             }
         }
-        let time = |value: Option<&Value>| value.and_then(Value::number).and_then(|ticks| u32::try_from(ticks).ok());
+        let time = |value: Option<&Value>| {
+            value.and_then(Value::number).and_then(|ticks| u32::try_from(ticks).ok())
+        };
         counts.uptime = time(values.get(self.parts.len()));
         counts.discontinuity = time(values.get(self.parts.len() + 1));
         if counts.values[0].is_none() {
@@ -116,7 +133,8 @@ impl Counting for Agent {
     }
 }
 
-/// The `ifIndex` of the interface called `name`, by its name, description or alias; a number is one itself.
+/// The `ifIndex` of the interface called `name`, by its name, description or alias; a number is one
+/// itself.
 fn index_of(session: &mut Session, name: &str) -> Result<u32, Unavailable> {
     if let Ok(index) = name.parse() {
         return Ok(index);
@@ -135,8 +153,15 @@ fn index_of(session: &mut Session, name: &str) -> Result<u32, Unavailable> {
     }
     const SHOWN: usize = 12;
     let names: Vec<&str> = seen.iter().map(|(_, text)| text.as_str()).take(SHOWN).collect();
-    let more = if seen.len() > SHOWN { format!(" and {} more", seen.len() - SHOWN) } else { String::new() };
-    Err(Unavailable(format!("find interface {name} at the SNMP agent: it has {}{more}", names.join(", "))))
+    let more = if seen.len() > SHOWN {
+        format!(" and {} more", seen.len() - SHOWN)
+    } else {
+        String::new()
+    };
+    Err(Unavailable(format!(
+        "find interface {name} at the SNMP agent: it has {}{more}",
+        names.join(", ")
+    )))
 }
 
 /// A column of text by `ifIndex`. An agent that goes backwards, or on for ever, is left.
@@ -147,7 +172,9 @@ fn column_of(session: &mut Session, column: &Oid) -> Result<Vec<(u32, String)>, 
         let found = session.following(&at, AT_ONCE)?;
         let before = rows.len();
         for (object, value) in found {
-            let Some([index]) = object.below(column).filter(|_| object > at) else { return Ok(rows) };
+            let Some([index]) = object.below(column).filter(|_| object > at) else {
+                return Ok(rows);
+            };
             rows.push((*index, text(&value)));
             at = object;
         }

@@ -1,5 +1,5 @@
-//! The thread that asks an observer, only while a trial runs, so that it disturbs nothing else. Its CPU time is recorded with what it
-//! read.
+//! The thread that asks an observer, only while a trial runs, so that it disturbs nothing else. Its
+//! CPU time is recorded with what it read.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -16,12 +16,14 @@ use crate::sampler::counter;
 
 /// How long an observer may take to open: names of interfaces are looked up in large tables.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long it may take to come to an end, its last requests included. An agent of the conductor's that hears nothing for longer
-/// believes that it is gone.
+/// How long it may take to come to an end, its last requests included. An agent of the conductor's
+/// that hears nothing for longer believes that it is gone.
 const ENDING: Duration = Duration::from_secs(7);
-/// How long an agent is given to read its counters again after a trial, at most: its last answers must come within [`ENDING`].
+/// How long an agent is given to read its counters again after a trial, at most: its last answers
+/// must come within [`ENDING`].
 const LONGEST_KEPT: Duration = Duration::from_millis(4_500);
-/// How much longer is waited than it kept a value before: it reads anew when it is asked, and we ask now and then only.
+/// How much longer is waited than it kept a value before: it reads anew when it is asked, and we
+/// ask now and then only.
 const SLACK: Duration = Duration::from_millis(200);
 /// Asking more often measures the observer, ns.
 const SHORTEST_PERIOD_NS: u64 = 20_000_000;
@@ -69,9 +71,11 @@ impl Observer {
             }
         };
         let thread = std::thread::Builder::new().name("lr-observer".to_owned()).spawn(run);
-        let thread =
-            thread.map_err(|cause| Unavailable(format!("start the thread of observer {}: {cause}", spec.name)))?;
-        let silent = |_| Unavailable(format!("reach observer {}: no answer within {OPENING:?}", spec.name));
+        let thread = thread.map_err(|cause| {
+            Unavailable(format!("start the thread of observer {}: {cause}", spec.name))
+        })?;
+        let silent =
+            |_| Unavailable(format!("reach observer {}: no answer within {OPENING:?}", spec.name));
         let port = answer.recv_timeout(OPENING).map_err(silent)??;
         Ok(Self { port, orders: Some(orders), thread: Some(thread) })
     }
@@ -88,7 +92,8 @@ impl Observer {
         let _gone = self.orders.as_ref().map(|orders| orders.send(Order::Begin));
     }
 
-    /// The trial ended: it is asked once more, over SNMP for as long as the agent answers with what it read before the end. Does not wait.
+    /// The trial ended: it is asked once more, over SNMP for as long as the agent answers with what
+    /// it read before the end. Does not wait.
     #[must_use]
     pub fn end(&self) -> Ending<'_> {
         let (reply, readings) = channel();
@@ -114,9 +119,14 @@ impl Ending<'_> {
             Ok(readings) => readings.into_observed(self.port, origin),
             Err(_) => {
                 let observer = &self.port.observer;
-                let why = format!("ask observer {observer} at the end of the trial: no answer within {ENDING:?}");
+                let why = format!(
+                    "ask observer {observer} at the end of the trial: no answer within {ENDING:?}"
+                );
                 let unavailable = vec![(ObservedPort::SAMPLER.to_owned(), why)];
-                Observed { block: SampleBlock { unavailable, ..SampleBlock::default() }, disturbances: Vec::new() }
+                Observed {
+                    block: SampleBlock { unavailable, ..SampleBlock::default() },
+                    disturbances: Vec::new(),
+                }
             }
         }
     }
@@ -140,7 +150,8 @@ struct Readings {
     progress: Progress,
     /// The last reason for a gap, and how many there were.
     gaps: (usize, Option<Unavailable>),
-    /// The thread's CPU time when the trial began; what it took since then once the readings are handed over.
+    /// The thread's CPU time when the trial began; what it took since then once the readings are
+    /// handed over.
     cpu: u64,
 }
 
@@ -173,29 +184,38 @@ impl Readings {
         is_told
     }
 
-    /// The longest time from one change of the counters to the next one while they moved: for so long at most the agent answers with what it
-    /// has read. Nothing if they did not change twice.
+    /// The longest time from one change of the counters to the next one while they moved: for so
+    /// long at most the agent answers with what it has read. Nothing if they did not change twice.
     fn kept(&self) -> Option<Duration> {
         let octets = |row: &[Option<u64>; NAMES.len()]| row.iter().flatten().sum::<u64>();
-        let told = self.times.iter().zip(&self.rows).filter(|(_, row)| row.iter().any(Option::is_some));
+        let told =
+            self.times.iter().zip(&self.rows).filter(|(_, row)| row.iter().any(Option::is_some));
         let told: Vec<(u64, u64)> = told.map(|(at, row)| (*at, octets(row))).collect();
-        let changes: Vec<u64> = told.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
+        let changes: Vec<u64> =
+            told.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
         changes.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).max()
     }
 
     fn into_observed(self, port: &ObservedPort, origin: Nanos) -> Observed {
-        let column = |index: usize| self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect();
+        let column = |index: usize| {
+            self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect()
+        };
         let mut columns: Vec<Vec<Option<f64>>> = (0..NAMES.len()).map(column).collect();
         columns.push(self.resets.iter().map(|resets| Some(*resets as f64)).collect());
         let (n_gaps, why) = self.gaps;
         let told = |why: Unavailable| {
-            let text = format!("{n_gaps} of {} polls of observer {} failed: {why}", self.times.len(), port.observer);
+            let text = format!(
+                "{n_gaps} of {} polls of observer {} failed: {why}",
+                self.times.len(),
+                port.observer
+            );
             (ObservedPort::SAMPLER.to_owned(), text)
         };
         let mut disturbances = Vec::new();
         if self.resets.last().is_some_and(|resets| *resets > 0) {
             disturbances.push(format!(
-                "observer {}: the counters of {} began anew during the trial (it was restarted or reset): they say nothing of it",
+                "observer {}: the counters of {} began anew during the trial (it was restarted or \
+                    reset): they say nothing of it",
                 port.observer, port.port
             ));
         }
@@ -218,7 +238,8 @@ fn series(port: &str) -> Vec<SeriesSpec> {
     NAMES.iter().chain([&ObservedPort::RESETS]).map(of).collect()
 }
 
-/// Asks until what the agent answers was read after the trial's end, as far as its ways are known from the trial.
+/// Asks until what the agent answers was read after the trial's end, as far as its ways are known
+/// from the trial.
 fn settle(readings: &mut Readings, source: &mut dyn Counting, period: Duration) {
     let kept = readings.kept().unwrap_or_default().min(LONGEST_KEPT);
     let until = Instant::now() + (kept + SLACK).max(period);
@@ -233,7 +254,11 @@ fn settle(readings: &mut Readings, source: &mut dyn Counting, period: Duration) 
 }
 
 /// The thread's life: opens the source, says so, and serves until nobody orders any more.
-fn watch(spec: &ObserverSpec, opened: &Sender<Result<ObservedPort, Unavailable>>, ordered: &Receiver<Order>) {
+fn watch(
+    spec: &ObserverSpec,
+    opened: &Sender<Result<ObservedPort, Unavailable>>,
+    ordered: &Receiver<Order>,
+) {
     let (mut source, port) = match open(spec) {
         Ok(found) => found,
         Err(why) => {

@@ -1,8 +1,8 @@
-//! CPU quota of the control group this process is in: scheduling periods, and those in which the quota was used up
-//! (`cpu.stat`, scheduler/sched-bwc and admin-guide/cgroup-v2). Counts.
+//! CPU quota of the control group this process is in: scheduling periods, and those in which the
+//! quota was used up (`cpu.stat`, scheduler/sched-bwc and admin-guide/cgroup-v2). Counts.
 //!
-//! Version 2 first, then version 1. Not seen: a quota of a group above, whose own file counts it, and by how much the quota was
-//! missed: the kernel adds that up over CPUs.
+//! Version 2 first, then version 1. Not seen: a quota of a group above, whose own file counts it,
+//! and by how much the quota was missed: the kernel adds that up over CPUs.
 
 use std::fs;
 
@@ -13,8 +13,10 @@ use crate::labelled::Labelled;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 /// Both versions of the file call them alike.
-pub(super) static PERIODS: Labelled =
-    Labelled { lines: &[("nr_periods", cgroup::PERIODS), ("nr_throttled", cgroup::THROTTLED)], factor: 1.0 };
+pub(super) static PERIODS: Labelled = Labelled {
+    lines: &[("nr_periods", cgroup::PERIODS), ("nr_throttled", cgroup::THROTTLED)],
+    factor: 1.0,
+};
 
 /// Quota of the control group.
 #[derive(Debug)]
@@ -26,14 +28,18 @@ impl Sampler for ControlGroup {
     }
 
     fn summary(&self) -> &'static str {
-        "scheduling periods of this control group and those in which its CPU quota was used up, from cpu.stat, counts; not groups above"
+        "scheduling periods of this control group and those in which its CPU quota was used up, \
+            from cpu.stat, counts; not groups above"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let candidates = candidates("cpu.stat");
         let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
         let path = candidates.iter().find(counts).ok_or_else(|| {
-            Unavailable(format!("none of {} counts periods: no CPU controller for this process", candidates.join(", ")))
+            Unavailable(format!(
+                "none of {} counts periods: no CPU controller for this process",
+                candidates.join(", ")
+            ))
         })?;
         PERIODS.open(path)
     }

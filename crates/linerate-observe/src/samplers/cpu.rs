@@ -1,9 +1,9 @@
-//! CPU time by use, per CPU: `cpuN` lines of `/proc/stat` (proc_stat(5)). Nanoseconds, in steps of one tick of USER_HZ
-//! (10 ms), so a figure over less than a second is coarse.
+//! CPU time by use, per CPU: `cpuN` lines of `/proc/stat` (proc_stat(5)). Nanoseconds, in steps of
+//! one tick of USER_HZ (10 ms), so a figure over less than a second is coarse.
 //!
-//! `user` includes time given to guests. `softirq` is where packets are received; time in ksoftirqd counts as `system`.
-//! Not seen: which thread, and interrupt time on kernels built without fine accounting, which lands on whatever ran.
-//! `iowait` may decrease.
+//! `user` includes time given to guests. `softirq` is where packets are received; time in ksoftirqd
+//! counts as `system`. Not seen: which thread, and interrupt time on kernels built without fine
+//! accounting, which lands on whatever ran. `iowait` may decrease.
 
 use linerate_model::series::cpu;
 use linerate_model::{Series, SeriesSpec};
@@ -24,7 +24,8 @@ impl Sampler for Cpu {
     }
 
     fn summary(&self) -> &'static str {
-        "user, nice, system, idle, iowait, irq, softirq and steal time per CPU from /proc/stat, ns in steps of 10 ms; not which thread"
+        "user, nice, system, idle, iowait, irq, softirq and steal time per CPU from /proc/stat, ns \
+            in steps of 10 ms; not which thread"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -100,7 +101,8 @@ mod tests {
         assert_eq!(cpus, [0, 1]);
         let mut row = [None; 16];
         parse(text, &cpus, TICK_NS, &mut row);
-        let expected = [54226, 0, 5736, 136_074, 930, 0, 99, 6828].map(|ticks: u32| Some(f64::from(ticks) * TICK_NS));
+        let expected = [54226, 0, 5736, 136_074, 930, 0, 99, 6828]
+            .map(|ticks: u32| Some(f64::from(ticks) * TICK_NS));
         assert_eq!(row[..8], expected);
         assert_eq!(row[15], Some(6968.0 * TICK_NS));
     }

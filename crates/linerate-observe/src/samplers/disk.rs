@@ -1,7 +1,8 @@
-//! What the kernel counted of each disk, from `/sys/block/*/stat` (Documentation/block/stat.rst). Bytes, transfers, seconds.
+//! What the kernel counted of each disk, from `/sys/block/*/stat` (Documentation/block/stat.rst).
+//! Bytes, transfers, seconds.
 //!
-//! Whole disks that have any bytes, partitions within them. A transfer counts when it ends; merged ones count as one. Not seen: what the page
-//! cache served, who asked, and disks that appear later.
+//! Whole disks that have any bytes, partitions within them. A transfer counts when it ends; merged
+//! ones count as one. Not seen: what the page cache served, who asked, and disks that appear later.
 
 use linerate_model::series::disk;
 use linerate_model::{Series, SeriesSpec};
@@ -38,18 +39,22 @@ impl Sampler for Disk {
     }
 
     fn summary(&self) -> &'static str {
-        "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the page cache served"
+        "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the page \
+            cache served"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let entries = std::fs::read_dir(FOLDER).map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
+        let entries = std::fs::read_dir(FOLDER)
+            .map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
         let mut names: Vec<String> = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| has_bytes(name))
             .collect();
         names.sort_unstable();
-        let open = |name: String| KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text));
+        let open = |name: String| {
+            KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text))
+        };
         let disks: Vec<(String, KernelText)> = names.into_iter().filter_map(open).collect();
         if disks.is_empty() {
             return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
@@ -104,15 +109,24 @@ mod tests {
     #[test]
     fn sectors_become_bytes_and_milliseconds_seconds() {
         let row = read_any(include_bytes!("../../fixtures/block_stat-6.18"));
-        let of = |name| row[FIELDS.iter().position(|(_, column, _)| column.name == name).expect("a field")];
-        assert_eq!((of("reads"), of("bytes_read")), (Some(8_572_175.0), Some(236_135_306.0 * 512.0)));
-        assert_eq!((of("writes"), of("bytes_written")), (Some(1_061_910.0), Some(604_748_608.0 * 512.0)));
+        let of = |name| {
+            row[FIELDS.iter().position(|(_, column, _)| column.name == name).expect("a field")]
+        };
+        assert_eq!(
+            (of("reads"), of("bytes_read")),
+            (Some(8_572_175.0), Some(236_135_306.0 * 512.0))
+        );
+        assert_eq!(
+            (of("writes"), of("bytes_written")),
+            (Some(1_061_910.0), Some(604_748_608.0 * 512.0))
+        );
         assert_eq!((of("in_flight"), of("busy")), (Some(0.0), Some(745_060.0 * (1.0 / 1e3))));
     }
 
     #[test]
     fn an_old_kernels_shorter_line_is_read_too() {
-        // Until Linux 4.18 the line ended after eleven fields, before those of discards and flushes.
+        // Until Linux 4.18 the line ended after eleven fields, before those of discards and
+        // flushes.
         const FIELDS_BEFORE_DISCARDS: usize = 11;
         let whole = include_str!("../../fixtures/block_stat-6.18");
         let old: Vec<&str> = whole.split_whitespace().take(FIELDS_BEFORE_DISCARDS).collect();

@@ -1,8 +1,9 @@
-//! A driver's private statistics per device (`ethtool -S`), by SIOCETHTOOL. Packets or bytes, as the driver names them;
-//! taken as counters.
+//! A driver's private statistics per device (`ethtool -S`), by SIOCETHTOOL. Packets or bytes, as
+//! the driver names them; taken as counters.
 //!
-//! A driver with more than [`MOST`] statistics is read for its losses, pauses and stalls alone. Not seen: devices whose
-//! driver keeps none (the loopback), and counts the driver refreshes less often than it is read.
+//! A driver with more than [`MOST`] statistics is read for its losses, pauses and stalls alone. Not
+//! seen: devices whose driver keeps none (the loopback), and counts the driver refreshes less often
+//! than it is read.
 
 use linerate_model::{SeriesSpec, Unit};
 use linerate_sys::ethtool::{Ethtool as Socket, Statistics};
@@ -12,13 +13,14 @@ use crate::{Probe, Sampler, Scope, Unavailable, devices};
 
 const NAME: &str = linerate_model::series::ETHTOOL;
 
-/// Statistics of one device kept whole: per-queue counters of a large card would drown everything else.
+/// Statistics of one device kept whole: per-queue counters of a large card would drown everything
+/// else.
 const MOST: usize = 256;
 
 /// Parts of names that tell of loss, back-pressure or starvation.
 const TELLING: &[&str] = &[
-    "drop", "discard", "err", "miss", "fifo", "buf", "pause", "xoff", "full", "busy", "timeout", "lost", "overrun",
-    "underrun", "crc", "congest", "ecn", "stop", "starv",
+    "drop", "discard", "err", "miss", "fifo", "buf", "pause", "xoff", "full", "busy", "timeout",
+    "lost", "overrun", "underrun", "crc", "congest", "ecn", "stop", "starv",
 ];
 
 /// Driver statistics.
@@ -31,7 +33,8 @@ impl Sampler for Ethtool {
     }
 
     fn summary(&self) -> &'static str {
-        "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as the driver names them; not of drivers that keep none"
+        "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as the \
+            driver names them; not of drivers that keep none"
     }
 
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -44,7 +47,9 @@ impl Sampler for Ethtool {
         };
         let devices: Vec<_> = links.into_iter().filter_map(of_link).collect();
         if devices.is_empty() {
-            return Err(Unavailable("no driver of a device in scope keeps private statistics".to_owned()));
+            return Err(Unavailable(
+                "no driver of a device in scope keeps private statistics".to_owned(),
+            ));
         }
         Ok(Box::new(Reader { devices }))
     }
@@ -65,7 +70,11 @@ impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
         let of_device = |device: &Device| -> Vec<SeriesSpec> {
             let names = device.statistics.names();
-            device.kept.iter().map(|&at| counter(NAME, &names[at], &device.name, Unit::Count)).collect()
+            device
+                .kept
+                .iter()
+                .map(|&at| counter(NAME, &names[at], &device.name, Unit::Count))
+                .collect()
         };
         self.devices.iter().flat_map(of_device).collect()
     }
@@ -92,7 +101,8 @@ fn kept(names: &[String]) -> Vec<usize> {
     let telling = |name: &str| TELLING.iter().any(|part| name.to_ascii_lowercase().contains(part));
     let wanted = |name: &String| !name.is_empty() && (names.len() <= MOST || telling(name));
     let mut seen = std::collections::HashSet::new();
-    let positions = names.iter().enumerate().filter(|(_, name)| wanted(name) && seen.insert(name.as_str()));
+    let positions =
+        names.iter().enumerate().filter(|(_, name)| wanted(name) && seen.insert(name.as_str()));
     positions.map(|(at, _)| at).take(MOST).collect()
 }
 

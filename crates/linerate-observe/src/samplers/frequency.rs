@@ -1,5 +1,5 @@
-//! Clock frequency per CPU: `scaling_cur_freq` of cpufreq (admin-guide/pm/cpufreq). Hertz, as the governor's driver
-//! estimates it since its own last look.
+//! Clock frequency per CPU: `scaling_cur_freq` of cpufreq (admin-guide/pm/cpufreq). Hertz, as the
+//! governor's driver estimates it since its own last look.
 //!
 //! Not seen: virtual machines (no cpufreq), idle states, and what happens between two looks.
 
@@ -22,15 +22,20 @@ impl Sampler for Frequency {
     }
 
     fn summary(&self) -> &'static str {
-        "clock frequency per CPU from cpufreq in sysfs, Hz as the driver estimates it; not in most virtual machines"
+        "clock frequency per CPU from cpufreq in sysfs, Hz as the driver estimates it; not in most \
+            virtual machines"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let cpus = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
         let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-        let texts: Vec<_> = cpus.iter().filter_map(|&cpu| Some((cpu, KernelText::open(&path(cpu)).ok()?))).collect();
+        let texts: Vec<_> = cpus
+            .iter()
+            .filter_map(|&cpu| Some((cpu, KernelText::open(&path(cpu)).ok()?)))
+            .collect();
         if texts.is_empty() {
-            let why = "no CPU has cpufreq in /sys/devices/system/cpu (a virtual machine, or no cpufreq driver)";
+            let why = "no CPU has cpufreq in /sys/devices/system/cpu (a virtual machine, or no \
+                cpufreq driver)";
             return Err(Unavailable(why.to_owned()));
         }
         Ok(Box::new(Reader { texts }))

@@ -1,6 +1,6 @@
-//! Counters of each interface, the loopback included: `rtnl_link_stats64` over netlink (linux/if_link.h). Bytes are L2
-//! without FCS on most drivers; packets are what the driver passed up or took, so GRO and GSO super-packets may count as
-//! one or as many, by driver.
+//! Counters of each interface, the loopback included: `rtnl_link_stats64` over netlink
+//! (linux/if_link.h). Bytes are L2 without FCS on most drivers; packets are what the driver passed
+//! up or took, so GRO and GSO super-packets may count as one or as many, by driver.
 //!
 //! Not seen: what hardware drops without telling its driver, and queues (see `qdisc`).
 
@@ -44,12 +44,14 @@ impl Sampler for Interface {
     }
 
     fn summary(&self) -> &'static str {
-        "bytes, packets, drops and errors of each interface over netlink, bytes as L2 without FCS; not drops the hardware keeps to itself"
+        "bytes, packets, drops and errors of each interface over netlink, bytes as L2 without FCS; \
+            not drops the hardware keeps to itself"
     }
 
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
-        let links = devices::in_scope(scope)?.into_iter().map(|link| (link.index, link.name)).collect();
+        let links =
+            devices::in_scope(scope)?.into_iter().map(|link| (link.index, link.name)).collect();
         let mut socket = RouteSocket::open().map_err(unavailable)?;
         // A kernel older than 4.7 refuses here, and not in the middle of a trial.
         socket.link_stats(|_, _| {}).map_err(unavailable)?;

@@ -1,9 +1,10 @@
-//! Interrupts: per vector of the devices in scope (`/sys/kernel/irq/N/per_cpu_count`, all CPUs added), all vectors
-//! together (`intr` of `/proc/stat`), and runs of the network softirqs per CPU (`/proc/softirqs`). Counts.
+//! Interrupts: per vector of the devices in scope (`/sys/kernel/irq/N/per_cpu_count`, all CPUs
+//! added), all vectors together (`intr` of `/proc/stat`), and runs of the network softirqs per CPU
+//! (`/proc/softirqs`). Counts.
 //!
-//! The sysfs files are read rather than `/proc/interrupts`, which prints every vector times every CPU: milliseconds on a
-//! large host. Not seen: work done by polling (NAPI, busy poll) without an interrupt, and which vector is rx or tx unless
-//! its driver says so in its name.
+//! The sysfs files are read rather than `/proc/interrupts`, which prints every vector times every
+//! CPU: milliseconds on a large host. Not seen: work done by polling (NAPI, busy poll) without an
+//! interrupt, and which vector is rx or tx unless its driver says so in its name.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,8 @@ impl Sampler for Interrupts {
     }
 
     fn summary(&self) -> &'static str {
-        "interrupts per vector of the devices in scope and in total, and network softirqs per CPU, from sysfs and procfs, counts; not packets handled by polling"
+        "interrupts per vector of the devices in scope and in total, and network softirqs per CPU, \
+            from sysfs and procfs, counts; not packets handled by polling"
     }
 
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -77,7 +79,8 @@ impl Probe for Reader {
         total[0] = self.stat.read().and_then(parse_total).map(|total| total as f64);
         let (counts, softirqs) = row.split_at_mut(self.vectors.len());
         for (vector, cell) in self.vectors.iter_mut().zip(counts) {
-            *cell = vector.text.read().and_then(parse_vector).map(|count| vector.count.advance(count));
+            *cell =
+                vector.text.read().and_then(parse_vector).map(|count| vector.count.advance(count));
         }
         if let Some(text) = self.softirqs.read() {
             parse_softirqs(text, self.cpus.len(), &mut self.softirq_counts, softirqs);
@@ -96,11 +99,15 @@ fn vectors(root: &Path, scope: &Scope) -> Result<Vec<(u32, String)>, Unavailable
     Ok(devices::in_scope(scope)?.into_iter().filter(shown).flat_map(of_link).collect())
 }
 
-/// Vectors of a device by sysfs: its own MSI vectors, those of the bus device below it (virtio), or its one line.
+/// Vectors of a device by sysfs: its own MSI vectors, those of the bus device below it (virtio), or
+/// its one line.
 pub(crate) fn of_device(device: &Path) -> Vec<u32> {
     for msi_irqs in [device.join("msi_irqs"), device.join("../msi_irqs")] {
         if let Ok(entries) = fs::read_dir(msi_irqs) {
-            return entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+            return entries
+                .flatten()
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .collect();
         }
     }
     let line = fs::read_to_string(device.join("irq")).ok().and_then(|irq| irq.trim().parse().ok());
@@ -115,7 +122,8 @@ pub(crate) fn named(root: &Path, irqs: &[u32], devices: &[String]) -> Vec<(u32, 
         let actions = fs::read_to_string(entry.path().join("actions")).unwrap_or_default();
         let actions = actions.trim();
         let mut parts = actions.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
-        let wanted = irqs.contains(&irq) || parts.any(|part| devices.iter().any(|device| device == part));
+        let wanted =
+            irqs.contains(&irq) || parts.any(|part| devices.iter().any(|device| device == part));
         (wanted && !actions.is_empty()).then(|| (irq, format!("{irq}:{actions}")))
     };
     let mut vectors: Vec<_> = entries.flatten().filter_map(vector).collect();
@@ -131,7 +139,9 @@ fn parse_total(text: &[u8]) -> Option<u64> {
 /// The sum over CPUs, modulo 2^32 as each of them is kept.
 fn parse_vector(text: &[u8]) -> Option<u32> {
     let counts = words(text).next()?.split(|&byte| byte == b',');
-    counts.map(|count| decimal(count).map(|count| count as u32)).try_fold(0_u32, |sum, n| Some(sum.wrapping_add(n?)))
+    counts
+        .map(|count| decimal(count).map(|count| count as u32))
+        .try_fold(0_u32, |sum, n| Some(sum.wrapping_add(n?)))
 }
 
 fn cpus(text: &[u8]) -> Vec<u32> {
@@ -195,13 +205,15 @@ mod tests {
         let mut irqs = of_device(&device);
         irqs.sort_unstable();
         assert_eq!(irqs, [61, 62]);
-        let labels: Vec<_> = named(root, &irqs, &["eth1".to_owned()]).into_iter().map(|(_, label)| label).collect();
+        let labels: Vec<_> =
+            named(root, &irqs, &["eth1".to_owned()]).into_iter().map(|(_, label)| label).collect();
         assert_eq!(labels, ["61:ice-eth0-TxRx-0", "62:ice-eth0-TxRx-1", "70:eth1"]);
     }
 
     proptest::proptest! {
         #[test]
-        fn hostile_text_never_panics(text in "(( |CPU|NET_RX:|intr|,|[0-9]{1,21}|x){0,12}\n?){0,5}") {
+        fn hostile_text_never_panics(text in "(( \
+            |CPU|NET_RX:|intr|,|[0-9]{1,21}|x){0,12}\n?){0,5}") {
             let _ = (parse_total(text.as_bytes()), parse_vector(text.as_bytes()), cpus(text.as_bytes()));
             parse_softirqs(text.as_bytes(), 2, &mut [Wrapping::default(); 4], &mut [None; 4]);
         }

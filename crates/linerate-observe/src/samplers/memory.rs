@@ -1,4 +1,5 @@
-//! Memory of the host: available, dirty and under write-back, from `/proc/meminfo` (proc_meminfo(5)). Bytes.
+//! Memory of the host: available, dirty and under write-back, from `/proc/meminfo`
+//! (proc_meminfo(5)). Bytes.
 //!
 //! Not seen: NUMA nodes, cgroup limits, socket memory, and who holds it.
 
@@ -12,7 +13,11 @@ const BYTES_PER_KIBIBYTE: f64 = 1024.0;
 
 /// `MemAvailable` came with Linux 3.14.
 pub(super) static AMOUNTS: Labelled = Labelled {
-    lines: &[("MemAvailable:", memory::AVAILABLE), ("Dirty:", memory::DIRTY), ("Writeback:", memory::WRITEBACK)],
+    lines: &[
+        ("MemAvailable:", memory::AVAILABLE),
+        ("Dirty:", memory::DIRTY),
+        ("Writeback:", memory::WRITEBACK),
+    ],
     factor: BYTES_PER_KIBIBYTE,
 };
 
@@ -52,7 +57,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn hostile_text_never_panics(text in "((MemAvailable|Dirty)?:? ?[0-9a-z]{0,25} kB\n?){0,5}") {
+        fn hostile_text_never_panics(text in "((MemAvailable|Dirty)?:? ?[0-9a-z]{0,25} \
+            kB\n?){0,5}") {
             AMOUNTS.read_any(text.as_bytes());
         }
     }

@@ -51,7 +51,8 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
     SAMPLERS.iter().copied().find(|sampler| sampler.name() == name)
 }
 
-/// What the samplers that read text make of `text`, whatever it is: for the fuzzer and the property test, which share it.
+/// What the samplers that read text make of `text`, whatever it is: for the fuzzer and the property
+/// test, which share it.
 #[doc(hidden)]
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
@@ -93,7 +94,11 @@ mod tests {
                 }
             };
             let series = probe.series();
-            assert!(!series.is_empty() && series.iter().all(|s| s.sampler == sampler.name()), "{}", sampler.name());
+            assert!(
+                !series.is_empty() && series.iter().all(|s| s.sampler == sampler.name()),
+                "{}",
+                sampler.name()
+            );
             let mut row = vec![None; series.len()];
             probe.read(&mut row);
             assert!(row.iter().any(Option::is_some), "{} read nothing", sampler.name());

@@ -1,15 +1,20 @@
-//! What a network controller passes through to the host behind its sideband, as it says itself: Get NC-SI Pass-through
-//! Statistics (DSP0222), asked over the sideband once a reading. Packets; `rx` comes from the network, `tx` from this host.
+//! What a network controller passes through to the host behind its sideband, as it says itself: Get
+//! NC-SI Pass-through Statistics (DSP0222), asked over the sideband once a reading. Packets; `rx`
+//! comes from the network, `tx` from this host.
 //!
-//! Only on interfaces that a testbed names, and that the kernel's own NC-SI stack does not own: raw frames beside it would collide
-//! with its numbering, and through it a silent controller would hold a reading up for a second. A controller must answer within
-//! 50 ms; a sampler waits 5 ms, and a later answer stands for the next reading. The size of its receive buffer (Get Capabilities)
-//! is asked once, when the sampler is opened, and is given as it was told: whether it can be true is for the judge. Not seen:
-//! other channels than the first, and counters the controller does not have.
+//! Only on interfaces that a testbed names, and that the kernel's own NC-SI stack does not own: raw
+//! frames beside it would collide with its numbering, and through it a silent controller would hold
+//! a reading up for a second. A controller must answer within 50 ms; a sampler waits 5 ms, and a
+//! later answer stands for the next reading. The size of its receive buffer (Get Capabilities) is
+//! asked once, when the sampler is opened, and is given as it was told: whether it can be true is
+//! for the judge. Not seen: other channels than the first, and counters the controller does not
+//! have.
 
 use linerate_model::series::ncsi;
 use linerate_model::{Series, SeriesSpec};
-use linerate_packet::ncsi::{Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics};
+use linerate_packet::ncsi::{
+    Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics,
+};
 use linerate_sys::packet::{PacketSocket, wait};
 
 use crate::ncsi::{Ownership, ownership};
@@ -18,7 +23,8 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 const ETHERTYPE: u16 = 0x88f8;
 /// How long a reading waits for its answer.
 const PATIENCE_NS: u64 = 5_000_000;
-/// How long the question for the buffer waits, and how often it is asked: a controller must answer within 50 ms.
+/// How long the question for the buffer waits, and how often it is asked: a controller must answer
+/// within 50 ms.
 const BUFFER_PATIENCE_NS: u64 = 50_000_000;
 const BUFFER_TRIES: u8 = 3;
 /// Offset of the instance number in a frame.
@@ -45,23 +51,28 @@ impl Sampler for Ncsi {
     }
 
     fn summary(&self) -> &'static str {
-        "packets a network controller passed through its sideband and dropped, by its own statistics over NC-SI; first channel only"
+        "packets a network controller passed through its sideband and dropped, by its own \
+            statistics over NC-SI; first channel only"
     }
 
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         if scope.controllers.is_empty() {
-            return Err(Unavailable("the testbed names no interface behind an NC-SI controller".into()));
+            return Err(Unavailable(
+                "the testbed names no interface behind an NC-SI controller".into(),
+            ));
         }
         let mut buffer = vec![0; LONGEST].into_boxed_slice();
         let open = |device: &String| {
             // Where nobody can tell, the testbed's word counts.
             if let Ok(Ownership::Stack(_)) = ownership(device) {
                 return Err(Unavailable(format!(
-                    "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its answers (linerate ncsi watch asks \
+                    "the kernel's NC-SI stack owns {device}, and raw frames beside it could take \
+                        its answers (linerate ncsi watch asks \
                      through it)"
                 )));
             }
-            let socket = PacketSocket::open_for(device, ETHERTYPE).map_err(|error| Unavailable(error.to_string()))?;
+            let socket = PacketSocket::open_for(device, ETHERTYPE)
+                .map_err(|error| Unavailable(error.to_string()))?;
             let mut asked = Asked {
                 device: device.clone(),
                 socket,
@@ -126,12 +137,19 @@ impl Asked {
     }
 }
 
-/// A request to the first channel, whose instance number is still to be set. Its checksum is absent, so that nothing else changes
-/// from one to the next.
+/// A request to the first channel, whose instance number is still to be set. Its checksum is
+/// absent, so that nothing else changes from one to the next.
 fn request(command: Command) -> Vec<u8> {
     let kind = command.kind();
-    let letter =
-        Letter { management: 0, instance: 0, kind, package: 0, channel: 0, payload: &[], checksum: Checksum::Absent };
+    let letter = Letter {
+        management: 0,
+        instance: 0,
+        kind,
+        package: 0,
+        channel: 0,
+        payload: &[],
+        checksum: Checksum::Absent,
+    };
     letter.emit()
 }
 
@@ -139,7 +157,8 @@ fn request(command: Command) -> Vec<u8> {
 fn answer(frame: &[u8], command: Command) -> Option<Answer> {
     let letter = Letter::parse(frame).ok()?;
     let ours = letter.is_response() && letter.command() == command.kind();
-    (ours && letter.checksum != Checksum::Wrong).then(|| Answer::parse(letter.command(), letter.payload).2)
+    (ours && letter.checksum != Checksum::Wrong)
+        .then(|| Answer::parse(letter.command(), letter.payload).2)
 }
 
 fn statistics(frame: &[u8]) -> Option<PassThroughStatistics> {
@@ -183,10 +202,14 @@ mod tests {
     #[test]
     fn an_answer_of_the_standard_is_read_and_others_are_passed_over() {
         let text = include_str!("../../fixtures/ncsi_pass_through.hex");
-        let hex: Vec<u8> = text.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
+        let hex: Vec<u8> =
+            text.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
         let mut frame: Vec<u8> = hex
             .chunks(2)
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal"))
+            .map(|pair| {
+                u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16)
+                    .expect("hexadecimal")
+            })
             .collect();
         let read = statistics(&frame).expect("statistics");
         assert_eq!(read.received_and_dropped(), (Some(50_000), Some(4321)));

@@ -1,9 +1,10 @@
-//! Cycles, instructions and last-level cache misses per CPU, one counter group per CPU so that their ratios mean
-//! something (perf_event_open(2)). Counts; scaled where the group shared the PMU with others, and unknown for a step in
-//! which it was never on it.
+//! Cycles, instructions and last-level cache misses per CPU, one counter group per CPU so that
+//! their ratios mean something (perf_event_open(2)). Counts; scaled where the group shared the PMU
+//! with others, and unknown for a step in which it was never on it.
 //!
-//! Everything on the CPU is counted: load, kernel, and whatever else runs. Reading another CPU's group interrupts that CPU
-//! for about a microsecond. Not seen: the hypervisor's work, and any of it in a virtual machine without a PMU.
+//! Everything on the CPU is counted: load, kernel, and whatever else runs. Reading another CPU's
+//! group interrupts that CPU for about a microsecond. Not seen: the hypervisor's work, and any of
+//! it in a virtual machine without a PMU.
 
 use linerate_model::series::perf_hardware;
 use linerate_model::{Series, SeriesSpec};
@@ -27,7 +28,8 @@ impl Sampler for PerfHardware {
     }
 
     fn summary(&self) -> &'static str {
-        "cycles, instructions and cache misses per CPU as one perf_event group, counts; not in virtual machines without a PMU"
+        "cycles, instructions and cache misses per CPU as one perf_event group, counts; not in \
+            virtual machines without a PMU"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -65,7 +67,9 @@ impl Probe for Groups {
 }
 
 /// Opens `counters` as one group on each online CPU.
-pub(super) fn open_groups(counters: &[(Counter, Series)]) -> Result<Vec<(u32, PerfGroup)>, linerate_sys::SysError> {
+pub(super) fn open_groups(
+    counters: &[(Counter, Series)],
+) -> Result<Vec<(u32, PerfGroup)>, linerate_sys::SysError> {
     let stat = std::fs::read("/proc/stat");
     let stat = stat.map_err(|cause| linerate_sys::SysError::new("read", "/proc/stat", cause))?;
     let counters: Vec<Counter> = counters.iter().map(|(counter, ..)| *counter).collect();
@@ -78,7 +82,8 @@ pub(super) fn why(error: &linerate_sys::SysError) -> String {
     use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     let remedy = match error.cause.kind() {
         PermissionDenied => {
-            "needs CAP_PERFMON, or `sysctl kernel.perf_event_paranoid=0`, and a sandbox that allows perf_event_open"
+            "needs CAP_PERFMON, or `sysctl kernel.perf_event_paranoid=0`, and a sandbox that \
+                allows perf_event_open"
         }
         NotFound | Unsupported => {
             "this CPU offers no such counter: a virtual machine without PMU; software clocks only"
@@ -94,9 +99,17 @@ mod tests {
 
     #[test]
     fn a_machine_without_counters_says_so_plainly() {
-        let error = linerate_sys::SysError::new("open perf events", "x", std::io::Error::from_raw_os_error(2));
+        let error = linerate_sys::SysError::new(
+            "open perf events",
+            "x",
+            std::io::Error::from_raw_os_error(2),
+        );
         assert!(why(&error).contains("without PMU"), "{}", why(&error));
-        let error = linerate_sys::SysError::new("open perf events", "x", std::io::Error::from_raw_os_error(13));
+        let error = linerate_sys::SysError::new(
+            "open perf events",
+            "x",
+            std::io::Error::from_raw_os_error(13),
+        );
         assert!(why(&error).contains("perf_event_paranoid"), "{}", why(&error));
     }
 

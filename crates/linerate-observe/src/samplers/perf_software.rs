@@ -1,6 +1,7 @@
-//! Software counters of the kernel per CPU: its clock, context switches, migrations and page faults, as one group
-//! (perf_event_open(2)). `cpu_clock` is ns while the counter was enabled, idle included, and stands beside the others so
-//! that rates can be taken over exactly the time counted; the rest are counts.
+//! Software counters of the kernel per CPU: its clock, context switches, migrations and page
+//! faults, as one group (perf_event_open(2)). `cpu_clock` is ns while the counter was enabled, idle
+//! included, and stands beside the others so that rates can be taken over exactly the time counted;
+//! the rest are counts.
 //!
 //! It works without a PMU. Not seen: cycles and instructions, for which no clock is a substitute.
 
@@ -28,7 +29,8 @@ impl Sampler for PerfSoftware {
     }
 
     fn summary(&self) -> &'static str {
-        "clock (ns), context switches, migrations and page faults per CPU as one perf_event group; not cycles or instructions"
+        "clock (ns), context switches, migrations and page faults per CPU as one perf_event group; \
+            not cycles or instructions"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {

@@ -1,7 +1,9 @@
-//! Pressure stall information: time tasks waited for CPU, memory or I/O, `total` of `/proc/pressure/*`
-//! (accounting/psi). Nanoseconds; `some` is at least one task waiting, `full` is all of them.
+//! Pressure stall information: time tasks waited for CPU, memory or I/O, `total` of
+//! `/proc/pressure/*` (accounting/psi). Nanoseconds; `some` is at least one task waiting, `full` is
+//! all of them.
 //!
-//! Not seen: which task waited, and hosts whose kernel has PSI off (`psi=1` on its command line turns it on).
+//! Not seen: which task waited, and hosts whose kernel has PSI off (`psi=1` on its command line
+//! turns it on).
 
 use linerate_model::series::pressure;
 use linerate_model::{Series, SeriesSpec};
@@ -31,10 +33,14 @@ impl Sampler for Pressure {
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let open = |resource| {
             KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
-                Unavailable(format!("{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"))
+                Unavailable(format!(
+                    "{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"
+                ))
             })
         };
-        Ok(Box::new(Reader { texts: [open(RESOURCES[0])?, open(RESOURCES[1])?, open(RESOURCES[2])?] }))
+        Ok(Box::new(Reader {
+            texts: [open(RESOURCES[0])?, open(RESOURCES[1])?, open(RESOURCES[2])?],
+        }))
     }
 }
 
@@ -60,7 +66,9 @@ impl Probe for Reader {
 fn parse(text: &[u8], row: &mut [Option<f64>]) {
     for line in lines(text) {
         let share = words(line).next().unwrap_or_default();
-        let Some(at) = SHARES.iter().position(|wanted| wanted.name.as_bytes() == share) else { continue };
+        let Some(at) = SHARES.iter().position(|wanted| wanted.name.as_bytes() == share) else {
+            continue;
+        };
         let total = words(line).find_map(|word| word.strip_prefix(b"total="));
         row[at] = total.and_then(decimal).map(|micros| micros as f64 * NANOS_PER_MICRO);
     }

@@ -1,8 +1,9 @@
-//! Queueing disciplines of each device, over netlink: bytes and packets sent, drops, requeues, overlimits, and what waits
-//! now. Bytes are L2 without FCS (plus what `tc stab` adds); packets count GSO segments singly.
+//! Queueing disciplines of each device, over netlink: bytes and packets sent, drops, requeues,
+//! overlimits, and what waits now. Bytes are L2 without FCS (plus what `tc stab` adds); packets
+//! count GSO segments singly.
 //!
-//! Not seen: `noqueue` devices, which have no queue to look at, disciplines made after the trial began, and drops inside
-//! the driver or the device.
+//! Not seen: `noqueue` devices, which have no queue to look at, disciplines made after the trial
+//! began, and drops inside the driver or the device.
 
 use linerate_model::SeriesSpec;
 use linerate_model::series::qdisc;
@@ -23,7 +24,8 @@ impl Sampler for QueueingDiscipline {
     }
 
     fn summary(&self) -> &'static str {
-        "bytes, packets, drops, requeues, overlimits and backlog of each queueing discipline over netlink; not queues inside the device"
+        "bytes, packets, drops, requeues, overlimits and backlog of each queueing discipline over \
+            netlink; not queues inside the device"
     }
 
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -39,14 +41,17 @@ impl Sampler for QueueingDiscipline {
         };
         socket.qdiscs(visit).map_err(unavailable)?;
         if queues.is_empty() {
-            return Err(Unavailable("no device in scope has a queueing discipline with a queue".to_owned()));
+            return Err(Unavailable(
+                "no device in scope has a queueing discipline with a queue".to_owned(),
+            ));
         }
         Ok(Box::new(Reader { socket, queues }))
     }
 }
 
 struct Queue {
-    /// Device, kind and handle, or the parent where the handle is 0: `eth0 fq 8001:`, `eth0 fq_codel of :1`.
+    /// Device, kind and handle, or the parent where the handle is 0: `eth0 fq 8001:`, `eth0
+    /// fq_codel of :1`.
     label: String,
     identity: (u32, u32, u32),
     drops: Wrapping,
@@ -56,7 +61,11 @@ struct Queue {
 
 impl Queue {
     fn new(device: &str, qdisc: &Qdisc<'_>) -> Self {
-        let place = if qdisc.handle == 0 { format!("of {}", handle(qdisc.parent)) } else { handle(qdisc.handle) };
+        let place = if qdisc.handle == 0 {
+            format!("of {}", handle(qdisc.parent))
+        } else {
+            handle(qdisc.handle)
+        };
         Self {
             label: format!("{device} {} {place}", qdisc.kind),
             identity: identity(qdisc),
@@ -156,7 +165,10 @@ mod tests {
         let mut queue = Queue::new("eth0", &Qdisc::default());
         let mut row = [None; N_COLUMNS];
         queue.write(&Qdisc { drops: u32::MAX, ..Qdisc::default() }, &mut row);
-        queue.write(&Qdisc { drops: 1, backlog_bytes: 1514, queue_length: 1, ..Qdisc::default() }, &mut row);
+        queue.write(
+            &Qdisc { drops: 1, backlog_bytes: 1514, queue_length: 1, ..Qdisc::default() },
+            &mut row,
+        );
         assert_eq!((row[2], row[5], row[6]), (Some(4_294_967_297.0), Some(1514.0), Some(1.0)));
     }
 }

@@ -1,8 +1,9 @@
-//! The per-CPU receive path: packets processed, packets dropped because the backlog was full, and times the softirq ran
-//! out of its budget with packets waiting (`squeezed`), from `/proc/net/softnet_stat`. Counts, kept by the kernel in 32
-//! bits and continued here.
+//! The per-CPU receive path: packets processed, packets dropped because the backlog was full, and
+//! times the softirq ran out of its budget with packets waiting (`squeezed`), from
+//! `/proc/net/softnet_stat`. Counts, kept by the kernel in 32 bits and continued here.
 //!
-//! Not seen: packets that busy polling or XDP took first, and drops before the host (see `interface`, `ethtool`).
+//! Not seen: packets that busy polling or XDP took first, and drops before the host (see
+//! `interface`, `ethtool`).
 
 use linerate_model::series::softnet;
 use linerate_model::{Series, SeriesSpec};
@@ -13,7 +14,8 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 
 const COUNTS: [Series; 3] = [softnet::PROCESSED, softnet::DROPPED, softnet::SQUEEZED];
 
-/// Position of the CPU's number in a line, since Linux 5.10; before it, lines are the online CPUs in order.
+/// Position of the CPU's number in a line, since Linux 5.10; before it, lines are the online CPUs
+/// in order.
 const CPU_FIELD: usize = 12;
 
 /// The receive path.
@@ -26,7 +28,8 @@ impl Sampler for Softnet {
     }
 
     fn summary(&self) -> &'static str {
-        "packets processed and dropped and softirq budgets exhausted per CPU from /proc/net/softnet_stat, counts; not drops before the host"
+        "packets processed and dropped and softirq budgets exhausted per CPU from \
+            /proc/net/softnet_stat, counts; not drops before the host"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -77,7 +80,8 @@ fn parse(text: &[u8], cpus: &[u32], counts: &mut [Wrapping], row: &mut [Option<f
             None => (at < cpus.len()).then_some(at),
         };
         let Some(cpu_idx) = place else { continue };
-        let cells = row.iter_mut().zip(counts.iter_mut()).skip(cpu_idx * COUNTS.len()).take(COUNTS.len());
+        let cells =
+            row.iter_mut().zip(counts.iter_mut()).skip(cpu_idx * COUNTS.len()).take(COUNTS.len());
         for ((cell, count), word) in cells.zip(words(line)) {
             *cell = hexadecimal(word).map(|reading| count.advance(reading as u32));
         }
@@ -119,7 +123,10 @@ mod tests {
         assert_eq!(cpus, [0, 2]);
         let mut row = [None; 6];
         parse(text, &cpus, &mut [Wrapping::default(); 6], &mut row);
-        assert_eq!(row, [0x6d3f_1a2b_u32, 0x12, 0x3a, 0x5c00_0001, 0, 2].map(|n| Some(f64::from(n))));
+        assert_eq!(
+            row,
+            [0x6d3f_1a2b_u32, 0x12, 0x3a, 0x5c00_0001, 0, 2].map(|n| Some(f64::from(n)))
+        );
     }
 
     proptest::proptest! {

@@ -1,4 +1,5 @@
-//! Pages that the host brought in from swap and wrote out to it: `pswpin` and `pswpout` of `/proc/vmstat`. Counts of pages.
+//! Pages that the host brought in from swap and wrote out to it: `pswpin` and `pswpout` of
+//! `/proc/vmstat`. Counts of pages.
 //!
 //! Not seen: whose pages they were, and pages of files, which come and go without swap.
 
@@ -24,12 +25,15 @@ impl Sampler for Swap {
     }
 
     fn summary(&self) -> &'static str {
-        "pages brought in from swap and written out to it from /proc/vmstat, counts; not whose they were"
+        "pages brought in from swap and written out to it from /proc/vmstat, counts; not whose \
+            they were"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let counted = fs::read(FILE).is_ok_and(|text| PAGES.all_in(&text));
-        let missing = || Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"));
+        let missing = || {
+            Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"))
+        };
         if counted { PAGES.open(FILE) } else { Err(missing()) }
     }
 }
@@ -40,8 +44,15 @@ mod tests {
 
     #[test]
     fn both_counts_are_found_among_the_other_lines() {
-        assert_eq!(PAGES.read_any(include_bytes!("../../fixtures/vmstat-6.18")), [Some(1536.0), Some(20_480.0)]);
-        assert_eq!(PAGES.read_any(b"nr_free_pages 9\npswpin \npswpouts 4\n"), [None, None], "a kernel without swap");
+        assert_eq!(
+            PAGES.read_any(include_bytes!("../../fixtures/vmstat-6.18")),
+            [Some(1536.0), Some(20_480.0)]
+        );
+        assert_eq!(
+            PAGES.read_any(b"nr_free_pages 9\npswpin \npswpouts 4\n"),
+            [None, None],
+            "a kernel without swap"
+        );
     }
 
     proptest::proptest! {

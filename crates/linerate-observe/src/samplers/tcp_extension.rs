@@ -1,8 +1,10 @@
-//! TCP of the network namespace: the standard counters of `/proc/net/snmp` (RFC 4022) and the extensions of
-//! `/proc/net/netstat` that tell of loss, retransmission, windows, memory and overflow (networking/snmp_counter). Counts
-//! of segments or events; `segments` of GSO super-packets are counted singly.
+//! TCP of the network namespace: the standard counters of `/proc/net/snmp` (RFC 4022) and the
+//! extensions of `/proc/net/netstat` that tell of loss, retransmission, windows, memory and
+//! overflow (networking/snmp_counter). Counts of segments or events; `segments` of GSO
+//! super-packets are counted singly.
 //!
-//! Everything in the namespace is counted, the control connection included. Not seen: which connection.
+//! Everything in the namespace is counted, the control connection included. Not seen: which
+//! connection.
 
 use linerate_model::SeriesSpec;
 use linerate_model::series::tcp_extension as tcp;
@@ -86,7 +88,8 @@ impl Sampler for TcpExtension {
     }
 
     fn summary(&self) -> &'static str {
-        "TCP segments, retransmissions, recoveries, windows and overflows of the namespace from /proc/net/snmp and netstat, counts; not which connection"
+        "TCP segments, retransmissions, recoveries, windows and overflows of the namespace from \
+            /proc/net/snmp and netstat, counts; not which connection"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -98,7 +101,9 @@ impl Sampler for TcpExtension {
         };
         let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
         if tables.iter().all(|(_, layout)| layout.found.is_empty()) {
-            return Err(Unavailable("/proc/net/snmp and /proc/net/netstat have no table `Tcp`".to_owned()));
+            return Err(Unavailable(
+                "/proc/net/snmp and /proc/net/netstat have no table `Tcp`".to_owned(),
+            ));
         }
         Ok(Box::new(Reader { tables }))
     }

@@ -1,9 +1,12 @@
-//! UDP and what IP did with packets before it, in the network namespace, over IPv4 (`/proc/net/snmp`, `/proc/net/netstat`) and IPv6
-//! (`/proc/net/snmp6`), RFC 4113 and RFC 4293; instance `ipv4` or `ipv6`. Most counters count socket buffers: a coalesced message (GRO)
-//! is one, measured on Linux 6.18 with 200 messages of 64 datagrams. The four `ip_in_*ect*` and `ip_in_ce` count datagrams.
+//! UDP and what IP did with packets before it, in the network namespace, over IPv4
+//! (`/proc/net/snmp`, `/proc/net/netstat`) and IPv6 (`/proc/net/snmp6`), RFC 4113 and RFC 4293;
+//! instance `ipv4` or `ipv6`. Most counters count socket buffers: a coalesced message (GRO) is one,
+//! measured on Linux 6.18 with 200 messages of 64 datagrams. The four `ip_in_*ect*` and `ip_in_ce`
+//! count datagrams.
 //!
-//! `rcvbuf_errors` and `in_csum_errors` are part of `in_errors`. Packets that IP received and neither delivered, forwarded nor rejected were
-//! dropped by a packet filter. Everything in the namespace is counted. Not seen: which socket.
+//! `rcvbuf_errors` and `in_csum_errors` are part of `in_errors`. Packets that IP received and
+//! neither delivered, forwarded nor rejected were dropped by a packet filter. Everything in the
+//! namespace is counted. Not seen: which socket.
 
 use linerate_model::SeriesSpec;
 use linerate_model::series::udp;
@@ -54,7 +57,9 @@ impl Sampler for Udp {
     }
 
     fn summary(&self) -> &'static str {
-        "UDP datagrams, errors and buffer overflows of the namespace, and packets IP received, delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, counts; not which socket"
+        "UDP datagrams, errors and buffer overflows of the namespace, and packets IP received, \
+            delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, counts; not \
+            which socket"
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
@@ -67,8 +72,16 @@ impl Sampler for Udp {
         let mut ipv6 = KernelText::open("/proc/thread-self/net/snmp6").ok();
         let found6 = ipv6.as_mut().and_then(KernelText::read).map(find_ipv6).unwrap_or_default();
         let mut netstat = KernelText::open("/proc/thread-self/net/netstat").ok();
-        let extended = netstat.as_mut().and_then(KernelText::read).map(|text| Layout::new(text, EXTENDED));
-        Ok(Box::new(Reader { ipv4, layout, netstat, extended: extended.unwrap_or_default(), ipv6, found6 }))
+        let extended =
+            netstat.as_mut().and_then(KernelText::read).map(|text| Layout::new(text, EXTENDED));
+        Ok(Box::new(Reader {
+            ipv4,
+            layout,
+            netstat,
+            extended: extended.unwrap_or_default(),
+            ipv6,
+            found6,
+        }))
     }
 }
 
@@ -87,7 +100,8 @@ impl Probe for Reader {
         let of = |found: &[Wanted], instance: &str| -> Vec<SeriesSpec> {
             found.iter().map(|(_, _, column)| column.of(instance)).collect()
         };
-        [of(&self.layout.found, "ipv4"), of(&self.extended.found, "ipv4"), of(&self.found6, "ipv6")].concat()
+        [of(&self.layout.found, "ipv4"), of(&self.extended.found, "ipv4"), of(&self.found6, "ipv6")]
+            .concat()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
@@ -105,7 +119,8 @@ impl Probe for Reader {
     }
 }
 
-/// Whether a line of `snmp6` called `name` is `wanted`. That file has its own name for packets forwarded.
+/// Whether a line of `snmp6` called `name` is `wanted`. That file has its own name for packets
+/// forwarded.
 fn is_ipv6_of(wanted: &Wanted, name: &[u8]) -> bool {
     let (prefix, counter) = match *wanted {
         ("Udp", counter, _) => ("Udp6", counter),
@@ -154,7 +169,9 @@ mod tests {
         let layout = Layout::new(text, WANTED);
         let mut row = vec![None; layout.found.len()];
         layout.read(text, &mut row);
-        let read = |name: &str| layout.found.iter().position(|wanted| wanted.2.name == name).and_then(|at| row[at]);
+        let read = |name: &str| {
+            layout.found.iter().position(|wanted| wanted.2.name == name).and_then(|at| row[at])
+        };
         assert_eq!((read("in_datagrams"), read("out_datagrams")), (Some(37.0), Some(38.0)));
         assert!(read("ip_in_receives").is_some() && read("ip_in_delivers").is_some());
         let extended = Layout::new(include_bytes!("../../fixtures/netstat-6.18"), EXTENDED);

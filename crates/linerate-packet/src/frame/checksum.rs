@@ -1,7 +1,8 @@
 //! The Internet checksum (RFC 1071) and its change by increment (RFC 1624).
 //!
-//! Sums are of 16-bit big-endian words, kept in 32 bits and folded once at the end: that is the one's complement sum, in which
-//! addition may be done in any order and a word can be taken out by adding its complement.
+//! Sums are of 16-bit big-endian words, kept in 32 bits and folded once at the end: that is the
+//! one's complement sum, in which addition may be done in any order and a word can be taken out by
+//! adding its complement.
 
 /// Adds `bytes` to `sum`; an odd last byte is padded with zero.
 pub(super) fn add_bytes(mut sum: u32, bytes: &[u8]) -> u32 {
@@ -52,7 +53,10 @@ mod tests {
         // Clause 3: 0001 f203 f4f5 f6f7 sum up to ddf2 with carries folded in.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(internet_checksum(&bytes), !0xddf2);
-        assert_eq!(internet_checksum(&bytes[..7]), finish(add_bytes(0, &[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0])));
+        assert_eq!(
+            internet_checksum(&bytes[..7]),
+            finish(add_bytes(0, &[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0]))
+        );
         assert_eq!(internet_checksum(&[]), 0xffff);
     }
 

@@ -59,8 +59,8 @@ pub enum Transport {
     /// RFC 768, with its checksum.
     #[default]
     Udp,
-    /// A TCP header without options. Its reset flag is set: no host answers such a segment (RFC 9293 clause 3.10.7), and none is
-    /// merged with another on its way in.
+    /// A TCP header without options. Its reset flag is set: no host answers such a segment (RFC
+    /// 9293 clause 3.10.7), and none is merged with another on its way in.
     Tcp,
 }
 
@@ -178,8 +178,8 @@ impl Headers {
         self.transport_at() + self.transport.checksum_at()
     }
 
-    /// The frame before its payload, for `payload_bytes` of it, transport checksum zero. Its padding to the smallest frame, if any
-    /// is needed, is no payload.
+    /// The frame before its payload, for `payload_bytes` of it, transport checksum zero. Its
+    /// padding to the smallest frame, if any is needed, is no payload.
     pub(super) fn emit(&self, payload_bytes: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.signature_at());
         bytes.extend(self.destination.0);

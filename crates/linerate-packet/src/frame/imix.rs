@@ -1,4 +1,5 @@
-//! Mixtures of frame sizes, by the names their users know (RFC 6985: a genome names every size of one period, in order).
+//! Mixtures of frame sizes, by the names their users know (RFC 6985: a genome names every size of
+//! one period, in order).
 
 /// A repeating sequence of frame sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +38,21 @@ const RFC2544: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 /// Every mixture, alphabetically.
 pub static IMIX_GENOMES: &[Imix] = &[
-    Imix { name: "imix", genome: &SIMPLE, source: "simple IMIX 7:4:1 of 64, 570 and 1518 B, interleaved" },
-    Imix { name: "imix_csit", genome: &CSIT, source: "FD.io CSIT IMIX v4: 28 x 64, 16 x 570, 4 x 1518 B, in runs" },
-    Imix { name: "rfc2544", genome: &RFC2544, source: "RFC 2544 clause 9.1: each of its seven sizes in turn" },
+    Imix {
+        name: "imix",
+        genome: &SIMPLE,
+        source: "simple IMIX 7:4:1 of 64, 570 and 1518 B, interleaved",
+    },
+    Imix {
+        name: "imix_csit",
+        genome: &CSIT,
+        source: "FD.io CSIT IMIX v4: 28 x 64, 16 x 570, 4 x 1518 B, in runs",
+    },
+    Imix {
+        name: "rfc2544",
+        genome: &RFC2544,
+        source: "RFC 2544 clause 9.1: each of its seven sizes in turn",
+    },
 ];
 
 /// The mixture called `name`.
@@ -57,7 +70,11 @@ mod tests {
         for name in ["imix", "imix_csit"] {
             let mixture = imix(name).expect("listed");
             // (7 x 64 + 4 x 570 + 1518) / 12, the 353.83 B that CSIT prints.
-            assert!((mixture.mean_size() - 353.833_333).abs() < 1e-5, "{name}: {}", mixture.mean_size());
+            assert!(
+                (mixture.mean_size() - 353.833_333).abs() < 1e-5,
+                "{name}: {}",
+                mixture.mean_size()
+            );
             let of = |size: u16| mixture.genome.iter().filter(|one| **one == size).count();
             assert_eq!((of(64) * 4, of(570)), (of(570) * 7, of(1518) * 4), "{name}");
         }

@@ -1,14 +1,16 @@
-//! Test frames: templates that are filled once and patched per frame, and views that read what arrived.
+//! Test frames: templates that are filled once and patched per frame, and views that read what
+//! arrived.
 //!
-//! A frame is Ethernet (IEEE 802.3), up to two VLAN tags (802.1Q, 802.1ad), IPv4 (RFC 791) or IPv6 (RFC 8200) without options,
-//! UDP (RFC 768) or a TCP header (RFC 9293), a [`signature`] of 18 bytes, and filling. *Frame sizes* are those of RFC 2544:
-//! from the destination address to the frame check sequence, the 4 bytes of the latter and VLAN tags included, preamble and
-//! gap not. *Frame bytes* are what a program hands over and receives: the size without the check sequence, which the device
-//! adds and takes off. The smallest size that carries a signature is 64 B over IPv4 and UDP, 4 B more for each tag, 20 B more
-//! over IPv6, 12 B more with a TCP header.
+//! A frame is Ethernet (IEEE 802.3), up to two VLAN tags (802.1Q, 802.1ad), IPv4 (RFC 791) or IPv6
+//! (RFC 8200) without options, UDP (RFC 768) or a TCP header (RFC 9293), a [`signature`] of 18
+//! bytes, and filling. *Frame sizes* are those of RFC 2544: from the destination address to the
+//! frame check sequence, the 4 bytes of the latter and VLAN tags included, preamble and gap not.
+//! *Frame bytes* are what a program hands over and receives: the size without the check sequence,
+//! which the device adds and takes off. The smallest size that carries a signature is 64 B over
+//! IPv4 and UDP, 4 B more for each tag, 20 B more over IPv6, 12 B more with a TCP header.
 //!
-//! What this does not see: the check sequence itself, IP options and extension headers, and tags that a receiving kernel has
-//! taken off and tells beside the frame.
+//! What this does not see: the check sequence itself, IP options and extension headers, and tags
+//! that a receiving kernel has taken off and tells beside the frame.
 
 pub mod signature;
 

@@ -31,7 +31,8 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Reads any bytes; `None` if they are no frame with UDP or TCP over IP, or too short for the headers they claim.
+    /// Reads any bytes; `None` if they are no frame with UDP or TCP over IP, or too short for the
+    /// headers they claim.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut at = ETHERNET_BYTES - 2;
@@ -47,7 +48,10 @@ impl<'a> FrameView<'a> {
             ETHERTYPE_IPV4 => {
                 let first = *bytes.get(ip)?;
                 let header = usize::from(first & 0x0f) * 4;
-                if first >> 4 != 4 || header < IPV4_BYTES || u16_at(bytes, ip + 6)? & FRAGMENT_BITS != 0 {
+                if first >> 4 != 4
+                    || header < IPV4_BYTES
+                    || u16_at(bytes, ip + 6)? & FRAGMENT_BITS != 0
+                {
                     return None;
                 }
                 (*bytes.get(ip + 9)?, ip + header)
@@ -55,7 +59,10 @@ impl<'a> FrameView<'a> {
             ETHERTYPE_IPV6 if bytes.get(ip)? >> 4 == 6 => (*bytes.get(ip + 6)?, ip + IPV6_BYTES),
             _ => return None,
         };
-        let ports = Ports { source: u16_at(bytes, transport_at)?, destination: u16_at(bytes, transport_at + 2)? };
+        let ports = Ports {
+            source: u16_at(bytes, transport_at)?,
+            destination: u16_at(bytes, transport_at + 2)?,
+        };
         let (transport, payload_at) = match protocol {
             17 => (Transport::Udp, transport_at + UDP_BYTES),
             6 => {
@@ -65,7 +72,14 @@ impl<'a> FrameView<'a> {
             _ => return None,
         };
         let is_ipv6 = kind == ETHERTYPE_IPV6;
-        (payload_at <= bytes.len()).then_some(Self { bytes, n_tags, is_ipv6, transport, ports, payload_at })
+        (payload_at <= bytes.len()).then_some(Self {
+            bytes,
+            n_tags,
+            is_ipv6,
+            transport,
+            ports,
+            payload_at,
+        })
     }
 
     /// Payload, and padding if there is any.

@@ -1,16 +1,19 @@
-//! What a test frame carries to be told by: session and direction, flow, number, and when it was to depart and did.
+//! What a test frame carries to be told by: session and direction, flow, number, and when it was to
+//! depart and did.
 //!
 //! ```text
 //! offset  0      4      6          11          16         18
 //!         | tag  | flow | sequence | scheduled | lateness |  filling ...
 //! ```
-//! All big-endian. `tag` (32 bits) is made from the session's secret and the direction by whoever sends: what bears it is ours,
-//! and what a device reflects bears the tag of the wrong direction. `flow` (16) is the flow's number. `sequence` (40) holds the
-//! low bits of the frame's 64-bit number within its flow, and `scheduled` (40) those of the time it was to depart, nanoseconds on
-//! the sender's monotonic clock; a receiver completes both from the nearest value it expects ([`extend`]): unambiguous within
-//! 2^39 frames (an hour at the 149 Mpps of 100GBASE) and 2^39 ns (9 minutes). `lateness` (16) is how much later than scheduled
-//! the frame was handed over, as 12 bits shifted left by 4 bits' worth: exact below 4096 ns, to one part in 2048 up to 134 ms,
-//! the most it tells.
+//! All big-endian. `tag` (32 bits) is made from the session's secret and the direction by whoever
+//! sends: what bears it is ours, and what a device reflects bears the tag of the wrong direction.
+//! `flow` (16) is the flow's number. `sequence` (40) holds the low bits of the frame's 64-bit
+//! number within its flow, and `scheduled` (40) those of the time it was to depart, nanoseconds on
+//! the sender's monotonic clock; a receiver completes both from the nearest value it expects
+//! ([`extend`]): unambiguous within 2^39 frames (an hour at the 149 Mpps of 100GBASE) and 2^39 ns
+//! (9 minutes). `lateness` (16) is how much later than scheduled the frame was handed over, as 12
+//! bits shifted left by 4 bits' worth: exact below 4096 ns, to one part in 2048 up to 134 ms, the
+//! most it tells.
 //!
 //! 18 bytes, because that is what a frame of 64 bytes has room for behind IPv4 and UDP.
 
@@ -56,7 +59,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature that `bytes` begin with; `None` if they are too short. Whether it is one, the tag tells.
+    /// The signature that `bytes` begin with; `None` if they are too short. Whether it is one, the
+    /// tag tells.
     #[inline]
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -91,7 +95,8 @@ pub(super) fn write_fixed(signature: &mut [u8], tag: u32, flow: u16) {
     signature[FLOW_AT..NUMBERS_AT].copy_from_slice(&flow.to_be_bytes());
 }
 
-/// The words of a signature that differ from frame to frame, in their order: sequence and time in five, lateness in the sixth.
+/// The words of a signature that differ from frame to frame, in their order: sequence and time in
+/// five, lateness in the sixth.
 #[inline]
 fn changing_words(stamp: &Stamp) -> [u16; 6] {
     let (sequence, time) = (stamp.sequence & SHORT_MASK, stamp.scheduled_ns & SHORT_MASK);
@@ -116,7 +121,8 @@ pub(super) fn write_stamp(signature: &mut [u8], stamp: &Stamp) -> [u16; 6] {
     words
 }
 
-/// Writes a whole signature into the first bytes of `payload`, where no checksum of ours covers it (a datagram's payload).
+/// Writes a whole signature into the first bytes of `payload`, where no checksum of ours covers it
+/// (a datagram's payload).
 ///
 /// # Panics
 /// If `payload` is shorter than a signature.
@@ -143,7 +149,11 @@ pub const fn extend(low: u64, near: u64) -> u64 {
 const fn short_lateness(ns: u64) -> u16 {
     let bits = u64::BITS - ns.leading_zeros();
     let shift = bits.saturating_sub(LATENESS_BITS);
-    if shift > MOST_SHIFT { u16::MAX } else { (shift << LATENESS_BITS) as u16 | (ns >> shift) as u16 }
+    if shift > MOST_SHIFT {
+        u16::MAX
+    } else {
+        (shift << LATENESS_BITS) as u16 | (ns >> shift) as u16
+    }
 }
 
 /// As read.
@@ -161,11 +171,15 @@ mod tests {
     #[test]
     fn a_signature_is_these_bytes() {
         let mut bytes = [0xee; SIGNATURE_BYTES + 1];
-        let stamp = Stamp { sequence: 0x9901_0203_0405, scheduled_ns: 0x7711_1213_1415, lateness_ns: 0x345 };
+        let stamp = Stamp {
+            sequence: 0x9901_0203_0405,
+            scheduled_ns: 0x7711_1213_1415,
+            lateness_ns: 0x345,
+        };
         write(&mut bytes, 0xa1a2_a3a4, 0x0b0c, &stamp);
         let expected = [
-            0xa1, 0xa2, 0xa3, 0xa4, 0x0b, 0x0c, 0x01, 0x02, 0x03, 0x04, 0x05, 0x11, 0x12, 0x13, 0x14, 0x15, 0x03, 0x45,
-            0xee,
+            0xa1, 0xa2, 0xa3, 0xa4, 0x0b, 0x0c, 0x01, 0x02, 0x03, 0x04, 0x05, 0x11, 0x12, 0x13,
+            0x14, 0x15, 0x03, 0x45, 0xee,
         ];
         assert_eq!(bytes, expected);
         let read = Signature::read(&bytes).expect("long enough");

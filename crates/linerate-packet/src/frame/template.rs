@@ -1,7 +1,9 @@
-//! A frame filled once, from which any frame of its flow and size is made by patching a dozen bytes.
+//! A frame filled once, from which any frame of its flow and size is made by patching a dozen
+//! bytes.
 //!
-//! The transport checksum is made by increment (RFC 1624): the sum over everything that stays is kept, and the few words that
-//! differ are added to it. It is always the full checksum that any host accepts.
+//! The transport checksum is made by increment (RFC 1624): the sum over everything that stays is
+//! kept, and the few words that differ are added to it. It is always the full checksum that any
+//! host accepts.
 
 use super::checksum::{add, add_bytes, finish, subtract};
 use super::headers::{Addresses, Headers, Ports, Transport};
@@ -30,10 +32,13 @@ impl std::fmt::Display for TemplateError {
         match self {
             Self::TooSmall { size, least } => write!(
                 f,
-                "a frame of {size} B has no room for its headers and a signature of {SIGNATURE_BYTES} B: at least {least} B \
+                "a frame of {size} B has no room for its headers and a signature of \
+                    {SIGNATURE_BYTES} B: at least {least} B \
                  (frame check sequence included) are needed"
             ),
-            Self::TooLarge { size } => write!(f, "a frame of {size} B is larger than {LARGEST_FRAME} B"),
+            Self::TooLarge { size } => {
+                write!(f, "a frame of {size} B is larger than {LARGEST_FRAME} B")
+            }
         }
     }
 }
@@ -47,7 +52,8 @@ pub struct Template {
     transport_at: usize,
     signature_at: usize,
     checksum_at: usize,
-    /// One's complement sum of pseudo header, transport header and payload, what is patched taken as zero.
+    /// One's complement sum of pseudo header, transport header and payload, what is patched taken
+    /// as zero.
     sum: u32,
     ports: Ports,
     /// A UDP checksum of zero means that there is none (RFC 768): its complement stands for it.
@@ -55,8 +61,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// A frame of `frame_size` bytes, check sequence included: headers, signature of `flow` under `tag`, and `filling` repeated
-    /// over the rest.
+    /// A frame of `frame_size` bytes, check sequence included: headers, signature of `flow` under
+    /// `tag`, and `filling` repeated over the rest.
     ///
     /// # Errors
     /// If there is no room for headers and signature, or it is larger than [`LARGEST_FRAME`].
@@ -117,8 +123,8 @@ impl Template {
         self.signature_at
     }
 
-    /// Where the transport checksum stands, and the sum that a frame's changing words are added to for it: for whoever patches
-    /// frames elsewhere (a program in the kernel).
+    /// Where the transport checksum stands, and the sum that a frame's changing words are added to
+    /// for it: for whoever patches frames elsewhere (a program in the kernel).
     #[must_use]
     pub fn checksum_base(&self) -> (usize, u32) {
         (self.checksum_at, self.sum)
@@ -154,11 +160,15 @@ impl Template {
     #[inline]
     pub fn patch_with_ports(&self, frame: &mut [u8], stamp: &Stamp, ports: Ports) {
         let mut sum = self.stamped(frame, stamp, self.sum);
-        for (new, old) in [(ports.source, self.ports.source), (ports.destination, self.ports.destination)] {
+        for (new, old) in
+            [(ports.source, self.ports.source), (ports.destination, self.ports.destination)]
+        {
             sum = add(subtract(sum, old), new);
         }
-        frame[self.transport_at..self.transport_at + 2].copy_from_slice(&ports.source.to_be_bytes());
-        frame[self.transport_at + 2..self.transport_at + 4].copy_from_slice(&ports.destination.to_be_bytes());
+        frame[self.transport_at..self.transport_at + 2]
+            .copy_from_slice(&ports.source.to_be_bytes());
+        frame[self.transport_at + 2..self.transport_at + 4]
+            .copy_from_slice(&ports.destination.to_be_bytes());
         self.write_checksum(frame, sum);
     }
 

@@ -8,8 +8,9 @@ const BODY_BYTES: usize = 28;
 /// What a channel can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Bits: 0 hardware arbitration, 1 tells of the host's driver, 2 and 3 flow control to and from the management controller,
-    /// 4 passes all multicasts, 5 and 6 whether the arbitration lines are connected (0 unknown, 1 they are, 2 they are not).
+    /// Bits: 0 hardware arbitration, 1 tells of the host's driver, 2 and 3 flow control to and from
+    /// the management controller, 4 passes all multicasts, 5 and 6 whether the arbitration lines
+    /// are connected (0 unknown, 1 they are, 2 they are not).
     pub flags: u32,
     /// Broadcasts it can tell apart, bits as in Enable Broadcast Filter.
     pub broadcast_filters: u32,
@@ -39,7 +40,8 @@ pub enum BufferReport {
 }
 
 impl Capabilities {
-    /// What to make of the reported buffer: it must hold a frame, and no such device holds more than 4 MiB.
+    /// What to make of the reported buffer: it must hold a frame, and no such device holds more
+    /// than 4 MiB.
     #[must_use]
     pub const fn buffer_report(&self) -> BufferReport {
         const FRAME: u32 = 1518;
@@ -66,7 +68,13 @@ impl Capabilities {
     }
 
     pub(super) fn emit(&self) -> [u8; BODY_BYTES] {
-        let words = [self.flags, self.broadcast_filters, self.multicast_filters, self.buffer, self.notifications];
+        let words = [
+            self.flags,
+            self.broadcast_filters,
+            self.multicast_filters,
+            self.buffer,
+            self.notifications,
+        ];
         let mut body = [0; BODY_BYTES];
         for (place, word) in body.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -88,7 +96,10 @@ mod tests {
             Capabilities { buffer, ..capabilities }.buffer_report()
         };
         assert_eq!(reported(8192), BufferReport::Bytes(8192));
-        assert_eq!((reported(0), reported(u32::MAX)), (BufferReport::NotSaid, BufferReport::NotSaid));
+        assert_eq!(
+            (reported(0), reported(u32::MAX)),
+            (BufferReport::NotSaid, BufferReport::NotSaid)
+        );
         assert_eq!(reported(7), BufferReport::Implausible(7));
     }
 }

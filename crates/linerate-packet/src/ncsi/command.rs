@@ -40,7 +40,8 @@ pub mod kind {
 /// What Set Link asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// Bits as the standard numbers them: 0 autonegotiation, 1 to 7 and 13 up speeds, 8 half, 9 full duplex, 10 and 11 pause.
+    /// Bits as the standard numbers them: 0 autonegotiation, 1 to 7 and 13 up speeds, 8 half, 9
+    /// full duplex, 10 and 11 pause.
     pub bits: u32,
     /// The manufacturer's own bits.
     pub oem: u32,
@@ -117,7 +118,8 @@ pub enum Command {
     EnableMulticastFilter(u32),
     /// Lets all multicasts pass.
     DisableMulticastFilter,
-    /// Flow control on the sideband: 0 none, 1 towards the management controller, 2 from it, 3 both.
+    /// Flow control on the sideband: 0 none, 1 towards the management controller, 2 from it, 3
+    /// both.
     SetFlowControl(u8),
     /// Asks for versions.
     GetVersion,
@@ -203,14 +205,19 @@ impl Command {
             Self::SelectPackage { arbitration } => vec![0, 0, 0, u8::from(!arbitration)],
             Self::DisableChannel { link_down } => vec![0, 0, 0, u8::from(*link_down)],
             Self::ResetChannel => vec![0; 4],
-            Self::AenEnable { management, control } => [&[0, 0, 0, *management][..], &control.to_be_bytes()].concat(),
-            Self::SetLink(LinkSettings { bits, oem }) => [bits.to_be_bytes(), oem.to_be_bytes()].concat(),
+            Self::AenEnable { management, control } => {
+                [&[0, 0, 0, *management][..], &control.to_be_bytes()].concat()
+            }
+            Self::SetLink(LinkSettings { bits, oem }) => {
+                [bits.to_be_bytes(), oem.to_be_bytes()].concat()
+            }
             Self::SetVlanFilter { tag, index, enable } => {
                 [&[0, 0][..], &tag.to_be_bytes(), &[0, 0, *index, u8::from(*enable)]].concat()
             }
             Self::EnableVlan { mode } => vec![0, 0, 0, *mode],
             Self::SetMacAddress { address, index, multicast, enable } => {
-                let flags = if *multicast { MULTICAST } else { 0 } | if *enable { ENABLE } else { 0 };
+                let flags =
+                    if *multicast { MULTICAST } else { 0 } | if *enable { ENABLE } else { 0 };
                 [&address[..], &[*index, flags]].concat()
             }
             Self::EnableBroadcastFilter(settings) | Self::EnableMulticastFilter(settings) => {
@@ -226,7 +233,8 @@ impl Command {
     /// Reads the command of type `kind` with `payload`. Reserved bytes are not looked at.
     #[must_use]
     pub fn parse(kind: u8, payload: &[u8]) -> Self {
-        Self::typed(kind, payload).unwrap_or_else(|| Self::Other { kind, payload: payload.to_vec() })
+        Self::typed(kind, payload)
+            .unwrap_or_else(|| Self::Other { kind, payload: payload.to_vec() })
     }
 
     fn typed(kind: u8, payload: &[u8]) -> Option<Self> {
@@ -236,8 +244,12 @@ impl Command {
             kind::SELECT_PACKAGE => Self::SelectPackage { arbitration: last()? & 1 == 0 },
             kind::DISABLE_CHANNEL => Self::DisableChannel { link_down: last()? & 1 != 0 },
             kind::RESET_CHANNEL => last().map(|_| Self::ResetChannel)?,
-            kind::AEN_ENABLE => Self::AenEnable { management: *payload.get(3)?, control: u32_at(payload, 4)? },
-            kind::SET_LINK => Self::SetLink(LinkSettings { bits: u32_at(payload, 0)?, oem: u32_at(payload, 4)? }),
+            kind::AEN_ENABLE => {
+                Self::AenEnable { management: *payload.get(3)?, control: u32_at(payload, 4)? }
+            }
+            kind::SET_LINK => {
+                Self::SetLink(LinkSettings { bits: u32_at(payload, 0)?, oem: u32_at(payload, 4)? })
+            }
             kind::SET_VLAN_FILTER => Self::SetVlanFilter {
                 tag: u16_at(payload, 2)?,
                 index: *payload.get(6)?,
@@ -253,7 +265,9 @@ impl Command {
             kind::ENABLE_BROADCAST_FILTER => Self::EnableBroadcastFilter(word()?),
             kind::ENABLE_MULTICAST_FILTER => Self::EnableMulticastFilter(word()?),
             kind::SET_FLOW_CONTROL => Self::SetFlowControl(last()?),
-            kind::OEM => Self::Oem { enterprise: u32_at(payload, 0)?, data: payload.get(4..)?.to_vec() },
+            kind::OEM => {
+                Self::Oem { enterprise: u32_at(payload, 0)?, data: payload.get(4..)?.to_vec() }
+            }
             _ if payload.is_empty() => Self::without_payload(kind)?,
             _ => return None,
         })

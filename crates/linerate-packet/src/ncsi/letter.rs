@@ -52,7 +52,8 @@ pub struct Letter<'a> {
     pub management: u8,
     /// Instance, 1 to 255; the answer has that of its command, a notification 0.
     pub instance: u8,
-    /// Type as on the wire: a command, a command with 0x80 for its answer, or 0xFF for a notification.
+    /// Type as on the wire: a command, a command with 0x80 for its answer, or 0xFF for a
+    /// notification.
     pub kind: u8,
     /// Package, 0 to 7.
     pub package: u8,
@@ -66,7 +67,9 @@ pub struct Letter<'a> {
 
 /// The sum of 16-bit words without carry folding, negated.
 fn checksum(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
     words.fold(0_u32, u32::wrapping_add).wrapping_neg()
 }
 
@@ -74,7 +77,8 @@ impl<'a> Letter<'a> {
     /// Reads a frame.
     ///
     /// # Errors
-    /// If it is no control packet, or ends too early. A wrong checksum is no error here: it is told.
+    /// If it is no control packet, or ends too early. A wrong checksum is no error here: it is
+    /// told.
     pub fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
         if array(frame, ETHERTYPE_AT) != Some(ETHERTYPE) {
             return Err(Malformed::NotNcsi);
@@ -93,7 +97,9 @@ impl<'a> Letter<'a> {
         }
         let length = usize::from(u16_at(&header, 6).unwrap_or(0) & LENGTH_MASK);
         let there = packet.len() - HEADER_BYTES;
-        let payload = packet.get(HEADER_BYTES..HEADER_BYTES + length).ok_or(Malformed::Truncated(length, there))?;
+        let payload = packet
+            .get(HEADER_BYTES..HEADER_BYTES + length)
+            .ok_or(Malformed::Truncated(length, there))?;
         let padded = length.next_multiple_of(CHECKSUM_BYTES);
         let checksum = match u32_at(packet, HEADER_BYTES + padded) {
             None | Some(0) => Checksum::Absent,
@@ -129,7 +135,8 @@ impl<'a> Letter<'a> {
         self.kind & !RESPONSE
     }
 
-    /// Header and payload alone, as the kernel takes a command: it pads, sums and numbers it itself.
+    /// Header and payload alone, as the kernel takes a command: it pads, sums and numbers it
+    /// itself.
     #[must_use]
     pub fn emit_unsealed(&self) -> Vec<u8> {
         let mut packet = vec![0; HEADER_BYTES];
@@ -144,8 +151,8 @@ impl<'a> Letter<'a> {
         packet
     }
 
-    /// The packet from its NC-SI header to its checksum, which is zero if [`Self::checksum`] is absent and one off if it is
-    /// wrong.
+    /// The packet from its NC-SI header to its checksum, which is zero if [`Self::checksum`] is
+    /// absent and one off if it is wrong.
     #[must_use]
     pub fn emit_packet(&self) -> Vec<u8> {
         let mut packet = self.emit_unsealed();

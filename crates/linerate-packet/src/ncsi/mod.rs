@@ -1,9 +1,12 @@
-//! NC-SI control packets: how a management controller (BMC) talks to the network controller it shares a port with.
+//! NC-SI control packets: how a management controller (BMC) talks to the network controller it
+//! shares a port with.
 //!
-//! DMTF DSP0222, RMII-based transport: Ethernet frames of EtherType 0x88F8. [`Letter`] is the envelope; commands, responses
-//! and notifications each have a file of their own with `parse` and `emit`. All numbers are big-endian. Readers accept what real
-//! controllers send: no checksum, any padding, a frame check sequence left behind, replies without a payload, statistics of
-//! older layouts. What is not here: PLDM and MCTP transports, InfiniBand, and the draft commands of version 1.2.
+//! DMTF DSP0222, RMII-based transport: Ethernet frames of EtherType 0x88F8. [`Letter`] is the
+//! envelope; commands, responses and notifications each have a file of their own with `parse` and
+//! `emit`. All numbers are big-endian. Readers accept what real controllers send: no checksum, any
+//! padding, a frame check sequence left behind, replies without a payload, statistics of older
+//! layouts. What is not here: PLDM and MCTP transports, InfiniBand, and the draft commands of
+//! version 1.2.
 
 mod capabilities;
 mod command;

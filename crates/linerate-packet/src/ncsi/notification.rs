@@ -51,9 +51,8 @@ impl Notification {
             LINK_STATUS => word(0).zip(word(4)).map(|(bits, oem)| Self::LinkStatus { bits, oem }),
             CONFIGURATION_REQUIRED => data.is_empty().then_some(Self::ConfigurationRequired),
             HOST_DRIVER => word(0).map(|bits| Self::HostDriver { runs: bits & 1 != 0 }),
-            DELAYED_RESPONSE => {
-                array(data, 0).map(|[kind, instance, ..]: [u8; 4]| Self::DelayedResponse { kind, instance })
-            }
+            DELAYED_RESPONSE => array(data, 0)
+                .map(|[kind, instance, ..]: [u8; 4]| Self::DelayedResponse { kind, instance }),
             _ => None,
         };
         Some(known.unwrap_or_else(|| Self::Other { kind, data: data.to_vec() }))
@@ -64,10 +63,14 @@ impl Notification {
     pub fn emit(&self) -> Vec<u8> {
         let with = |kind: u8, data: &[u8]| [&[0, 0, 0, kind][..], data].concat();
         match self {
-            Self::LinkStatus { bits, oem } => with(LINK_STATUS, &[bits.to_be_bytes(), oem.to_be_bytes()].concat()),
+            Self::LinkStatus { bits, oem } => {
+                with(LINK_STATUS, &[bits.to_be_bytes(), oem.to_be_bytes()].concat())
+            }
             Self::ConfigurationRequired => with(CONFIGURATION_REQUIRED, &[]),
             Self::HostDriver { runs } => with(HOST_DRIVER, &u32::from(*runs).to_be_bytes()),
-            Self::DelayedResponse { kind, instance } => with(DELAYED_RESPONSE, &[*kind, *instance, 0, 0]),
+            Self::DelayedResponse { kind, instance } => {
+                with(DELAYED_RESPONSE, &[*kind, *instance, 0, 0])
+            }
             Self::Other { kind, data } => with(*kind, data),
         }
     }

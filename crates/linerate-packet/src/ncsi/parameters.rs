@@ -39,12 +39,13 @@ impl Parameters {
         (self.configuration & 2 != 0, self.configuration & 4 != 0)
     }
 
-    /// Reads a body. Controllers that put the number of addresses and their flags the wrong way round are read as they are: the
-    /// lists end where the body does.
+    /// Reads a body. Controllers that put the number of addresses and their flags the wrong way
+    /// round are read as they are: the lists end where the body does.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (n_macs, n_tags) = (usize::from(*body.first()?), usize::from(*body.get(4)?));
         let lists = body.get(MACS_AT..)?;
-        let macs: Vec<_> = lists.chunks_exact(MAC_BYTES).take(n_macs).filter_map(|mac| array(mac, 0)).collect();
+        let macs: Vec<_> =
+            lists.chunks_exact(MAC_BYTES).take(n_macs).filter_map(|mac| array(mac, 0)).collect();
         let tags = lists.get(macs.len() * MAC_BYTES..)?.chunks_exact(TAG_BYTES).take(n_tags);
         Some(Self {
             vlan_tags: tags.filter_map(|tag| u16_at(tag, 0)).collect(),
@@ -61,7 +62,8 @@ impl Parameters {
     }
 
     pub(super) fn emit(&self) -> Vec<u8> {
-        let mut body = vec![self.macs.len() as u8, 0, 0, self.macs_enabled, self.vlan_tags.len() as u8, 0];
+        let mut body =
+            vec![self.macs.len() as u8, 0, 0, self.macs_enabled, self.vlan_tags.len() as u8, 0];
         body.extend(self.vlan_tags_enabled.to_be_bytes());
         for word in [self.link, self.broadcast, self.configuration] {
             body.extend(word.to_be_bytes());

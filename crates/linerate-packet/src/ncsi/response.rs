@@ -1,12 +1,14 @@
 //! Answers: what a controller says to a command, and why it refuses.
 
 use super::{
-    Capabilities, ControlStatistics, LinkStatus, Parameters, PassThroughStatistics, PortStatistics, Version, kind,
+    Capabilities, ControlStatistics, LinkStatus, Parameters, PassThroughStatistics, PortStatistics,
+    Version, kind,
 };
 use crate::bytes::{array, u16_at, u32_at};
 
 const CODE_BYTES: usize = 4;
-/// How many bytes an address takes, and where they begin behind code and reason in Get MC MAC Address.
+/// How many bytes an address takes, and where they begin behind code and reason in Get MC MAC
+/// Address.
 const MAC_BYTES: usize = 6;
 const MACS_AT: usize = 4;
 
@@ -140,10 +142,12 @@ pub enum Answer {
 impl Answer {
     /// Reads outcome, reason and body of the answer to a command of type `command`.
     ///
-    /// An answer without code and reason, as some responders give to commands they do not know, is unsupported.
+    /// An answer without code and reason, as some responders give to commands they do not know, is
+    /// unsupported.
     #[must_use]
     pub fn parse(command: u8, payload: &[u8]) -> (Outcome, Reason, Self) {
-        let untyped = |body: &[u8]| if body.is_empty() { Self::Done } else { Self::Other(body.to_vec()) };
+        let untyped =
+            |body: &[u8]| if body.is_empty() { Self::Done } else { Self::Other(body.to_vec()) };
         let (Some(code), Some(reason)) = (u16_at(payload, 0), u16_at(payload, 2)) else {
             return (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, untyped(payload));
         };
@@ -158,9 +162,15 @@ impl Answer {
             kind::GET_VERSION => Self::Version(Version::parse(body)?),
             kind::GET_CAPABILITIES => Self::Capabilities(Capabilities::parse(body)?),
             kind::GET_PARAMETERS => Self::Parameters(Parameters::parse(body)?),
-            kind::GET_PORT_STATISTICS => Self::PortStatistics(Box::new(PortStatistics::parse(body)?)),
-            kind::GET_CONTROL_STATISTICS => Self::ControlStatistics(ControlStatistics::parse(body)?),
-            kind::GET_PASS_THROUGH_STATISTICS => Self::PassThroughStatistics(PassThroughStatistics::parse(body)?),
+            kind::GET_PORT_STATISTICS => {
+                Self::PortStatistics(Box::new(PortStatistics::parse(body)?))
+            }
+            kind::GET_CONTROL_STATISTICS => {
+                Self::ControlStatistics(ControlStatistics::parse(body)?)
+            }
+            kind::GET_PASS_THROUGH_STATISTICS => {
+                Self::PassThroughStatistics(PassThroughStatistics::parse(body)?)
+            }
             kind::GET_PACKAGE_STATUS => Self::PackageStatus(u32_at(body, 0)? & 1 != 0),
             kind::GET_PACKAGE_UUID => Self::Uuid(array(body, 0)?),
             kind::GET_MC_MAC_ADDRESS => {
@@ -209,14 +219,23 @@ mod tests {
     #[test]
     fn an_answer_without_a_code_is_unsupported() {
         let (outcome, reason, answer) = Answer::parse(kind::OEM, &[]);
-        assert_eq!((outcome, reason, &answer), (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, &Answer::Done));
-        assert_eq!(Answer::parse(kind::OEM, &answer.emit(outcome, reason)), (outcome, reason, answer));
+        assert_eq!(
+            (outcome, reason, &answer),
+            (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, &Answer::Done)
+        );
+        assert_eq!(
+            Answer::parse(kind::OEM, &answer.emit(outcome, reason)),
+            (outcome, reason, answer)
+        );
     }
 
     #[test]
     fn a_refusal_has_its_reason_in_words() {
         let (outcome, reason, answer) = Answer::parse(kind::GET_CAPABILITIES, &[0, 1, 0, 1]);
-        assert_eq!((outcome, reason, answer), (Outcome::Failed, Reason::INITIALIZATION_REQUIRED, Answer::Done));
+        assert_eq!(
+            (outcome, reason, answer),
+            (Outcome::Failed, Reason::INITIALIZATION_REQUIRED, Answer::Done)
+        );
         assert!(reason.words().contains("initial state"));
     }
 }

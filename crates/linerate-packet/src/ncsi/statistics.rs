@@ -1,8 +1,9 @@
 //! The three groups of statistics: of the port, of control traffic, and of pass-through traffic.
 //!
-//! Bodies are read by the length that came, because older firmware sends shorter ones: 44 instead of 48 bytes of pass-through
-//! statistics (their first counter has 32 bits), 172 instead of 204 of the port's. A counter of all ones is not supported and
-//! reads as `None`. Counters of 32 bits wrap; whoever takes differences must know the width.
+//! Bodies are read by the length that came, because older firmware sends shorter ones: 44 instead
+//! of 48 bytes of pass-through statistics (their first counter has 32 bits), 172 instead of 204 of
+//! the port's. A counter of all ones is not supported and reads as `None`. Counters of 32 bits
+//! wrap; whoever takes differences must know the width.
 
 use crate::bytes::{u32_at, u64_at};
 
@@ -23,7 +24,8 @@ fn emit_wide(value: Option<u64>) -> [u8; 8] {
     value.unwrap_or(u64::MAX).to_be_bytes()
 }
 
-/// Get NC-SI Pass-through Statistics: what passes between network and management controller. TX is towards the network.
+/// Get NC-SI Pass-through Statistics: what passes between network and management controller. TX is
+/// towards the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassThroughStatistics {
     /// Whether the first counter has 32 bits only.
@@ -67,7 +69,8 @@ impl PassThroughStatistics {
             Self::LEGACY_BODY_BYTES..Self::BODY_BYTES => true,
             _ => false,
         };
-        let first = if legacy { supported(u32_at(body, 0)?) } else { supported_wide(u64_at(body, 0)?) };
+        let first =
+            if legacy { supported(u32_at(body, 0)?) } else { supported_wide(u64_at(body, 0)?) };
         let others = if legacy { 4 } else { 8 };
         let mut counters = [first; 10];
         for (idx, counter) in counters.iter_mut().enumerate().skip(1) {
@@ -78,7 +81,8 @@ impl PassThroughStatistics {
 
     pub(super) fn emit(&self) -> Vec<u8> {
         let first = self.counters[0];
-        let mut body = if self.legacy { emit_narrow(first).to_vec() } else { emit_wide(first).to_vec() };
+        let mut body =
+            if self.legacy { emit_narrow(first).to_vec() } else { emit_wide(first).to_vec() };
         body.extend(self.counters[1..].iter().flat_map(|counter| emit_narrow(*counter)));
         body
     }
@@ -190,8 +194,11 @@ impl PortStatistics {
         let mut at = 8;
         for (idx, counter) in counters.iter_mut().enumerate() {
             let wide = Self::width(idx) == u64::BITS;
-            *counter =
-                if wide { u64_at(body, at).and_then(supported_wide) } else { u32_at(body, at).and_then(supported) };
+            *counter = if wide {
+                u64_at(body, at).and_then(supported_wide)
+            } else {
+                u32_at(body, at).and_then(supported)
+            };
             at += if wide { 8 } else { 4 };
         }
         Some(Self { cleared: u64_at(body, 0)?, counters, body_bytes: body.len() })

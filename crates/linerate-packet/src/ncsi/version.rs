@@ -8,7 +8,8 @@ const NAME_BYTES: usize = 12;
 /// Versions of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Major, minor, update and two letters, as on the wire: digits in nibbles, F where there is none.
+    /// Major, minor, update and two letters, as on the wire: digits in nibbles, F where there is
+    /// none.
     pub standard: [u8; 5],
     /// Firmware name, filled up with zeros.
     pub firmware_name: [u8; NAME_BYTES],
@@ -20,8 +21,8 @@ pub struct Version {
     pub enterprise: u32,
 }
 
-/// A number of one or two digits, each a nibble; `None` if the field is absent. Some controllers put plain binary there, which
-/// reads the same below ten.
+/// A number of one or two digits, each a nibble; `None` if the field is absent. Some controllers
+/// put plain binary there, which reads the same below ten.
 fn digits(byte: u8) -> Option<u8> {
     const ABSENT: u8 = 0xf;
     let (high, low) = (byte >> 4, byte & ABSENT);
@@ -45,7 +46,8 @@ impl Version {
         let [major, minor, update, letters @ ..] = standard;
         let numbers: Vec<String> =
             [major, minor, update].into_iter().filter_map(digits).map(|n| n.to_string()).collect();
-        let letters: String = letters.into_iter().filter(u8::is_ascii_alphanumeric).map(char::from).collect();
+        let letters: String =
+            letters.into_iter().filter(u8::is_ascii_alphanumeric).map(char::from).collect();
         numbers.join(".") + &letters
     }
 

@@ -1,5 +1,5 @@
-//! The basic encoding rules (ITU-T X.690) as far as SNMP uses them (RFC 3417 8): tags of one octet, definite lengths, no constructed
-//! strings.
+//! The basic encoding rules (ITU-T X.690) as far as SNMP uses them (RFC 3417 8): tags of one octet,
+//! definite lengths, no constructed strings.
 
 use super::Oid;
 
@@ -9,7 +9,8 @@ pub(super) const NULL: u8 = 0x05;
 pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
 
-/// Bits of a subidentifier's octet that carry its value, and the one that says that more follow (X.690 8.19.2).
+/// Bits of a subidentifier's octet that carry its value, and the one that says that more follow
+/// (X.690 8.19.2).
 const SEVEN_BITS: u32 = 0x7f;
 const MORE: u8 = 0x80;
 /// First length octet of the long form (X.690 8.1.3.5).
@@ -169,7 +170,11 @@ pub(super) fn identifier(content: &[u8]) -> Result<Oid, BerError> {
             number = 0;
         }
     }
-    if content.last().is_none_or(|last| last & MORE != 0) { Err(BerError::CutOff) } else { Ok(Oid(numbers)) }
+    if content.last().is_none_or(|last| last & MORE != 0) {
+        Err(BerError::CutOff)
+    } else {
+        Ok(Oid(numbers))
+    }
 }
 
 /// An element.
@@ -249,7 +254,8 @@ mod tests {
     #[test]
     fn identifiers_are_those_of_the_standard() {
         let oid = Oid::new(&[1, 3, 6, 1, 4, 1, 8072, 2_147_483_648]);
-        let bytes = [0x06, 0x0c, 0x2b, 0x06, 0x01, 0x04, 0x01, 0xbf, 0x08, 0x88, 0x80, 0x80, 0x80, 0x00];
+        let bytes =
+            [0x06, 0x0c, 0x2b, 0x06, 0x01, 0x04, 0x01, 0xbf, 0x08, 0x88, 0x80, 0x80, 0x80, 0x00];
         assert_eq!(object_identifier(&oid), bytes);
         assert_eq!(identifier(&bytes[2..]), Ok(oid));
         assert_eq!(identifier(&[0x2b, 0x88]), Err(BerError::CutOff));

@@ -47,7 +47,8 @@ pub enum Value {
     Other(u8),
 }
 
-/// A protocol data unit. Of a bulk request `error_status` is the number of non-repeaters and `error_index` that of repetitions.
+/// A protocol data unit. Of a bulk request `error_status` is the number of non-repeaters and
+/// `error_index` that of repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdu {
     /// What it is.
@@ -74,20 +75,32 @@ impl Pdu {
     #[must_use]
     pub fn get_bulk(request: i32, object: &Oid, repetitions: i32) -> Self {
         let bindings = vec![(object.clone(), Value::Null)];
-        Self { kind: PduKind::GetBulk, request, error_status: 0, error_index: repetitions, bindings }
+        Self {
+            kind: PduKind::GetBulk,
+            request,
+            error_status: 0,
+            error_index: repetitions,
+            bindings,
+        }
     }
 
     pub(super) fn emit(&self) -> Vec<u8> {
-        let binding =
-            |(object, value): &(Oid, Value)| ber::made_of(SEQUENCE, &[ber::object_identifier(object), value.emit()]);
+        let binding = |(object, value): &(Oid, Value)| {
+            ber::made_of(SEQUENCE, &[ber::object_identifier(object), value.emit()])
+        };
         let bindings: Vec<Vec<u8>> = self.bindings.iter().map(binding).collect();
-        let numbers = [self.request, self.error_status, self.error_index].map(|number| ber::integer(number.into()));
-        ber::element(self.kind as u8, &[numbers.concat(), ber::made_of(SEQUENCE, &bindings)].concat())
+        let numbers = [self.request, self.error_status, self.error_index]
+            .map(|number| ber::integer(number.into()));
+        ber::element(
+            self.kind as u8,
+            &[numbers.concat(), ber::made_of(SEQUENCE, &bindings)].concat(),
+        )
     }
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, BerError> {
         let (tag, at, content) = reader.any()?;
-        let kinds = [PduKind::Get, PduKind::GetNext, PduKind::Response, PduKind::GetBulk, PduKind::Report];
+        let kinds =
+            [PduKind::Get, PduKind::GetNext, PduKind::Response, PduKind::GetBulk, PduKind::Report];
         let kind = kinds.into_iter().find(|kind| *kind as u8 == tag);
         let kind = kind.ok_or(BerError::Tag { expected: PduKind::Response as u8, found: tag })?;
         let mut inside = Reader::within(content, at);
@@ -120,7 +133,9 @@ impl Value {
     pub fn number(&self) -> Option<u64> {
         match self {
             Self::Integer(value) => u64::try_from(*value).ok(),
-            Self::Counter32(value) | Self::Gauge32(value) | Self::TimeTicks(value) => Some(u64::from(*value)),
+            Self::Counter32(value) | Self::Gauge32(value) | Self::TimeTicks(value) => {
+                Some(u64::from(*value))
+            }
             Self::Counter64(value) => Some(*value),
             _ => None,
         }
@@ -129,7 +144,8 @@ impl Value {
     fn emit(&self) -> Vec<u8> {
         let unsigned = |tag: u8, value: u64| {
             let octets = value.to_be_bytes();
-            let start = octets.iter().take_while(|octet| **octet == 0).count().min(octets.len() - 1);
+            let start =
+                octets.iter().take_while(|octet| **octet == 0).count().min(octets.len() - 1);
             let sign = if octets[start] >> 7 == 1 { &[0][..] } else { &[] };
             ber::element(tag, &[sign, &octets[start..]].concat())
         };
@@ -177,7 +193,10 @@ impl Community {
     /// Its bytes.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
-        ber::made_of(SEQUENCE, &[ber::integer(VERSION_2.into()), ber::octets(&self.name), self.pdu.emit()])
+        ber::made_of(
+            SEQUENCE,
+            &[ber::integer(VERSION_2.into()), ber::octets(&self.name), self.pdu.emit()],
+        )
     }
 
     /// Reads one.

@@ -1,8 +1,10 @@
-//! SNMP as a manager speaks it: SNMPv2c (RFC 1901, RFC 3416) and SNMPv3 with the user-based security model (RFC 3412, RFC 3414, RFC
-//! 7860, RFC 3826). Messages are values; who sends them, and when, is not known here.
+//! SNMP as a manager speaks it: SNMPv2c (RFC 1901, RFC 3416) and SNMPv3 with the user-based
+//! security model (RFC 3412, RFC 3414, RFC 7860, RFC 3826). Messages are values; who sends them,
+//! and when, is not known here.
 //!
-//! Not spoken: SNMPv1, SET, traps and informs, MD5 and DES (broken), other security models. An agent's answer is taken only whole: a
-//! message that is cut off, longer than said or of another kind is an error, never a panic.
+//! Not spoken: SNMPv1, SET, traps and informs, MD5 and DES (broken), other security models. An
+//! agent's answer is taken only whole: a message that is cut off, longer than said or of another
+//! kind is an error, never a panic.
 
 mod ber;
 mod message;

@@ -1,8 +1,8 @@
-//! Messages of SNMPv3 under the user-based security model: RFC 3412 6 (message), RFC 3414 (digests, keys, engine's time), RFC 7860 (SHA-2),
-//! RFC 3826 (AES-128 in CFB mode).
+//! Messages of SNMPv3 under the user-based security model: RFC 3412 6 (message), RFC 3414 (digests,
+//! keys, engine's time), RFC 7860 (SHA-2), RFC 3826 (AES-128 in CFB mode).
 //!
-//! An engine's time is an argument, and so is the salt of encryption. What an engine says without authentication is told apart from what
-//! it proves ([`Incoming::is_proven`]).
+//! An engine's time is an argument, and so is the salt of encryption. What an engine says without
+//! authentication is told apart from what it proves ([`Incoming::is_proven`]).
 
 use aes::Aes128;
 use cfb_mode::cipher::{AsyncStreamCipher, KeyIvInit};
@@ -102,7 +102,8 @@ pub struct User {
     pub privacy: Option<Vec<u8>>,
 }
 
-/// A user's keys at one engine. Made from passwords by a million octets of digest (RFC 3414 A.2.2): milliseconds.
+/// A user's keys at one engine. Made from passwords by a million octets of digest (RFC 3414 A.2.2):
+/// milliseconds.
 #[derive(Clone, Default)]
 pub struct Keys {
     authentication: Option<(Digest, Vec<u8>)>,
@@ -193,10 +194,12 @@ pub struct Incoming {
 }
 
 impl User {
-    /// The bytes of a message of this user to `engine`; with default `keys` nothing is proven or hidden.
+    /// The bytes of a message of this user to `engine`; with default `keys` nothing is proven or
+    /// hidden.
     #[must_use]
     pub fn emit(&self, keys: &Keys, engine: &Engine, header: Header, pdu: &Pdu) -> Vec<u8> {
-        let scoped = ber::made_of(SEQUENCE, &[ber::octets(&engine.id), ber::octets(&[]), pdu.emit()]);
+        let scoped =
+            ber::made_of(SEQUENCE, &[ber::octets(&engine.id), ber::octets(&[]), pdu.emit()]);
         let salt = header.salt.to_be_bytes();
         let (data, salt) = match &keys.privacy {
             None => (scoped, &[][..]),
@@ -208,7 +211,8 @@ impl User {
                 (ber::octets(&hidden), &salt[..])
             }
         };
-        let empty_code = vec![0; keys.authentication.as_ref().map_or(0, |(digest, _)| digest.sent())];
+        let empty_code =
+            vec![0; keys.authentication.as_ref().map_or(0, |(digest, _)| digest.sent())];
         let salt = ber::octets(salt);
         let security = ber::made_of(
             SEQUENCE,
@@ -231,8 +235,10 @@ impl User {
             ],
         );
         let behind = salt.len() + data.len();
-        let mut message =
-            ber::made_of(SEQUENCE, &[ber::integer(VERSION_3.into()), global, ber::octets(&security), data]);
+        let mut message = ber::made_of(
+            SEQUENCE,
+            &[ber::integer(VERSION_3.into()), global, ber::octets(&security), data],
+        );
         if let Some((digest, key)) = &keys.authentication {
             let code = digest.code(key, &message);
             // Everything that holds the code ends with it, the salt and the data.
@@ -242,8 +248,8 @@ impl User {
         message
     }
 
-    /// Reads a message to this user from `engine`, whose identifier may be unknown yet. A report may be less secure than asked for: it
-    /// is then not proven.
+    /// Reads a message to this user from `engine`, whose identifier may be unknown yet. A report
+    /// may be less secure than asked for: it is then not proven.
     ///
     /// # Errors
     /// If it is not whole, not from there, or not proven where it says so.
@@ -264,7 +270,11 @@ impl User {
         let mut outer = Reader::within(security.1, security.0);
         let mut security = outer.inside(SEQUENCE)?;
         outer.end()?;
-        let from = Engine { id: security.octets()?.to_vec(), boots: security.word()?, time: security.word()? };
+        let from = Engine {
+            id: security.octets()?.to_vec(),
+            boots: security.word()?,
+            time: security.word()?,
+        };
         let name = security.octets()?;
         let code = security.element(ber::OCTET_STRING)?;
         let salt = security.octets()?;
@@ -317,8 +327,14 @@ fn scoped(reader: &mut Reader<'_>) -> Result<Pdu, BerError> {
     Ok(pdu)
 }
 
-/// Whether the code that stands at its place in `message` is right: that of the message with zeros there.
-fn prove(digest: Digest, key: &[u8], message: &[u8], (at, code): (usize, &[u8])) -> Result<(), Refusal> {
+/// Whether the code that stands at its place in `message` is right: that of the message with zeros
+/// there.
+fn prove(
+    digest: Digest,
+    key: &[u8],
+    message: &[u8],
+    (at, code): (usize, &[u8]),
+) -> Result<(), Refusal> {
     if code.len() != digest.sent() {
         return Err(Refusal::Forged);
     }
@@ -340,8 +356,8 @@ mod tests {
     fn a_key_of_sha_1_is_that_of_the_standard() {
         let engine = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
         let key = [
-            0x66, 0x95, 0xfe, 0xbc, 0x92, 0x88, 0xe3, 0x62, 0x82, 0x23, 0x5f, 0xc7, 0x15, 0x1f, 0x12, 0x84, 0x97, 0xb3,
-            0x8f, 0x3f,
+            0x66, 0x95, 0xfe, 0xbc, 0x92, 0x88, 0xe3, 0x62, 0x82, 0x23, 0x5f, 0xc7, 0x15, 0x1f,
+            0x12, 0x84, 0x97, 0xb3, 0x8f, 0x3f,
         ];
         assert_eq!(localized(Digest::Sha1, b"maplesyrup", &engine), key);
     }
@@ -364,17 +380,28 @@ mod tests {
                 (Oid::new(&[1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6, 2]), Value::Counter64(u64::MAX)),
             ],
         };
-        for digest in [Digest::Sha1, Digest::Sha224, Digest::Sha256, Digest::Sha384, Digest::Sha512] {
+        for digest in [Digest::Sha1, Digest::Sha224, Digest::Sha256, Digest::Sha384, Digest::Sha512]
+        {
             let user = user(digest);
             let keys = Keys::of(&user, &engine.id);
-            let bytes = user.emit(&keys, &engine, Header { id: 99, salt: 0x0102_0304_0506_0708 }, &pdu);
-            assert!(!bytes.windows(9).any(|part| part == [0x2b, 6, 1, 2, 1, 1, 3, 0, 0x43]), "it is hidden");
+            let bytes =
+                user.emit(&keys, &engine, Header { id: 99, salt: 0x0102_0304_0506_0708 }, &pdu);
+            assert!(
+                !bytes.windows(9).any(|part| part == [0x2b, 6, 1, 2, 1, 1, 3, 0, 0x43]),
+                "it is hidden"
+            );
             let read = user.parse(&keys, &engine, &bytes).expect("ours");
-            assert_eq!((read.id, read.is_proven, &read.engine, &read.pdu), (99, true, &engine, &pdu));
+            assert_eq!(
+                (read.id, read.is_proven, &read.engine, &read.pdu),
+                (99, true, &engine, &pdu)
+            );
             for place in 0..bytes.len() {
                 let mut changed = bytes.clone();
                 changed[place] ^= 1;
-                assert!(user.parse(&keys, &engine, &changed).is_err(), "{digest:?}: octet {place} was changed");
+                assert!(
+                    user.parse(&keys, &engine, &changed).is_err(),
+                    "{digest:?}: octet {place} was changed"
+                );
             }
             assert!(user.parse(&keys, &engine, &bytes[..bytes.len() - 1]).is_err());
         }

@@ -1,6 +1,8 @@
-//! Cisco UCS VIC 1240/1280 on RHEL 6.2: pktgen maxima, table 7, and the ratios the text draws from them.
+//! Cisco UCS VIC 1240/1280 on RHEL 6.2: pktgen maxima, table 7, and the ratios the text draws from
+//! them.
 //!
-//! Units as printed. What the paper leaves open (number of flows, payload size of PCIe) is bounded, not guessed.
+//! Units as printed. What the paper leaves open (number of flows, payload size of PCIe) is bounded,
+//! not guessed.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
@@ -11,7 +13,8 @@ use linerate_analysis::limits::pcie::Link;
 use linerate_analysis::limits::{ethernet, headers, lag, tcp};
 
 /// The paper's title.
-pub(super) const TITLE: &str = "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2";
+pub(super) const TITLE: &str =
+    "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,15 +89,31 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
             pktgen.small_packet_bytes,
             pktgen.expander_gigabits,
         ),
-        packets("vic-small", pktgen.vic_small_megapackets, 1e6, 0.05, pktgen.small_packet_bytes, pktgen.vic_gigabits),
-        packets("477-kpps", pktgen.vic_large_kilopackets, 1e3, 0.5, pktgen.large_packet_bytes, pktgen.vic_gigabits),
+        packets(
+            "vic-small",
+            pktgen.vic_small_megapackets,
+            1e6,
+            0.05,
+            pktgen.small_packet_bytes,
+            pktgen.vic_gigabits,
+        ),
+        packets(
+            "477-kpps",
+            pktgen.vic_large_kilopackets,
+            1e3,
+            0.5,
+            pktgen.large_packet_bytes,
+            pktgen.vic_gigabits,
+        ),
     ]
 }
 
 fn single_flow(printed: &Printed) -> ReplayItem {
     let rate = BitRate(printed.testbed.port_gigabits * 1e9);
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
-    let ceiling = tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
+    let ceiling =
+        tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0
+            / 1e6;
     let value = printed.tcp.single_flow;
     ReplayItem {
         id: "E3.a".into(),
@@ -106,7 +125,9 @@ fn single_flow(printed: &Printed) -> ReplayItem {
         ),
         agrees: value <= ceiling,
         digits: None,
-        why_it_matters: "above what the wire carries: counted with headers, at the sender, or by a wrong clock".into(),
+        why_it_matters:
+            "above what the wire carries: counted with headers, at the sender, or by a wrong clock"
+                .into(),
     }
 }
 
@@ -119,7 +140,8 @@ fn dual_fabric(tcp: &Tcp) -> ReplayItem {
         recomputed: format!("{} / {} = {factor:.3}", tcp.single_flow_dual_fabric, tcp.single_flow),
         agrees: agrees_to(2.0, factor, 2),
         digits: None,
-        why_it_matters: "a flow never leaves its member link: two fabrics are exactly twice one".into(),
+        why_it_matters: "a flow never leaves its member link: two fabrics are exactly twice one"
+            .into(),
     }
 }
 
@@ -128,7 +150,8 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
     let pktgen = &printed.pktgen;
     let testbed = &printed.testbed;
     let share = |max_payload: u64| {
-        let link = Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
+        let link =
+            Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
         let ceiling = link.expect("generation 2 has 16 lanes").read(Bytes(4096)).0 / 1e9;
         (pktgen.expander_gigabits / ceiling * 100.0, ceiling)
     };
@@ -139,18 +162,26 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
     ReplayItem {
         id: "E3.d-mps".into(),
         what: "pktgen with expander against what PCIe carries".into(),
-        printed: format!("{:.2} % of {} Gbit/s", pktgen.share_of_pcie_percent, pktgen.pcie_gigabits),
+        printed: format!(
+            "{:.2} % of {} \
+            Gbit/s",
+            pktgen.share_of_pcie_percent, pktgen.pcie_gigabits
+        ),
         recomputed: format!("{}, {}", told(128), told(256)),
-        agrees: [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
+        agrees: [128, 256]
+            .iter()
+            .any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
         digits: None,
         why_it_matters:
-            "packets have headers: the slot was all but full where a seventh of it seemed left, and how full hangs on \
+            "packets have headers: the slot was all but full where a seventh of it seemed left, \
+                and how full hangs on \
                          the maximum payload (MPS), which the paper does not give"
                 .into(),
     }
 }
 
-/// Rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill `k (1 - (1 - 1/k)^n)` of `k` links.
+/// Rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill `k (1 -
+/// (1 - 1/k)^n)` of `k` links.
 fn links_filled(printed: &Printed) -> ReplayItem {
     let tcp = &printed.tcp;
     let (two, four) = (tcp.multi_flow / tcp.single_flow, tcp.multi_flow_expander / tcp.single_flow);
@@ -159,13 +190,15 @@ fn links_filled(printed: &Printed) -> ReplayItem {
         what: "links that \"multi flow\" fills, number of flows not given".into(),
         printed: format!("{} and {} Mbit/s", tcp.multi_flow, tcp.multi_flow_expander),
         recomputed: format!(
-            "{two:.2} of 2 links and {four:.2} of 4; two flows fill {:.2} of 2 on average, four {:.2} of 4",
+            "{two:.2} of 2 links and {four:.2} of 4; two flows fill {:.2} of 2 on average, four \
+                {:.2} of 4",
             lag::occupancy(2, 2).links_used,
             lag::occupancy(4, 4).links_used
         ),
         agrees: two <= 2.0 && four <= 4.0,
         digits: None,
-        why_it_matters: "possible, and without the number of flows no hash can be judged by it".into(),
+        why_it_matters: "possible, and without the number of flows no hash can be judged by it"
+            .into(),
     }
 }
 
@@ -176,18 +209,36 @@ fn second_limit(tcp: &Tcp) -> ReplayItem {
     ReplayItem {
         id: "second-limit".into(),
         what: "many flows on two fabrics, against twice one fabric".into(),
-        printed: format!("{} and {} Mbit/s", tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric),
-        recomputed: format!("{vic:.2} and {expander:.2} of twice {} and {}", tcp.multi_flow, tcp.multi_flow_expander),
+        printed: format!(
+            "{} and {} \
+            Mbit/s",
+            tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric
+        ),
+        recomputed: format!(
+            "{vic:.2} and {expander:.2} of twice {} and \
+            {}",
+            tcp.multi_flow, tcp.multi_flow_expander
+        ),
         agrees: vic <= 1.0 && expander <= 1.0,
         digits: None,
-        why_it_matters: "possible; what is missing to 1 is a second limit: one queue, one socket's memory, or the host"
-            .into(),
+        why_it_matters:
+            "possible; what is missing to 1 is a second limit: one queue, one socket's \
+            memory, or the host"
+                .into(),
     }
 }
 
-/// A packet rate times its size against the printed maximum, within half a unit of the rate's last digit. A rate at one
-/// end of the sweep may be below the maximum only if the sweep reaches it elsewhere.
-fn packets(id: &str, rate: f64, unit: f64, half_digit: f64, bytes: f64, maximum: f64) -> ReplayItem {
+/// A packet rate times its size against the printed maximum, within half a unit of the rate's last
+/// digit. A rate at one end of the sweep may be below the maximum only if the sweep reaches it
+/// elsewhere.
+fn packets(
+    id: &str,
+    rate: f64,
+    unit: f64,
+    half_digit: f64,
+    bytes: f64,
+    maximum: f64,
+) -> ReplayItem {
     /// Within this share of the maximum, a rate is where the maximum was reached or beside it.
     const NEAR: f64 = 0.03;
     let gigabits = |rate: f64| rate * unit * bytes * 8.0 / 1e9;
@@ -201,7 +252,9 @@ fn packets(id: &str, rate: f64, unit: f64, half_digit: f64, bytes: f64, maximum:
         agrees: (value - maximum).abs() <= tolerance,
         digits: None,
         why_it_matters:
-            "rate times size is bandwidth; where it is not, one of the two figures belongs to another point".into(),
+            "rate times size is bandwidth; where it is not, one of the two figures belongs to \
+                another point"
+                .into(),
     }
 }
 
@@ -221,9 +274,16 @@ mod tests {
         assert!(text("E3.a").contains("9914 Mbit/s"));
         assert!(text("477-kpps").contains("34.34 Gbit/s"));
         assert!(text("pcie-division").ends_with("= 84.609 %"));
-        assert!(text("E3.d-mps").contains("97.8 % of 55.35") && text("E3.d-mps").contains("91.2 % of 59.36"));
+        assert!(
+            text("E3.d-mps").contains("97.8 % of 55.35")
+                && text("E3.d-mps").contains("91.2 % of 59.36")
+        );
         assert!(text("70.8-percent").contains("= 70.8 %"));
-        assert!(text("E3.c-links").contains("1.28 of 2 links and 2.48 of 4"), "{}", text("E3.c-links"));
+        assert!(
+            text("E3.c-links").contains("1.28 of 2 links and 2.48 of 4"),
+            "{}",
+            text("E3.c-links")
+        );
         assert!(text("second-limit").contains("0.89 and 0.78"));
     }
 }

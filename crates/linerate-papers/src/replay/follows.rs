@@ -1,7 +1,7 @@
 //! Printed figures that follow from one or two other figures of the same paper, as data.
 //!
-//! A paper's data file lists them under `[[follows]]`: which figures, how they combine, and to how many digits the result is
-//! printed. An item of that kind needs no code of its own.
+//! A paper's data file lists them under `[[follows]]`: which figures, how they combine, and to how
+//! many digits the result is printed. An item of that kind needs no code of its own.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -41,7 +41,8 @@ enum Rounded {
     HalfUp,
 }
 
-/// A figure of the paper: a number, or the place of one in the data file (`table_1.message_bytes.0`).
+/// A figure of the paper: a number, or the place of one in the data file
+/// (`table_1.message_bytes.0`).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Figure {
@@ -120,17 +121,25 @@ impl Figure {
     }
 }
 
-/// The replay of `paper` from its data file: what follows by data, and what `items` makes of its other figures.
-pub(super) fn replay<T: DeserializeOwned>(paper: &str, data: &str, items: fn(&T) -> Vec<ReplayItem>) -> Replay {
+/// The replay of `paper` from its data file: what follows by data, and what `items` makes of its
+/// other figures.
+pub(super) fn replay<T: DeserializeOwned>(
+    paper: &str,
+    data: &str,
+    items: fn(&T) -> Vec<ReplayItem>,
+) -> Replay {
     let mut figures: toml::Table = data.parse().expect("the embedded data file is TOML");
     let listed = figures.remove(KEY).unwrap_or_else(|| toml::Value::Array(Vec::new()));
     let listed: Vec<Follows> = listed.try_into().expect("every item of `follows` is complete");
     let followed = listed.into_iter().map(|one| {
         let id = one.id.clone();
-        one.item(&figures).unwrap_or_else(|| panic!("{paper}: {id}: a figure in `of` is missing or too many"))
+        one.item(&figures)
+            .unwrap_or_else(|| panic!("{paper}: {id}: a figure in `of` is missing or too many"))
     });
     let mut all: Vec<ReplayItem> = followed.collect();
-    let printed: T = toml::Value::Table(figures).try_into().expect("the embedded data file has the figures used");
+    let printed: T = toml::Value::Table(figures)
+        .try_into()
+        .expect("the embedded data file has the figures used");
     all.extend(items(&printed));
     Replay { paper: paper.to_owned(), items: all }
 }
@@ -141,7 +150,8 @@ mod tests {
 
     fn items(follows: &str) -> Vec<ReplayItem> {
         let data = format!(
-            "rate = 70.8\n[table]\nsizes = [4, 2873]\n[[follows]]\nid = \"a\"\nwhat = \"b\"\n{follows}\nwhy = \"c\"\n"
+            "rate = 70.8\n[table]\nsizes = [4, 2873]\n[[follows]]\nid = \"a\"\nwhat \
+                = \"b\"\n{follows}\nwhy = \"c\"\n"
         );
         replay::<toml::Table>("paper", &data, |_| Vec::new()).items
     }
@@ -150,7 +160,8 @@ mod tests {
     fn a_figure_that_follows_agrees_to_the_digits_it_is_printed_to() {
         let quotient = |printed: &str| {
             items(&format!(
-                "printed = {printed}\ndigits = 0\nof = [\"table.sizes.1\", \"table.sizes.0\"]\nas = \"quotient\""
+                "printed = {printed}\ndigits = 0\nof = [\"table.sizes.1\", \"table.sizes.0\"]\nas \
+                    = \"quotient\""
             ))
         };
         let found = quotient("718");
@@ -161,11 +172,13 @@ mod tests {
 
     #[test]
     fn a_figure_that_was_cut_off_agrees_only_where_cutting_off_is_allowed() {
-        let gain =
-            |rounded: &str| items(&format!("printed = 70\ndigits = 0\n{rounded}\nof = [\"rate\"]\nas = \"same\""));
+        let gain = |rounded: &str| {
+            items(&format!("printed = 70\ndigits = 0\n{rounded}\nof = [\"rate\"]\nas = \"same\""))
+        };
         assert!(gain("")[0].agrees);
         assert!(!gain("rounded = \"half-up\"")[0].agrees);
-        let tens = items("printed = 760\ndigits = -1\nof = [762]\nas = \"same\"\nunit = \"Mbit/s\"");
+        let tens =
+            items("printed = 760\ndigits = -1\nof = [762]\nas = \"same\"\nunit = \"Mbit/s\"");
         assert!(tens[0].agrees);
         assert_eq!(
             (tens[0].printed.as_str(), tens[0].recomputed.as_str()),

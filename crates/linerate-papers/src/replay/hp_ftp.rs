@@ -1,4 +1,5 @@
-//! HP 9000 N4000 FTP over Gigabit Ethernet (Mier, 1999): client scaling, sinks, and what the text extrapolates.
+//! HP 9000 N4000 FTP over Gigabit Ethernet (Mier, 1999): client scaling, sinks, and what the text
+//! extrapolates.
 //!
 //! Units: Mbit/s as the switch's SNMP counters gave them.
 
@@ -52,7 +53,14 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
     ]
 }
 
-fn item(id: &str, what: &str, printed: String, recomputed: String, agrees: bool, why: &str) -> ReplayItem {
+fn item(
+    id: &str,
+    what: &str,
+    printed: String,
+    recomputed: String,
+    agrees: bool,
+    why: &str,
+) -> ReplayItem {
     ReplayItem {
         id: id.into(),
         what: what.into(),
@@ -97,14 +105,20 @@ fn io_card(printed: &Printed) -> ReplayItem {
 fn share(printed: &Printed) -> ReplayItem {
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let rate = BitRate(printed.link_megabits * 1e6);
-    let ceiling = tcp::goodput(rate, Bytes(printed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
+    let ceiling =
+        tcp::goodput(rate, Bytes(printed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
     item(
         "link-share",
         "sustained rate against the link",
         format!("{} Mbit/s", printed.sustained),
-        format!("{} / {ceiling:.1} = {:.1} % of the ceiling", printed.sustained, printed.sustained / ceiling * 100.0),
+        format!(
+            "{} / {ceiling:.1} = {:.1} % of the ceiling",
+            printed.sustained,
+            printed.sustained / ceiling * 100.0
+        ),
         printed.sustained <= ceiling,
-        "possible, and a fifth of the link is left: that the server is the limit is not shown, its CPUs were at 36 %",
+        "possible, and a fifth of the link is left: that the server is the limit is not shown, its \
+            CPUs were at 36 %",
     )
 }
 
@@ -113,7 +127,12 @@ fn peak(printed: &Printed) -> ReplayItem {
         "S4.4",
         "best second against the sustained rate",
         format!("{} Mbit/s at best, {} sustained", printed.peak, printed.sustained),
-        format!("{} / {} = {:.3}", printed.peak, printed.sustained, printed.peak / printed.sustained),
+        format!(
+            "{} / {} = {:.3}",
+            printed.peak,
+            printed.sustained,
+            printed.peak / printed.sustained
+        ),
         printed.peak >= printed.sustained && printed.peak <= printed.link_megabits,
         "seven per cent more for a second: the average is no ceiling of the server",
     )
@@ -132,7 +151,8 @@ fn server_limit(printed: &Printed) -> ReplayItem {
             printed.sustained / printed.link_megabits * 100.0
         ),
         printed.cpu_percent >= BUSY,
-        "a limit is asserted for which the test has no evidence; the clients, the disks and TCP's windows were not looked at",
+        "a limit is asserted for which the test has no evidence; the clients, the disks and TCP's \
+            windows were not looked at",
     )
 }
 
@@ -145,7 +165,8 @@ fn scaling(printed: &Printed) -> ReplayItem {
         format!("{one}, {two} and {four} Mbit/s with 1, 2 and 4 clients"),
         format!("{:.2} and {:.2} times one; no point for 3 clients", two / one, four / one),
         null.contains_key("3"),
-        "two clients add half a client's rate and two more add most of theirs: where the knee is cannot be told without the third",
+        "two clients add half a client's rate and two more add most of theirs: where the knee is \
+            cannot be told without the third",
     )
 }
 
@@ -153,18 +174,25 @@ fn sinks(printed: &Printed) -> ReplayItem {
     let pairs: Vec<(f64, f64)> = printed
         .clients_disk_sink
         .iter()
-        .filter_map(|(clients, disk)| printed.clients_null_sink.get(clients).map(|null| (*null, *disk)))
+        .filter_map(|(clients, disk)| {
+            printed.clients_null_sink.get(clients).map(|null| (*null, *disk))
+        })
         .collect();
     let ratios: Vec<f64> = pairs.iter().map(|(null, disk)| null / disk).collect();
     let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    let geometric = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
-    let of_sums = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.iter().map(|pair| pair.1).sum::<f64>();
+    let geometric =
+        (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let of_sums =
+        pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.iter().map(|pair| pair.1).sum::<f64>();
     let shown: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
     item(
         "E4.ratio",
         "null sink over disk sink",
         format!("averages to {}:1", printed.null_over_disk),
-        format!("{}: mean {mean:.2}, geometric mean {geometric:.2}, ratio of sums {of_sums:.2}", shown.join(" and ")),
+        format!(
+            "{}: mean {mean:.2}, geometric mean {geometric:.2}, ratio of sums {of_sums:.2}",
+            shown.join(" and ")
+        ),
         [mean, geometric, of_sums].iter().any(|value| agrees_to(printed.null_over_disk, *value, 1)),
         "no mean of the two is 4; ratios are averaged geometrically or as ratio of sums",
     )
@@ -178,14 +206,16 @@ fn clients(printed: &Printed) -> ReplayItem {
         "clients with disks that saturate one NIC",
         format!("about {}", printed.clients_to_saturate),
         format!(
-            "{} / {one} = {by_one:.1}, {} / {} = {by_two:.1}; from one to two clients the rate grew {:.2} times",
+            "{} / {one} = {by_one:.1}, {} / {} = {by_two:.1}; from one to two clients the rate \
+                grew {:.2} times",
             printed.sustained,
             printed.sustained,
             two / 2.0,
             two / one
         ),
         printed.clients_to_saturate <= by_one.max(by_two).ceil(),
-        "a plan for twenty clients buys twice what is needed; growth above two makes the single-client run suspect",
+        "a plan for twenty clients buys twice what is needed; growth above two makes the \
+            single-client run suspect",
     )
 }
 

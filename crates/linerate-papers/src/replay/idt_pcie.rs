@@ -1,4 +1,5 @@
-//! IDT 89PES24T6G2 PCI Express switch report: the framing model, and totals that a link cannot carry one way.
+//! IDT 89PES24T6G2 PCI Express switch report: the framing model, and totals that a link cannot
+//! carry one way.
 //!
 //! Units: Gbit/s, and "MB/S" as printed, taken as 10^6 bytes a second (the report does not say).
 
@@ -80,7 +81,14 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
     ]
 }
 
-fn item(id: &str, what: &str, printed: String, recomputed: String, agrees: bool, why: &str) -> ReplayItem {
+fn item(
+    id: &str,
+    what: &str,
+    printed: String,
+    recomputed: String,
+    agrees: bool,
+    why: &str,
+) -> ReplayItem {
     ReplayItem {
         id: id.into(),
         what: what.into(),
@@ -94,7 +102,8 @@ fn item(id: &str, what: &str, printed: String, recomputed: String, agrees: bool,
 
 /// The report's link with maximum payloads of `max_payload` bytes.
 fn link(framing: &Framing, max_payload: u64) -> Link {
-    Link::new(framing.generation, framing.lanes, Bytes(max_payload), Bytes(4096)).expect("the report's link exists")
+    Link::new(framing.generation, framing.lanes, Bytes(max_payload), Bytes(4096))
+        .expect("the report's link exists")
 }
 
 fn encoding(printed: &Printed) -> ReplayItem {
@@ -123,7 +132,10 @@ fn bandwidth(printed: &Printed) -> ReplayItem {
         metric::BANDWIDTH,
         "payload bandwidth of eight lanes in packets of 64 B",
         format!("{} Gbit/s", framing.both_ways_gigabits),
-        format!("{} Gbit/s x {packet} / ({packet} + {overhead}) = {value:.2} Gbit/s", framing.encoded_gigabits),
+        format!(
+            "{} Gbit/s x {packet} / ({packet} + {overhead}) = {value:.2} Gbit/s",
+            framing.encoded_gigabits
+        ),
         agrees_to(framing.both_ways_gigabits, value, 2),
         "the arithmetic is right; what it is taken for is not, see 48.76-gigabits",
     )
@@ -136,9 +148,13 @@ fn both_ways(printed: &Printed) -> ReplayItem {
         "48.76-gigabits",
         "what a transfer finds on eight lanes in packets of 64 B",
         format!("{} of {} Gbit/s", framing.both_ways_gigabits, framing.encoded_gigabits),
-        format!("{value:.2} of {} Gbit/s: a transfer has one direction", framing.encoded_gigabits / 2.0),
+        format!(
+            "{value:.2} of {} Gbit/s: a transfer has one direction",
+            framing.encoded_gigabits / 2.0
+        ),
         agrees_to(framing.both_ways_gigabits, value, 2),
-        "figures 2 and 4 add both directions without saying so: who sizes a card by them buys half of what it needs (E5.b)",
+        "figures 2 and 4 add both directions without saying so: who sizes a card by them buys half \
+            of what it needs (E5.b)",
     )
 }
 
@@ -147,19 +163,24 @@ fn efficiency(printed: &Printed) -> ReplayItem {
     let percent = one_way(framing) / (framing.encoded_gigabits / 2.0) * 100.0;
     let (about, other) = (framing.efficiency_percent_about, framing.other_percent_at_most);
     let left = framing.encoded_gigabits / framing.raw_gigabits * percent * (1.0 - other / 100.0);
-    let added = 100.0 - (100.0 - framing.encoded_gigabits / framing.raw_gigabits * 100.0) - (100.0 - about) - other;
+    let added = 100.0
+        - (100.0 - framing.encoded_gigabits / framing.raw_gigabits * 100.0)
+        - (100.0 - about)
+        - other;
     item(
         "76.2-percent",
         "share of the link that is payload, packets of 64 B",
         format!("close to {about} %"),
         format!(
-            "{0} / ({0} + {1}) = {percent:.1} %; with line code and {other} % other {left:.1} % of the raw rate, and {added:.0} % \
+            "{0} / ({0} + {1}) = {percent:.1} %; with line code and {other} % other {left:.1} % of \
+                the raw rate, and {added:.0} % \
              if the printed shares are added",
             framing.payload_bytes,
             link(framing, 128).request_overhead().0
         ),
         agrees_to(about, percent, 0),
-        "shares of three different bases do not add: the budget comes out an eighth of the raw rate too low (E5.a)",
+        "shares of three different bases do not add: the budget comes out an eighth of the raw \
+            rate too low (E5.a)",
     )
 }
 
@@ -178,12 +199,14 @@ fn link_layer(printed: &Printed) -> ReplayItem {
         "what link-layer packets take, packets of 64 B",
         format!("up to {} %", framing.other_percent_at_most),
         format!(
-            "{dllps} x {dllp_bytes} B for {dllps_per_packets} packets: {payload_bytes} / ({payload_bytes} + {overhead}) = \
+            "{dllps} x {dllp_bytes} B for {dllps_per_packets} packets: {payload_bytes} / \
+                ({payload_bytes} + {overhead}) = \
              {percent:.1} %, {:.2} Gbit/s both ways: {lost:.1} % less",
             2.0 * value / 1e9,
         ),
         (framing.other_percent_at_most - lost).abs() < 1.0,
-        "figure 4 and the budget are two models: at 64 B they differ threefold, and above 1 KB the first takes almost nothing",
+        "figure 4 and the budget are two models: at 64 B they differ threefold, and above 1 KB the \
+            first takes almost nothing",
     )
 }
 
@@ -195,9 +218,14 @@ fn completions(printed: &Printed) -> ReplayItem {
         "E5.f-table-1",
         "total of table 1 with the switch, all writes to storage",
         format!("{value} MB/s"),
-        format!("completions of 128 B carry at most {:.0} MB/s, of 256 B {:.0}", ceiling(128), ceiling(256)),
+        format!(
+            "completions of 128 B carry at most {:.0} MB/s, of 256 B {:.0}",
+            ceiling(128),
+            ceiling(256)
+        ),
         value <= ceiling(128),
-        "larger payloads than assumed, binary megabytes, or both directions added: the report does not say which",
+        "larger payloads than assumed, binary megabytes, or both directions added: the report does \
+            not say which",
     )
 }
 
@@ -216,7 +244,8 @@ fn sources(printed: &Printed) -> ReplayItem {
             totals.fibres_in_table_2
         ),
         totals.table_2_write <= most,
-        "the network is counted in both directions or the unit is binary: totals of the two tables do not compare",
+        "the network is counted in both directions or the unit is binary: totals of the two tables \
+            do not compare",
     )
 }
 
@@ -229,20 +258,26 @@ fn identical_rows(printed: &Printed) -> ReplayItem {
         format!("the same for {writes} and {reads}"),
         format!("all {} sizes, digit for digit", table.sizes),
         false,
-        "two runs of a host at its limit do not repeat to the digit: one row is a copy, and one comparison is lost (E5.g)",
+        "two runs of a host at its limit do not repeat to the digit: one row is a copy, and one \
+            comparison is lost (E5.g)",
     )
 }
 
 fn search_step(printed: &Printed) -> ReplayItem {
     let table = &printed.table_3;
     let step = table.step_megabits / table.line_megabits * 100.0;
-    let steps: Vec<String> = table.change_percent.iter().map(|change| format!("{:+.1}", change / step)).collect();
-    // Two rates that are each known to a step differ by chance by as much as two; and a switch that helps, helps in every row.
+    let steps: Vec<String> =
+        table.change_percent.iter().map(|change| format!("{:+.1}", change / step)).collect();
+    // Two rates that are each known to a step differ by chance by as much as two; and a switch that
+    // helps, helps in every row.
     let shown = table.change_percent.iter().all(|change| *change > 2.0 * step);
     item(
         "search-step",
         "change of Ethernet by the switch, which \"sometimes improves\" it",
-        format!("{} %", table.change_percent.iter().map(|c| format!("{c:+.1}")).collect::<Vec<_>>().join(", ")),
+        format!(
+            "{} %",
+            table.change_percent.iter().map(|c| format!("{c:+.1}")).collect::<Vec<_>>().join(", ")
+        ),
         format!(
             "the search moves in steps of {} of {} Mbit/s = {step:.2} % of the line: {} steps",
             table.step_megabits,
@@ -250,7 +285,8 @@ fn search_step(printed: &Printed) -> ReplayItem {
             steps.join(", ")
         ),
         shown,
-        "what a search cannot resolve it cannot tell, and no run was repeated: neither gain nor loss is shown",
+        "what a search cannot resolve it cannot tell, and no run was repeated: neither gain nor \
+            loss is shown",
     )
 }
 
@@ -284,7 +320,8 @@ mod tests {
         assert!(text("76.2-percent").contains("= 76.2 %; with line code and 15 % other 51.8 %"));
         assert!(text("76.2-percent").contains("and 40 % if"));
         assert!(
-            text("72.7-percent").contains("2 x 8 B for 4 packets: 64 / (64 + 24) = 72.7 %, 46.55 Gbit/s"),
+            text("72.7-percent")
+                .contains("2 x 8 B for 4 packets: 64 / (64 + 24) = 72.7 %, 46.55 Gbit/s"),
             "{}",
             text("72.7-percent")
         );

@@ -1,7 +1,8 @@
 //! The papers' printed arithmetic, recomputed, and where it disagrees with itself.
 //!
-//! Each paper is one data file in `data/` that holds only figures the paper prints, and one file here that recomputes
-//! what follows from them. Nothing is measured: a replay needs no testbed and always says the same.
+//! Each paper is one data file in `data/` that holds only figures the paper prints, and one file
+//! here that recomputes what follows from them. Nothing is measured: a replay needs no testbed and
+//! always says the same.
 
 mod cisco_vic;
 mod follows;
@@ -40,7 +41,8 @@ pub struct ReplayItem {
     pub recomputed: String,
     /// Whether the two agree.
     pub agrees: bool,
-    /// For a figure that follows from others: digits behind the decimal point to which it is printed and compared.
+    /// For a figure that follows from others: digits behind the decimal point to which it is
+    /// printed and compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<i32>,
     /// What a reader would get wrong, or what the agreement tells.
@@ -80,7 +82,8 @@ impl Replay {
     }
 }
 
-/// Whether `printed` is `value` to as many decimals as were printed, rounded half up or cut off: papers do both.
+/// Whether `printed` is `value` to as many decimals as were printed, rounded half up or cut off:
+/// papers do both.
 fn agrees_to(printed: f64, value: f64, decimals: i32) -> bool {
     /// What decimal fractions lose in binary.
     const ROUNDING: f64 = 1e-9;

@@ -1,7 +1,8 @@
-//! Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0): tables 1 and 2 and what the text says of them.
+//! Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0): tables 1 and 2 and what the text
+//! says of them.
 //!
-//! Units: Mbit/s as printed, layer and direction unsaid in the paper (that is erratum E2.a). Errata E2.a to E2.h and the
-//! three single-Schizo figures are those of methodology 1, S2.
+//! Units: Mbit/s as printed, layer and direction unsaid in the paper (that is erratum E2.a). Errata
+//! E2.a to E2.h and the three single-Schizo figures are those of methodology 1, S2.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
@@ -12,7 +13,8 @@ use linerate_analysis::limits::pci::{self, Clock, Width};
 use linerate_analysis::limits::{ethernet, headers, tcp};
 
 /// The paper's title.
-pub(super) const TITLE: &str = "Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0), Sun Microsystems";
+pub(super) const TITLE: &str =
+    "Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0), Sun Microsystems";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,7 +118,14 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
     items
 }
 
-fn item(id: &str, what: &str, printed: String, recomputed: String, agrees: bool, why: &str) -> ReplayItem {
+fn item(
+    id: &str,
+    what: &str,
+    printed: String,
+    recomputed: String,
+    agrees: bool,
+    why: &str,
+) -> ReplayItem {
     ReplayItem {
         id: id.into(),
         what: what.into(),
@@ -153,13 +162,15 @@ fn direction(printed: &Printed) -> ReplayItem {
         "direction of the single connection's maximum, one connection each way",
         format!("{value} Mbit/s, direction: {}", printed.text.maximum_direction),
         format!(
-            "one way: {value} / {ceiling:.1} = {:.1} % of the ceiling; both ways added: {value} / {:.1} = {:.1} %",
+            "one way: {value} / {ceiling:.1} = {:.1} % of the ceiling; both ways added: {value} / \
+                {:.1} = {:.1} %",
             value / ceiling * 100.0,
             2.0 * ceiling,
             value / (2.0 * ceiling) * 100.0
         ),
         ["one way", "both ways"].contains(&printed.text.maximum_direction.as_str()),
-        "the same figure is either nearly all or only half of what the link carries; a number without direction compares with nothing",
+        "the same figure is either nearly all or only half of what the link carries; a number \
+            without direction compares with nothing",
     )
 }
 
@@ -198,15 +209,20 @@ fn instructions(printed: &Printed) -> ReplayItem {
 
 fn announced(printed: &Printed) -> ReplayItem {
     let text = &printed.text;
-    let missing: Vec<&u32> = text.connections_announced.iter().filter(|n| !text.connections_used.contains(n)).collect();
-    let agrees =
-        text.nics_tested <= text.nics_announced[1] && missing.is_empty() && text.caption_cpus == text.machine_cpus;
+    let missing: Vec<&u32> =
+        text.connections_announced.iter().filter(|n| !text.connections_used.contains(n)).collect();
+    let agrees = text.nics_tested <= text.nics_announced[1]
+        && missing.is_empty()
+        && text.caption_cpus == text.machine_cpus;
     item(
         "E2.e",
         "what was announced and what was tested",
         format!(
             "{} to {} NICs; connections {:?}; a caption with {} CPUs",
-            text.nics_announced[0], text.nics_announced[1], text.connections_announced, text.caption_cpus
+            text.nics_announced[0],
+            text.nics_announced[1],
+            text.connections_announced,
+            text.caption_cpus
         ),
         format!(
             "{} NICs tested; connections {:?} used, {missing:?} never shown; up to {} CPUs",
@@ -230,7 +246,8 @@ fn bus_mismatch(printed: &Printed) -> ReplayItem {
             schizo_peak(&printed.testbed) / 1e3
         ),
         agrees_to(said, gigabytes, 1) && gigabytes <= assembly,
-        "the assembly is the narrower place: the eight-NIC maximum cannot be blamed on the buses alone",
+        "the assembly is the narrower place: the eight-NIC maximum cannot be blamed on the buses \
+            alone",
     )
 }
 
@@ -242,9 +259,13 @@ fn message_sizes(printed: &Printed) -> ReplayItem {
         "E2.g",
         "how the message sizes of table 1 were chosen",
         format!("{:?} B", printed.table_1.message_bytes),
-        format!("with {headers} B of headers: {sums:?}; the first is the MTU, the others are whole KiB"),
-        sums.iter().all(|sum| sum % KIBIBYTE == 0) || sums.iter().all(|sum| *sum == printed.testbed.mtu),
-        "sizes reduced by headers fit one packet only at the MTU: larger messages are split anyway, and rows compare two rules",
+        format!(
+            "with {headers} B of headers: {sums:?}; the first is the MTU, the others are whole KiB"
+        ),
+        sums.iter().all(|sum| sum % KIBIBYTE == 0)
+            || sums.iter().all(|sum| *sum == printed.testbed.mtu),
+        "sizes reduced by headers fit one packet only at the MTU: larger messages are split \
+            anyway, and rows compare two rules",
     )
 }
 
@@ -255,10 +276,12 @@ fn draft_remarks(printed: &Printed) -> ReplayItem {
         "the text's own state",
         "published".to_owned(),
         format!(
-            "{remarks} remarks of a draft are left in: an open question on a table, a comparison and a reference pending"
+            "{remarks} remarks of a draft are left in: an open question on a table, a comparison \
+                and a reference pending"
         ),
         remarks == 0,
-        "what is pending was never checked; no repetition and no dispersion is given anywhere either",
+        "what is pending was never checked; no repetition and no dispersion is given anywhere \
+            either",
     )
 }
 
@@ -274,7 +297,8 @@ fn single_schizo(printed: &Printed) -> ReplayItem {
         format!("{table} Mbit/s in table 2, {summary} Mbit/s in the summary"),
         format!("{eight} / {factor} = {implied:.0} Mbit/s from the gain of {gain} %"),
         agrees_to(table, implied, 0) && agrees_to(summary, implied, 0),
-        "three values for one measurement, 3 % apart: more than some of the effects the paper reports",
+        "three values for one measurement, 3 % apart: more than some of the effects the paper \
+            reports",
     )
 }
 
@@ -284,14 +308,18 @@ fn second_schizo(printed: &Printed) -> ReplayItem {
         (low..=high).contains(&value)
     }
     let eight = printed.table_2.io_assembly.megabits;
-    let (table, summary) = (printed.table_2.single_schizo.megabits, printed.text.summary_single_schizo_megabits);
+    let (table, summary) =
+        (printed.table_2.single_schizo.megabits, printed.text.summary_single_schizo_megabits);
     let (by_table, by_summary) = (eight / table, eight / summary);
     let gain = printed.text.second_schizo_gain_percent;
     item(
         "second-schizo",
         "gain of the second Schizo, between what the two figures for one Schizo give",
         format!("+{gain} %"),
-        format!("table 2: {eight} / {table} = {by_table:.3}; summary: {eight} / {summary} = {by_summary:.3}"),
+        format!(
+            "table 2: {eight} / {table} = {by_table:.3}; summary: {eight} / {summary} = \
+                {by_summary:.3}"
+        ),
         between(times(gain), by_table, by_summary),
         "the gain is real and sub-linear whichever figure is taken: 1.62 of an ideal 2",
     )
@@ -307,11 +335,13 @@ fn slot(printed: &Printed) -> ReplayItem {
         "one NIC in a 66 MHz slot over one in a 33 MHz slot, against two NICs on the 33 MHz bus",
         format!("+{} %", printed.text.slot_66_mhz_gain_percent),
         format!(
-            "{fast} / {factor} = {slow:.0} Mbit/s for the slow slot; two of them reach {pair}, less than {:.0}",
+            "{fast} / {factor} = {slow:.0} Mbit/s for the slow slot; two of them reach {pair}, \
+                less than {:.0}",
             2.0 * slow
         ),
         slow <= pair && pair <= 2.0 * slow,
-        "544 Mbit/s is what one 33 MHz slot carries; it is nowhere printed and is needed to repeat the figure",
+        "544 Mbit/s is what one 33 MHz slot carries; it is nowhere printed and is needed to repeat \
+            the figure",
     )
 }
 
@@ -326,7 +356,9 @@ fn second_bus(printed: &Printed) -> ReplayItem {
         "second-bus",
         "two NICs on two buses over two on one bus, against what each reaches alone",
         format!("+{} %", printed.text.second_bus_gain_percent),
-        format!("{one_bus} x {factor} = {two_buses:.0} Mbit/s, below {slow:.0} + {fast} = {sum:.0}"),
+        format!(
+            "{one_bus} x {factor} = {two_buses:.0} Mbit/s, below {slow:.0} + {fast} = {sum:.0}"
+        ),
         two_buses <= sum,
         "spreading NICs over buses pays, and leaves 7 % that the Schizo itself takes",
     )
@@ -370,7 +402,8 @@ fn fifth_cpu(printed: &Printed) -> ReplayItem {
 fn bus_share(printed: &Printed) -> ReplayItem {
     let bus = pci::peak(Width::Bits64, Clock::Mhz33).0 / MEGA;
     let all = f64::from(printed.testbed.schizos) * schizo_peak(&printed.testbed);
-    let (pair, eight) = (printed.text.two_nics_one_bus_megabits, printed.table_2.io_assembly.megabits);
+    let (pair, eight) =
+        (printed.text.two_nics_one_bus_megabits, printed.table_2.io_assembly.megabits);
     item(
         "bus-share",
         "the buses' maxima against their peaks",
@@ -381,7 +414,8 @@ fn bus_share(printed: &Printed) -> ReplayItem {
             eight / all * 100.0
         ),
         pair <= bus && eight <= all,
-        "nothing printed is impossible, but a bus that is called saturated at 41 % is limited by short bursts, drivers or CPUs",
+        "nothing printed is impossible, but a bus that is called saturated at 41 % is limited by \
+            short bursts, drivers or CPUs",
     )
 }
 
@@ -404,12 +438,15 @@ fn cache_misses(printed: &Printed) -> ReplayItem {
         "data cache misses rise with the instructions per packet",
         format!("{misses:?} %"),
         "rising at every step, as the instructions do".to_owned(),
-        misses.is_sorted_by(|a, b| a < b) && printed.table_1.instructions_per_packet.is_sorted_by(|a, b| a < b),
-        "the cost of a packet depends on the message it came from: a cost without its message size is no cost",
+        misses.is_sorted_by(|a, b| a < b)
+            && printed.table_1.instructions_per_packet.is_sorted_by(|a, b| a < b),
+        "the cost of a packet depends on the message it came from: a cost without its message size \
+            is no cost",
     )
 }
 
-/// Mean bytes of a packet from throughput and packet rate: acknowledgements pull it below a full segment.
+/// Mean bytes of a packet from throughput and packet rate: acknowledgements pull it below a full
+/// segment.
 fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let segment = tcp::segment_payload(Bytes(printed.testbed.mtu), headers).0 as f64;
@@ -430,7 +467,8 @@ fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
                 "bytes per packet in table 2, if both maxima come from one run",
                 format!("{} Mbit/s, {} thousand packets/s", maximum.megabits, maximum.kilopackets),
                 format!(
-                    "{bytes:.0} B of payload a packet: {per_acknowledgement:.1} data packets for one acknowledgement \
+                    "{bytes:.0} B of payload a packet: {per_acknowledgement:.1} data packets for \
+                        one acknowledgement \
                      (deferral was set to {})",
                     printed.text.deferred_acknowledgements
                 ),
@@ -449,7 +487,10 @@ mod tests {
     fn exactly_the_known_errata_disagree() {
         let replay = sun_netframe();
         let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
-        assert_eq!(found, ["E2.b", "E2.a", "E2.c", "E2.d", "E2.e", "E2.f", "E2.g", "E2.h", "single-schizo"]);
+        assert_eq!(
+            found,
+            ["E2.b", "E2.a", "E2.c", "E2.d", "E2.e", "E2.f", "E2.g", "E2.h", "single-schizo"]
+        );
     }
 
     #[test]
@@ -475,7 +516,10 @@ mod tests {
             ("one-schizo", 959),
             ("io-assembly", 1023),
         ] {
-            assert!(text(&format!("packet-size-{row}")).starts_with(&format!("{bytes} B")), "{row}");
+            assert!(
+                text(&format!("packet-size-{row}")).starts_with(&format!("{bytes} B")),
+                "{row}"
+            );
         }
         assert!(text("packet-size-single-connection").contains("3.5 data packets"));
     }

@@ -1,12 +1,16 @@
-//! HP 9000 N4000, FTP over Gigabit Ethernet (Mier Communications, 1999), items S4.1 to S4.7, shapes V4.1 to V4.7 of the methodology.
+//! HP 9000 N4000, FTP over Gigabit Ethernet (Mier Communications, 1999), items S4.1 to S4.7, shapes
+//! V4.1 to V4.7 of the methodology.
 //!
-//! Two campaigns are judged: `clients` (a server and six clients on a switch at a tenth of the paper's rates) and `server` (an
-//! unshaped link, where data paths, sources and sinks differ). Figures are Mbit/s of L4 payload counted where it is delivered. What
-//! is not reproduced: the paper's disks; a sink of known rate stands for them, so that the right answer is known.
+//! Two campaigns are judged: `clients` (a server and six clients on a switch at a tenth of the
+//! paper's rates) and `server` (an unshaped link, where data paths, sources and sinks differ).
+//! Figures are Mbit/s of L4 payload counted where it is delivered. What is not reproduced: the
+//! paper's disks; a sink of known rate stands for them, so that the right answer is known.
 
 use linerate_model::{Direction, Estimate, metric};
 
-use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole};
+use super::{
+    Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole,
+};
 use linerate_analysis::statistics::mean_interval;
 use linerate_analysis::{Agreement, PointStudy, PortStudy, Study};
 
@@ -28,8 +32,8 @@ const ALGEBRA: f64 = 0.005;
 const WARM: f64 = 0.01;
 /// Share of a cold file that must.
 const COLD: f64 = 0.9;
-/// An Ethernet frame of 1500 bytes with its header, as a bridge's kernel counts it (a switch adds 4 of check sequence), and the
-/// payload in it: IPv4, TCP, timestamps.
+/// An Ethernet frame of 1500 bytes with its header, as a bridge's kernel counts it (a switch adds 4
+/// of check sequence), and the payload in it: IPv4, TCP, timestamps.
 const FRAME: f64 = 1514.0;
 const PAYLOAD: f64 = 1448.0;
 const DASH: &str = "-";
@@ -62,7 +66,9 @@ struct Clients<'a> {
 /// Aggregate goodput by number of clients, fewest first.
 fn curve(study: &Study) -> Vec<Clients<'_>> {
     let mut curve: Vec<Clients<'_>> = sweep(study, "clients")
-        .filter_map(|point| Some(Clients { n: pairs(point), goodput: figure(point, metric::GOODPUT)?, point }))
+        .filter_map(|point| {
+            Some(Clients { n: pairs(point), goodput: figure(point, metric::GOODPUT)?, point })
+        })
         .collect();
     curve.sort_by_key(|clients| clients.n);
     curve
@@ -104,7 +110,8 @@ fn peak(point: &PointStudy) -> Option<f64> {
 /// The rate of one client and that of the plateau.
 fn one_and_all(curve: &[Clients<'_>]) -> Option<(Estimate, Estimate)> {
     let one = curve.iter().find(|clients| clients.n == 1)?.goodput;
-    let all = curve.iter().map(|clients| clients.goodput).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    let all =
+        curve.iter().map(|clients| clients.goodput).max_by(|a, b| a.value.total_cmp(&b.value))?;
     (curve.len() > 2 && one.value > 0.0).then_some((one, all))
 }
 
@@ -119,9 +126,14 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
             .to_vec();
     };
     let expected = (all.value / one.value).ceil() as usize;
-    let knee = curve.iter().find(|clients| clients.goodput.value >= all.value * (1.0 - FLAT)).map_or(0, |c| c.n);
-    let told: Vec<String> =
-        curve.iter().map(|clients| format!("{}: {}", clients.n, mbit(clients.goodput.value))).collect();
+    let knee = curve
+        .iter()
+        .find(|clients| clients.goodput.value >= all.value * (1.0 - FLAT))
+        .map_or(0, |c| c.n);
+    let told: Vec<String> = curve
+        .iter()
+        .map(|clients| format!("{}: {}", clients.n, mbit(clients.goodput.value)))
+        .collect();
     let measured = format!(
         "{} Mbit/s; S/c = {} / {} = {:.2}, knee at {knee}",
         told.join(", "),
@@ -132,10 +144,14 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
     let past: Vec<&Clients<'_>> = curve.iter().filter(|clients| clients.n >= knee).collect();
     let changes = past.windows(2).map(|pair| pair[1].goodput.value / pair[0].goodput.value - 1.0);
     let worst = changes.max_by(|a, b| a.abs().total_cmp(&b.abs()));
-    let peaks: Vec<(usize, f64, f64)> =
-        curve.iter().filter_map(|clients| Some((clients.n, clients.goodput.value, peak(clients.point)?))).collect();
-    let told_peaks: Vec<String> =
-        peaks.iter().map(|(n, average, peak)| format!("{n}: {} over {}", mbit(*peak), mbit(*average))).collect();
+    let peaks: Vec<(usize, f64, f64)> = curve
+        .iter()
+        .filter_map(|clients| Some((clients.n, clients.goodput.value, peak(clients.point)?)))
+        .collect();
+    let told_peaks: Vec<String> = peaks
+        .iter()
+        .map(|(n, average, peak)| format!("{n}: {} over {}", mbit(*peak), mbit(*average)))
+        .collect();
     vec![
         shape("V4.1a", claim, measured, Some(knee.abs_diff(expected) <= 1)),
         match worst {
@@ -143,7 +159,9 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
                 let measured = format!("worst change from one more client {:+.2} %", worst * 100.0);
                 shape("V4.1b", flat_claim, measured, Some(worst.abs() < FLAT))
             }
-            None => not_judged("V4.1b", flat_claim, "no number of clients past the knee has a figure"),
+            None => {
+                not_judged("V4.1b", flat_claim, "no number of clients past the knee has a figure")
+            }
         },
         if peaks.is_empty() {
             not_judged("V4.1c", peak_claim, "no trial has a whole second")
@@ -166,10 +184,13 @@ struct SinkPoint {
 
 fn sink_points(study: &Study) -> Vec<SinkPoint> {
     let read = |clients: usize, point: &PointStudy| {
-        let rate: linerate_model::BitRate = coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
+        let rate: linerate_model::BitRate =
+            coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
         let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
         let jobs = point.jobs.iter().filter(|job| job.workload != "all");
-        let limited = jobs.filter_map(|job| Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value));
+        let limited = jobs.filter_map(|job| {
+            Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value)
+        });
         Some(SinkPoint {
             clients,
             rate: rate.0 * clients as f64,
@@ -178,7 +199,9 @@ fn sink_points(study: &Study) -> Vec<SinkPoint> {
             limited: limited.reduce(f64::min),
         })
     };
-    let of = |clients: usize, name: &'static str| sweep(study, name).filter_map(move |point| read(clients, point));
+    let of = |clients: usize, name: &'static str| {
+        sweep(study, name).filter_map(move |point| read(clients, point))
+    };
     of(1, "sinks, 1 client").chain(of(2, "sinks, 2 clients")).collect()
 }
 
@@ -191,11 +214,14 @@ fn null_runs(study: &Study, clients: usize) -> Option<(f64, Vec<f64>)> {
 
 fn sinks(study: &Study) -> Vec<Shape> {
     let points = sink_points(study);
-    let claim = "V4.2 (hard): throughput is the lesser of what the disk takes and what a null sink gets, within 5 %";
-    let limited_claim =
-        "V4.2 (hard): where the disk is slower, the sender waits for the receiver's window more than half the time";
-    let judged: Vec<(&SinkPoint, f64)> =
-        points.iter().filter_map(|point| Some((point, point.rate.min(null_runs(study, point.clients)?.0)))).collect();
+    let claim = "V4.2 (hard): throughput is the lesser of what the disk takes and what a null sink \
+        gets, within 5 %";
+    let limited_claim = "V4.2 (hard): where the disk is slower, the sender waits for the \
+        receiver's window more than half the time";
+    let judged: Vec<(&SinkPoint, f64)> = points
+        .iter()
+        .filter_map(|point| Some((point, point.rate.min(null_runs(study, point.clients)?.0))))
+        .collect();
     let mut shapes = Vec::new();
     if judged.is_empty() {
         return vec![not_judged("V4.2a", claim, "no sink has a figure"), ratio(study, &points)];
@@ -212,11 +238,15 @@ fn sinks(study: &Study) -> Vec<Shape> {
             )
         })
         .collect();
-    let holds = judged.iter().all(|(point, bound)| (point.goodput.value / bound - 1.0).abs() <= EQUAL);
+    let holds =
+        judged.iter().all(|(point, bound)| (point.goodput.value / bound - 1.0).abs() <= EQUAL);
     shapes.push(shape("V4.2a", claim, told.join("; "), Some(holds)));
     let slow: Vec<f64> = judged
         .iter()
-        .filter(|(point, _)| null_runs(study, point.clients).is_some_and(|(null, _)| point.rate < null * (1.0 - EQUAL)))
+        .filter(|(point, _)| {
+            null_runs(study, point.clients)
+                .is_some_and(|(null, _)| point.rate < null * (1.0 - EQUAL))
+        })
         .filter_map(|(point, _)| point.limited)
         .collect();
     shapes.push(match slow.iter().copied().reduce(f64::min) {
@@ -224,27 +254,35 @@ fn sinks(study: &Study) -> Vec<Shape> {
             let measured = format!("least of {} points {:.0} %", slow.len(), least * 100.0);
             shape("V4.2b", limited_claim, measured, Some(least > 0.5))
         }
-        None => not_judged("V4.2b", limited_claim, "the kernel does not tell, or no disk was slower"),
+        None => {
+            not_judged("V4.2b", limited_claim, "the kernel does not tell, or no disk was slower")
+        }
     });
     shapes.push(ratio(study, &points));
     shapes
 }
 
-/// The ratio of totals with its interval, never a mean of ratios: the paper's two, at its disks' rates.
+/// The ratio of totals with its interval, never a mean of ratios: the paper's two, at its disks'
+/// rates.
 fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
-    let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its totals give 732 / 247 = 2.96)";
+    let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its \
+        totals give 732 / 247 = 2.96)";
     // The paper's disks: 6.3 Mbit/s with one client and 9.2 with each of two.
     let disk = |clients: usize, rate: f64| {
-        points.iter().find(|point| point.clients == clients && (point.rate / rate - 1.0).abs() < 1e-6)
+        points
+            .iter()
+            .find(|point| point.clients == clients && (point.rate / rate - 1.0).abs() < 1e-6)
     };
     let found = || {
         let (one, two) = (disk(1, 6.3e6)?, disk(2, 18.4e6)?);
         let (null_one, null_two) = (null_runs(study, 1)?.1, null_runs(study, 2)?.1);
-        let runs = [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
+        let runs =
+            [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
         let null: Vec<f64> = (0..runs).map(|run| null_one[run] + null_two[run]).collect();
         let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
         let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
-        let logs: Vec<f64> = null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
+        let logs: Vec<f64> =
+            null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
         Some((of_totals, mean_interval(&logs), runs))
     };
     match found() {
@@ -268,7 +306,8 @@ fn path(point: &PointStudy) -> Option<(String, Estimate, f64)> {
 }
 
 fn data_paths(server: &Study) -> Shape {
-    let claim = "V4.3: each of the server's ways to send is told with throughput and CPU per byte (paper: +100 Mbit/s, 36 % CPU)";
+    let claim = "V4.3: each of the server's ways to send is told with throughput and CPU per byte \
+        (paper: +100 Mbit/s, 36 % CPU)";
     let paths: Vec<_> = sweep(server, "data path").filter_map(path).collect();
     if paths.len() < 2 {
         return not_judged("V4.3", claim, "fewer than two ways have a figure");
@@ -280,12 +319,18 @@ fn data_paths(server: &Study) -> Shape {
     shape("V4.3", claim, told.join("; "), Some(paths.iter().all(|(.., cpu)| *cpu > 0.0)))
 }
 
-/// What the switch's port of the server took in against the bytes sent, all trials of one client added: where the paper polled.
+/// What the switch's port of the server took in against the bytes sent, all trials of one client
+/// added: where the paper polled.
 fn observer(curve: &[Clients<'_>]) -> Shape {
-    let claim = "V4.4 (hard): what the switch's port took in from the server is the bytes sent times frame over payload, within 0.5 %";
+    let claim = "V4.4 (hard): what the switch's port took in from the server is the bytes sent \
+        times frame over payload, within 0.5 %";
     let one = curve.iter().find(|clients| clients.n == 1);
     let port = one.and_then(|clients| {
-        let sending = clients.point.observed.iter().filter(|port| port.direction == Direction::Tx && port.n > 0);
+        let sending = clients
+            .point
+            .observed
+            .iter()
+            .filter(|port| port.direction == Direction::Tx && port.n > 0);
         sending.filter(|port| port.payload > 0.0).max_by(|a, b| a.payload.total_cmp(&b.payload))
     });
     let Some(port) = port else {
@@ -294,7 +339,8 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
     let PortStudy { observer, n, octets, payload, expected, agreement, .. } = port;
     let (ratio, algebra) = (octets / payload, FRAME / PAYLOAD);
     let measured = format!(
-        "{observer}, {n} trial(s): {ratio:.4}, {FRAME:.0} / {PAYLOAD:.0} = {algebra:.4}: {:+.2} %; {:+.2} % of what the segments amount to",
+        "{observer}, {n} trial(s): {ratio:.4}, {FRAME:.0} / {PAYLOAD:.0} = {algebra:.4}: {:+.2} %; \
+            {:+.2} % of what the segments amount to",
         (ratio / algebra - 1.0) * 100.0,
         (octets / expected - 1.0) * 100.0,
     );
@@ -305,8 +351,8 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
 fn sources(server: &Study) -> Shape {
     let claim = "V4.5 (hard): a warm file is read without its disk, a cold one from it";
     let share = |source: &str| {
-        let point =
-            sweep(server, "source").find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
+        let point = sweep(server, "source")
+            .find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
         Some(whole(point)?.metric(metric::DEVICE_SHARE, Direction::Rx)?.estimate?.value)
     };
     match (share("warm"), share("cold")) {
@@ -318,7 +364,11 @@ fn sources(server: &Study) -> Shape {
             );
             shape("V4.5", claim, measured, Some(warm <= WARM && cold >= COLD))
         }
-        _ => not_judged("V4.5", claim, "the kernel counts no sectors of the disk under the file (is it in memory?)"),
+        _ => not_judged(
+            "V4.5",
+            claim,
+            "the kernel counts no sectors of the disk under the file (is it in memory?)",
+        ),
     }
 }
 
@@ -344,7 +394,10 @@ fn papers_plan() -> Shape {
     let [(_, one), (n, two)] = TO_DISK;
     let (by_one, by_two) = (sustained / one, sustained / (two / n as f64));
     let claim = "V4.7 (hard): the paper's clients with disks are 8 to 12, never its \"about 20\"";
-    let measured = format!("{sustained} / {one} = {by_one:.1}, {sustained} / {} = {by_two:.1}", two / n as f64);
+    let measured = format!(
+        "{sustained} / {one} = {by_one:.1}, {sustained} / {} = {by_two:.1}",
+        two / n as f64
+    );
     shape("V4.7b", claim, measured, Some(by_one < 13.0 && by_two > 8.0))
 }
 
@@ -364,14 +417,16 @@ fn clients_table(curve: &[Clients<'_>]) -> Comparison {
         let paper = TO_NOTHING.iter().find(|(n, _)| *n == clients.n);
         vec![
             clients.n.to_string(),
-            paper.map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
+            paper
+                .map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
             mbit(clients.goodput.value),
             interval_of(clients.goodput),
             peak(clients.point).map_or(DASH.to_owned(), mbit),
         ]
     };
     Comparison {
-        title: "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's best second is 812 (81.2), its three \
+        title: "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's \
+            best second is 812 (81.2), its three \
                 clients are missing"
             .into(),
         head: head(["clients", "paper", "ours", "95 % interval", "best second"]),
@@ -381,14 +436,15 @@ fn clients_table(curve: &[Clients<'_>]) -> Comparison {
 
 fn sinks_table(study: &Study) -> Comparison {
     let row = |point: &SinkPoint| {
-        let paper = TO_DISK
-            .iter()
-            .find(|(n, rate)| *n == point.clients && (rate / SCALE * 1e6 / point.rate - 1.0).abs() < 1e-6);
+        let paper = TO_DISK.iter().find(|(n, rate)| {
+            *n == point.clients && (rate / SCALE * 1e6 / point.rate - 1.0).abs() < 1e-6
+        });
         let null = null_runs(study, point.clients).map(|(null, _)| null);
         vec![
             point.clients.to_string(),
             mbit(point.rate),
-            paper.map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
+            paper
+                .map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
             mbit(point.goodput.value),
             null.map_or(DASH.to_owned(), mbit),
             null.map_or(DASH.to_owned(), |null| format!("{:.2}", null / point.goodput.value)),
@@ -396,8 +452,17 @@ fn sinks_table(study: &Study) -> Comparison {
         ]
     };
     Comparison {
-        title: "Downloads to disks of a known rate: what the disk adds, as a ratio of totals".into(),
-        head: head(["clients", "disks take", "paper", "ours", "null sink", "null over disk", "window-limited"]),
+        title: "Downloads to disks of a known rate: what the disk adds, as a ratio of totals"
+            .into(),
+        head: head([
+            "clients",
+            "disks take",
+            "paper",
+            "ours",
+            "null sink",
+            "null over disk",
+            "window-limited",
+        ]),
         rows: sink_points(study).iter().map(row).collect(),
     }
 }
@@ -423,9 +488,11 @@ fn paths_table(server: &Study) -> Comparison {
         }));
     }
     Comparison {
-        title: "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy avoidance 36 % of four CPUs at 760 \
+        title:
+            "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy \
+            avoidance 36 % of four CPUs at 760 \
                 Mbit/s, the older daemon about 100 Mbit/s less)"
-            .into(),
+                .into(),
         head: head(["", "Mbit/s", "95 % interval", "server CPU, s/GB"]),
         rows,
     }
@@ -445,8 +512,12 @@ mod tests {
     #[test]
     fn without_figures_nothing_is_judged_and_nothing_passes() {
         let reproduction = hp_ftp(&Study::default(), &Study::default());
-        let judged: Vec<&str> =
-            reproduction.shapes.iter().filter(|shape| shape.holds.is_some()).map(|shape| shape.id.as_str()).collect();
+        let judged: Vec<&str> = reproduction
+            .shapes
+            .iter()
+            .filter(|shape| shape.holds.is_some())
+            .map(|shape| shape.id.as_str())
+            .collect();
         assert_eq!(judged, ["V4.7b"]);
     }
 

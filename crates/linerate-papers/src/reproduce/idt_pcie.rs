@@ -1,9 +1,11 @@
-//! IDT 89PES24T6G2 PCI Express switch report, the Ethernet half: items S5.1 to S5.5 and S5.8, shapes V5.1, V5.5, V5.7.
+//! IDT 89PES24T6G2 PCI Express switch report, the Ethernet half: items S5.1 to S5.5 and S5.8,
+//! shapes V5.1, V5.5, V5.7.
 //!
-//! Two campaigns are judged: `throughput` (the highest rate without loss, both ways, through an OS bridge, with and without one more
-//! hop) and `latency` (idle, loaded, and of bursts). The emulated host forwards 2290 frames a second each way and no more than
-//! 25 Mbit/s. What is not reproduced: the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port,
-//! not synchronised over several.
+//! Two campaigns are judged: `throughput` (the highest rate without loss, both ways, through an OS
+//! bridge, with and without one more hop) and `latency` (idle, loaded, and of bursts). The emulated
+//! host forwards 2290 frames a second each way and no more than 25 Mbit/s. What is not reproduced:
+//! the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port, not
+//! synchronised over several.
 
 use linerate_model::{Bytes, Distribution, metric};
 
@@ -15,11 +17,12 @@ use linerate_analysis::{PointStudy, Study};
 /// What the emulated host forwards each way, frames per second, and bit/s on the wire.
 const FORWARDED: f64 = 2290.0;
 const PORT: f64 = 25e6;
-/// Frames that wait at the emulated host before any is lost, and the length of a trial, s: of a rate above what it forwards, so many
-/// frames more pass in a trial.
+/// Frames that wait at the emulated host before any is lost, and the length of a trial, s: of a
+/// rate above what it forwards, so many frames more pass in a trial.
 const BUFFERED: f64 = 96.0;
 const TRIAL: f64 = 1.0;
-/// The paper's efficiencies (figures 3 and 4), per cent, of payloads in bytes: 20 bytes of framing, and 4 more of link layer.
+/// The paper's efficiencies (figures 3 and 4), per cent, of payloads in bytes: 20 bytes of framing,
+/// and 4 more of link layer.
 const EFFICIENCIES: [(u64, f64, f64); 7] = [
     (64, 76.19, 72.73),
     (128, 86.49, 84.21),
@@ -78,7 +81,8 @@ impl Path {
 struct Throughput {
     path: Path,
     frame: u64,
-    /// The search's bounds, medians over its runs: frames per second each way of which none was lost, and of which some were.
+    /// The search's bounds, medians over its runs: frames per second each way of which none was
+    /// lost, and of which some were.
     lower: Option<f64>,
     upper: Option<f64>,
     n_searches: usize,
@@ -91,7 +95,8 @@ impl Throughput {
         self.upper.zip(self.lower).map_or(0.0, |(upper, lower)| upper / lower - 1.0)
     }
 
-    /// The known answer: what the host forwards, or the line; and what a trial finds at the most, the host's buffer being empty before.
+    /// The known answer: what the host forwards, or the line; and what a trial finds at the most,
+    /// the host's buffer being empty before.
     fn known(&self) -> (f64, f64) {
         if line(self.frame) < FORWARDED {
             // What waits for the line is bounded by the same buffer.
@@ -127,7 +132,8 @@ fn line(size: u64) -> f64 {
 }
 
 fn efficiencies() -> Shape {
-    let claim = "V5.1 (hard): framing of 20 B, and 24 with link-layer packets, gives the paper's efficiencies (figures 3 and 4)";
+    let claim = "V5.1 (hard): framing of 20 B, and 24 with link-layer packets, gives the paper's \
+        efficiencies (figures 3 and 4)";
     let off = EFFICIENCIES.iter().flat_map(|(size, bare, with)| {
         let [ours, ours_with] = efficiency(*size);
         [(ours - bare).abs(), (ours_with - with).abs()]
@@ -151,15 +157,18 @@ fn efficiency(size: u64) -> [f64; 2] {
 }
 
 fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
-    let claim = "V5.7 (hard): frames per second do not depend on size while the host's packet rate binds (one step)";
+    let claim = "V5.7 (hard): frames per second do not depend on size while the host's packet rate \
+        binds (one step)";
     let by_packets = || found.iter().filter(|f| line(f.frame) > FORWARDED);
     let bound: Vec<f64> = by_packets().filter_map(|f| f.lower).collect();
     let step = by_packets().map(Throughput::step).fold(0.0, f64::max);
-    let (least, most) = (bound.iter().copied().reduce(f64::min), bound.iter().copied().reduce(f64::max));
+    let (least, most) =
+        (bound.iter().copied().reduce(f64::min), bound.iter().copied().reduce(f64::max));
     let mut shapes = vec![match least.zip(most).filter(|_| bound.len() > 2) {
         Some((least, most)) => {
             let measured = format!(
-                "{least:.0} to {most:.0}/s ({:.1} %) over {} sizes and paths, the step {:.1} %; the host forwards {FORWARDED}",
+                "{least:.0} to {most:.0}/s ({:.1} %) over {} sizes and paths, the step {:.1} %; \
+                    the host forwards {FORWARDED}",
                 (most / least - 1.0) * 100.0,
                 bound.len(),
                 step * 100.0
@@ -168,7 +177,8 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
         }
         None => not_judged("V5.7a", claim, "fewer than three sizes have a throughput"),
     }];
-    let claim = "V5.7 (hard): where the line is slower than that, it binds: the bounds hold the smaller of the two (and what the host's buffer takes in a trial)";
+    let claim = "V5.7 (hard): where the line is slower than that, it binds: the bounds hold the \
+        smaller of the two (and what the host's buffer takes in a trial)";
     let checked: Vec<(&Throughput, bool)> = found
         .iter()
         .filter_map(|f| {
@@ -176,20 +186,28 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
             Some((f, f.lower? <= most && f.upper.is_none_or(|upper| upper >= least)))
         })
         .collect();
-    let wrong: Vec<String> =
-        checked.iter().filter(|(_, right)| !right).map(|(f, _)| format!("{} B {}", f.frame, f.path.word())).collect();
+    let wrong: Vec<String> = checked
+        .iter()
+        .filter(|(_, right)| !right)
+        .map(|(f, _)| format!("{} B {}", f.frame, f.path.word()))
+        .collect();
     shapes.push(if checked.is_empty() {
         not_judged("V5.7b", claim, "no size has a throughput")
     } else {
-        let measured =
-            format!("{} of {} brackets hold it {}", checked.len() - wrong.len(), checked.len(), wrong.join(", "));
+        let measured = format!(
+            "{} of {} brackets hold it {}",
+            checked.len() - wrong.len(),
+            checked.len(),
+            wrong.join(", ")
+        );
         shape("V5.7b", claim, measured.trim_end().to_owned(), Some(wrong.is_empty()))
     });
     shapes
 }
 
 fn same(found: &[Throughput]) -> Shape {
-    let claim = "S5.8 (hard): a hop that is faster than the host changes nothing beyond the search's step (the paper reads \
+    let claim = "S5.8 (hard): a hop that is faster than the host changes nothing beyond the \
+        search's step (the paper reads \
                  differences of one or two of its steps of 0.71 % of the line as effects)";
     let of = |path: Path, frame: u64| found.iter().find(|f| f.path == path && f.frame == frame);
     // Frame size, ratio, and the larger of the two searches' steps.
@@ -197,12 +215,14 @@ fn same(found: &[Throughput]) -> Shape {
         let with = of(Path::With, without.frame)?;
         Some((without.frame, with.lower? / without.lower?, with.step().max(without.step())))
     };
-    let pairs: Vec<(u64, f64, f64)> = found.iter().filter(|f| f.path == Path::Without).filter_map(pair).collect();
+    let pairs: Vec<(u64, f64, f64)> =
+        found.iter().filter(|f| f.path == Path::Without).filter_map(pair).collect();
     let beyond = |(_, ratio, step): &(u64, f64, f64)| (ratio - 1.0).abs() - step;
     match pairs.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
         Some(worst @ (frame, ratio, step)) => {
             let measured = format!(
-                "with over without {ratio:.4} at {frame} B, the worst of {} sizes; the step there is {:.1} %",
+                "with over without {ratio:.4} at {frame} B, the worst of {} sizes; the step there \
+                    is {:.1} %",
                 pairs.len(),
                 step * 100.0
             );
@@ -212,17 +232,22 @@ fn same(found: &[Throughput]) -> Shape {
     }
 }
 
-/// A percentile of an idle path and of a loaded one is compared at the highest of these that both have frames enough for, over all trials
-/// together (methodology, V5.5: the 99.9th).
+/// A percentile of an idle path and of a loaded one is compared at the highest of these that both
+/// have frames enough for, over all trials together (methodology, V5.5: the 99.9th).
 const TAILS: [(f64, &str); 3] = [(0.999, "99.9th"), (0.99, "99th"), (0.9, "90th")];
 /// Frames beyond a percentile that it needs at least (methodology 4.3).
 const BEYOND: f64 = 10.0;
 
-/// The highest percentile that both of `times` have frames enough for: its name, and theirs in seconds.
+/// The highest percentile that both of `times` have frames enough for: its name, and theirs in
+/// seconds.
 fn tails(times: [&Distribution; 2]) -> Option<(&'static str, [f64; 2])> {
-    let is_known = |share: f64| times.iter().all(|times| times.count() as f64 * (1.0 - share) >= BEYOND - 1e-9);
+    let is_known = |share: f64| {
+        times.iter().all(|times| times.count() as f64 * (1.0 - share) >= BEYOND - 1e-9)
+    };
     let (share, name) = TAILS.into_iter().find(|(share, _)| is_known(*share))?;
-    let at = |times: &Distribution| times.percentile(share)?.map_or(Some(f64::INFINITY), |ns| Some(ns as f64 / 1e9));
+    let at = |times: &Distribution| {
+        times.percentile(share)?.map_or(Some(f64::INFINITY), |ns| Some(ns as f64 / 1e9))
+    };
     Some((name, [at(times[0])?, at(times[1])?]))
 }
 
@@ -230,25 +255,30 @@ fn waiting(latency: &Study) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for path in Path::BOTH {
         let claim = format!(
-            "V5.5 (hard): {} the hop: the slowest frames under load are not faster than those of an idle path",
+            "V5.5 (hard): {} the hop: the slowest frames under load are not faster than those of \
+                an idle path",
             path.word()
         );
         let mut points: Vec<(f64, &Distribution)> = sweep(latency, "load")
             .filter(|point| Path::of(point) == path)
             .filter_map(|point| {
-                let rate: linerate_model::PacketRate = coordinate(&point.parameters, "rate")?.parse().ok()?;
+                let rate: linerate_model::PacketRate =
+                    coordinate(&point.parameters, "rate")?.parse().ok()?;
                 Some((rate.0, &whole(point)?.response))
             })
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let compared = match &points[..] {
-            [(slow, idle), .., (fast, loaded)] => tails([idle, loaded]).map(|found| (*slow, *fast, found)),
+            [(slow, idle), .., (fast, loaded)] => {
+                tails([idle, loaded]).map(|found| (*slow, *fast, found))
+            }
             _ => None,
         };
         shapes.push(match compared {
             Some((slow, fast, (name, [idle, loaded]))) => {
                 let measured = format!(
-                    "{name} percentile {:.0} us at {slow:.0}/s, {:.0} us at {fast:.0}/s, all trials together",
+                    "{name} percentile {:.0} us at {slow:.0}/s, {:.0} us at {fast:.0}/s, all \
+                        trials together",
                     idle * 1e6,
                     loaded * 1e6
                 );
@@ -258,12 +288,15 @@ fn waiting(latency: &Study) -> Vec<Shape> {
         });
     }
     for point in sweep(latency, "bursts") {
-        let Some(burst) = coordinate(&point.parameters, "burst").and_then(|text| text.parse::<f64>().ok()) else {
+        let Some(burst) =
+            coordinate(&point.parameters, "burst").and_then(|text| text.parse::<f64>().ok())
+        else {
             continue;
         };
         let least = (burst - 1.0) / FORWARDED;
         let claim = format!(
-            "V5.5 (hard): the last of {burst} frames at once waits for all before it: at least {:.0} us",
+            "V5.5 (hard): the last of {burst} frames at once waits for all before it: at least \
+                {:.0} us",
             least * 1e6
         );
         shapes.push(match figure(point, metric::RESPONSE_TIME_MAX) {
@@ -284,12 +317,19 @@ fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
 fn framing_table() -> Comparison {
     let rows = EFFICIENCIES.iter().map(|(size, bare, with)| {
         let [ours, ours_with] = efficiency(*size);
-        [format!("{size} B"), format!("{bare}"), format!("{ours:.2}"), format!("{with}"), format!("{ours_with:.2}")]
-            .to_vec()
+        [
+            format!("{size} B"),
+            format!("{bare}"),
+            format!("{ours:.2}"),
+            format!("{with}"),
+            format!("{ours_with:.2}"),
+        ]
+        .to_vec()
     });
     Comparison {
         title:
-            "Figures 3 and 4: payload over what crosses the link, per cent; 20 B of framing, 24 with link-layer packets"
+            "Figures 3 and 4: payload over what crosses the link, per cent; 20 B of framing, 24 \
+                with link-layer packets"
                 .into(),
         head: head(["payload", "paper, 20 B", "ours", "paper, 24 B", "ours"]),
         rows: rows.collect(),
@@ -299,7 +339,8 @@ fn framing_table() -> Comparison {
 fn throughput_table(found: &[Throughput]) -> Comparison {
     let rows = found.iter().map(|f| {
         let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
-        let share = f.lower.map_or("-".to_owned(), |rate| format!("{:.1} %", rate / line(f.frame) * 100.0));
+        let share =
+            f.lower.map_or("-".to_owned(), |rate| format!("{:.1} %", rate / line(f.frame) * 100.0));
         let (expected, with_buffer) = f.known();
         vec![
             format!("{} B", f.frame),
@@ -312,17 +353,29 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
         ]
     });
     Comparison {
-        title: "Table 3, Ethernet: frames per second each way, both at once, through an OS bridge; the paper's host forwards 137 to \
+        title:
+            "Table 3, Ethernet: frames per second each way, both at once, through an OS bridge; \
+            the paper's host forwards 137 to \
                 193 thousand a second both ways together, at every size"
-            .into(),
-        head: head(["frame", "hop", "none lost", "some lost", "known", "of the line", "searches (trials)"]),
+                .into(),
+        head: head([
+            "frame",
+            "hop",
+            "none \
+            lost",
+            "some lost",
+            "known",
+            "of the line",
+            "searches (trials)",
+        ]),
         rows: rows.collect(),
     }
 }
 
 fn latency_table(latency: &Study) -> Comparison {
     let micros = |point: &PointStudy, metric: &str| {
-        figure(point, metric).map_or("-".to_owned(), |estimate| format!("{:.0}", estimate.value * 1e6))
+        figure(point, metric)
+            .map_or("-".to_owned(), |estimate| format!("{:.0}", estimate.value * 1e6))
     };
     let row = |what: String, point: &PointStudy| {
         let mut row = vec![what];
@@ -342,10 +395,17 @@ fn latency_table(latency: &Study) -> Comparison {
         row(format!("{rate}, {} the hop", Path::of(point).word()), point)
     });
     let bursts = sweep(latency, "bursts").map(|point| {
-        row(format!("bursts of {} frames", coordinate(&point.parameters, "burst").unwrap_or_default()), point)
+        row(
+            format!(
+                "bursts of {} frames",
+                coordinate(&point.parameters, "burst").unwrap_or_default()
+            ),
+            point,
+        )
     });
     Comparison {
-        title: "Latency, us from a frame's due departure to its arrival, frames of 512 B; the report defines it (bit in to bit out, \
+        title: "Latency, us from a frame's due departure to its arrival, frames of 512 B; the \
+            report defines it (bit in to bit out, \
                 of the last packet too) and prints none"
             .into(),
         head: head(["", "median", "90 %", "99 %", "largest"]),
@@ -358,7 +418,14 @@ mod tests {
     use super::*;
 
     fn found(path: Path, frame: u64, lower: f64, upper: f64) -> Throughput {
-        Throughput { path, frame, lower: Some(lower), upper: Some(upper), n_searches: 3, n_trials: 40 }
+        Throughput {
+            path,
+            frame,
+            lower: Some(lower),
+            upper: Some(upper),
+            n_searches: 3,
+            n_trials: 40,
+        }
     }
 
     fn holds(shapes: &[Shape]) -> Vec<Option<bool>> {
@@ -375,22 +442,33 @@ mod tests {
         // At 1518 B the line carries 2032, and the buffer 96 more in a trial of a second.
         let line_bound = found(Path::With, 1518, 2120.0, 2140.0);
         assert_eq!(holds(&packet_bound(&[line_bound])), [None, Some(true)]);
-        assert_eq!(holds(&packet_bound(&[found(Path::With, 1518, 2250.0, 2275.0)])), [None, Some(false)]);
+        assert_eq!(
+            holds(&packet_bound(&[found(Path::With, 1518, 2250.0, 2275.0)])),
+            [None, Some(false)]
+        );
         assert_eq!(holds(&packet_bound(&[])), [None, None]);
     }
 
     #[test]
     fn what_lies_within_the_searches_step_is_no_difference() {
         let without = found(Path::Without, 64, 9000.0, 9090.0);
-        let of = |rate: f64| same(&[without.clone(), found(Path::With, 64, rate, rate * 1.01)]).holds;
-        assert_eq!([of(9000.0), of(9089.0), of(8920.0), of(8890.0)], [Some(true), Some(true), Some(true), Some(false)]);
+        let of =
+            |rate: f64| same(&[without.clone(), found(Path::With, 64, rate, rate * 1.01)]).holds;
+        assert_eq!(
+            [of(9000.0), of(9089.0), of(8920.0), of(8890.0)],
+            [Some(true), Some(true), Some(true), Some(false)]
+        );
         assert_eq!(same(std::slice::from_ref(&without)).holds, None);
     }
 
-    /// 20 000 frames an end: the idle path is slow to wake all the time, the loaded one queues now and then.
+    /// 20 000 frames an end: the idle path is slow to wake all the time, the loaded one queues now
+    /// and then.
     #[test]
     fn what_an_idle_path_takes_to_wake_is_not_told_as_its_tail() {
-        let of = |buckets: &[(u64, u64)]| Distribution { buckets: buckets.to_vec(), ..Distribution::default() };
+        let of = |buckets: &[(u64, u64)]| Distribution {
+            buckets: buckets.to_vec(),
+            ..Distribution::default()
+        };
         let idle = of(&[(192_000, 19_990), (300_000, 10)]);
         let loaded = of(&[(136_000, 19_900), (1_500_000, 100)]);
         assert_eq!(tails([&idle, &loaded]), Some(("99.9th", [192e-6, 1_500e-6])));

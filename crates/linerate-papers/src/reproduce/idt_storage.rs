@@ -1,9 +1,12 @@
-//! IDT 89PES24T6G2 PCI Express switch report, the storage half: items S5.6, S5.7, S5.9, S5.10, shapes V5.6 and V5.10.
+//! IDT 89PES24T6G2 PCI Express switch report, the storage half: items S5.6, S5.7, S5.9, S5.10,
+//! shapes V5.6 and V5.10.
 //!
-//! Three campaigns are judged: `mixed` (disks and Ethernet at once, without and with one more hop), `sizes` (the Ethernet size swept
-//! beside disks), and `shared-edge` (an edge that has less room than two jobs ask for). Totals are bytes of 10^6 a second, disk and
-//! network added, the network both ways, as the paper seems to add them (E5.f). The disks are files in memory that do not cross the hop:
-//! what is known of the capped case is measured with a second stream in place of the disk.
+//! Three campaigns are judged: `mixed` (disks and Ethernet at once, without and with one more hop),
+//! `sizes` (the Ethernet size swept beside disks), and `shared-edge` (an edge that has less room
+//! than two jobs ask for). Totals are bytes of 10^6 a second, disk and network added, the network
+//! both ways, as the paper seems to add them (E5.f). The disks are files in memory that do not
+//! cross the hop: what is known of the capped case is measured with a second stream in place of the
+//! disk.
 
 use linerate_model::{Direction, Point, Validity, metric};
 
@@ -18,7 +21,8 @@ const BITS: f64 = 8.0;
 const MEGABYTE: f64 = 1e6;
 /// Bytes of a transfer.
 const TRANSFER: u64 = 1 << 20;
-/// A total this close to another is the same: the paper's own differences are 1 to 5 % and were not repeated (E5.h).
+/// A total this close to another is the same: the paper's own differences are 1 to 5 % and were not
+/// repeated (E5.h).
 const SAME: f64 = 0.05;
 /// A capped total is the cap to this (methodology 2.2, V5.6).
 const CAPPED: f64 = 0.03;
@@ -34,34 +38,52 @@ struct Totals {
 }
 
 impl Totals {
-    /// The rows that `mixed` has points of: a shorter run has fewer. All where it has none, so that this is told.
+    /// The rows that `mixed` has points of: a shorter run has fewer. All where it has none, so that
+    /// this is told.
     fn run<'a>(&'a self, mixed: &'a Study) -> impl Iterator<Item = &'a (&'static str, f64)> {
-        let is_run =
-            |read: &str| [false, true].iter().any(|hop| at(mixed, self.sweep, *hop, &[(READ, read)]).is_some());
+        let is_run = |read: &str| {
+            [false, true].iter().any(|hop| at(mixed, self.sweep, *hop, &[(READ, read)]).is_some())
+        };
         let any = self.changed.iter().any(|(read, _)| is_run(read));
         self.changed.iter().filter(move |(read, _)| !any || is_run(read))
     }
 }
 
 const TABLES: [Totals; 2] = [
-    Totals { number: 1, sweep: "four fibres", changed: [("50 %", 4.5), ("100 %", -1.1), ("0 %", -4.3)] },
-    Totals { number: 2, sweep: "one fibre a card", changed: [("50 %", 3.0), ("100 %", 2.4), ("0 %", -3.4)] },
+    Totals {
+        number: 1,
+        sweep: "four fibres",
+        changed: [("50 %", 4.5), ("100 %", -1.1), ("0 %", -4.3)],
+    },
+    Totals {
+        number: 2,
+        sweep: "one fibre a card",
+        changed: [("50 %", 3.0), ("100 %", 2.4), ("0 %", -3.4)],
+    },
 ];
 /// What the switch changed of the storage rates in table 3, per cent, least and most.
-const TABLE_3: [(&str, f64, f64); 3] = [("0 %", -29.2, -13.1), ("100 %", -19.4, -0.3), ("50 %", -23.4, -13.7)];
+const TABLE_3: [(&str, f64, f64); 3] =
+    [("0 %", -29.2, -13.1), ("100 %", -19.4, -0.3), ("50 %", -23.4, -13.7)];
 const STORAGE: &str = "storage";
 /// The axis of the share of reads.
 const READ: &str = "job.0.params.read";
 
 /// `reproduction`, the Ethernet half, with the storage half added to it.
 #[must_use]
-pub fn with_storage(mut reproduction: Reproduction, mixed: &Study, sizes: &Study, edge: &Study) -> Reproduction {
+pub fn with_storage(
+    mut reproduction: Reproduction,
+    mixed: &Study,
+    sizes: &Study,
+    edge: &Study,
+) -> Reproduction {
     reproduction.paper = "IDT 89PES24T6G2 PCI Express switch performance report".into();
     reproduction.shapes.retain(|shape| shape.id != "V5.6");
     reproduction.tables.extend(TABLES.iter().map(|table| totals_table(mixed, table)));
     reproduction.tables.push(sizes_table(sizes));
     for table in &TABLES {
-        reproduction.shapes.extend(table.run(mixed).map(|(read, _)| equivalent(mixed, table.sweep, read)));
+        reproduction
+            .shapes
+            .extend(table.run(mixed).map(|(read, _)| equivalent(mixed, table.sweep, read)));
     }
     reproduction.shapes.extend(capped(edge));
     reproduction.shapes.extend(catalogue(mixed));
@@ -74,18 +96,27 @@ fn has_hop(parameters: &Point) -> bool {
 }
 
 /// The point of a sweep at which everything runs, on the path with or without the hop.
-fn at<'a>(study: &'a Study, name: &'a str, hop: bool, wanted: &[(&str, &str)]) -> Option<&'a PointStudy> {
+fn at<'a>(
+    study: &'a Study,
+    name: &'a str,
+    hop: bool,
+    wanted: &[(&str, &str)],
+) -> Option<&'a PointStudy> {
     sweep(study, name).find(|point| {
         let together = coordinate(&point.parameters, "arm").is_none_or(|arm| arm == "together");
         together
             && has_hop(&point.parameters) == hop
-            && wanted.iter().all(|(axis, value)| coordinate(&point.parameters, axis).as_deref() == Some(value))
+            && wanted
+                .iter()
+                .all(|(axis, value)| coordinate(&point.parameters, axis).as_deref() == Some(value))
     })
 }
 
 /// A metric of a job per trial, in the widest direction there is.
 fn values(job: &JobStudy, metric: &str) -> Option<Vec<Option<f64>>> {
-    let found = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter().find_map(|way| job.metric(metric, way))?;
+    let found = [Direction::Sum, Direction::Tx, Direction::Rx]
+        .into_iter()
+        .find_map(|way| job.metric(metric, way))?;
     Some(found.values.clone())
 }
 
@@ -97,7 +128,8 @@ fn totals(point: &PointStudy) -> Option<[Vec<Option<f64>>; 3]> {
     };
     let disk = scaled(values(of(STORAGE)?, metric::TRANSFER_RATE)?, MEGABYTE);
     let network = scaled(values(of("tcp_stream")?, metric::GOODPUT)?, BITS * MEGABYTE);
-    let sum = disk.iter().zip(&network).map(|(disk, network)| Some((*disk)? + (*network)?)).collect();
+    let sum =
+        disk.iter().zip(&network).map(|(disk, network)| Some((*disk)? + (*network)?)).collect();
     Some([disk, network, sum])
 }
 
@@ -106,20 +138,28 @@ fn typical(values: &[Option<f64>]) -> Option<f64> {
 }
 
 fn against(figure: &str, without: &[Option<f64>], with: &[Option<f64>]) -> Option<Effect> {
-    effect_beyond(figure, without, with, Better::More, Margin { relative: SAME, ..Margin::default() })
+    effect_beyond(
+        figure,
+        without,
+        with,
+        Better::More,
+        Margin { relative: SAME, ..Margin::default() },
+    )
 }
 
 /// Per cent, with the interval if there is one.
 fn change(effect: &Effect) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let interval =
-        effect.interval.map_or(String::new(), |(low, high)| format!(" [{:+.1}, {:+.1}]", percent(low), percent(high)));
+    let interval = effect.interval.map_or(String::new(), |(low, high)| {
+        format!(" [{:+.1}, {:+.1}]", percent(low), percent(high))
+    });
     format!("{:+.1}{interval} % (n {})", percent(effect.shift), effect.n)
 }
 
 fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
     let claim = format!(
-        "V5.6 (hard): {name}, {read} read: a hop with room to spare changes the total by less than {:.0} %",
+        "V5.6 (hard): {name}, {read} read: a hop with room to spare changes the total by less than \
+            {:.0} %",
         SAME * 100.0
     );
     let wanted = [(READ, read)];
@@ -131,7 +171,8 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
                 Change::Better | Change::Worse => Some(false),
                 Change::Unclear => None,
             };
-            let why = if holds.is_none() { ", too few pairs or too much noise to tell" } else { "" };
+            let why =
+                if holds.is_none() { ", too few pairs or too much noise to tell" } else { "" };
             shape("V5.6a", claim, format!("{}{why}", change(&effect)), holds)
         }
         None => not_judged("V5.6a", &claim, "a path has no total"),
@@ -140,12 +181,15 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
 
 /// Where less passes than is asked for: the total is the cap, and each job's share is told.
 fn capped(edge: &Study) -> Vec<Shape> {
-    let claim = "V5.6 (hard): an edge with less room than both jobs ask for passes what it has, to 3 %, and jobs on edges of their own keep all";
+    let claim = "V5.6 (hard): an edge with less room than both jobs ask for passes what it has, to \
+        3 %, and jobs on edges of their own keep all";
     let same_way = |mix: &&Mix| {
-        let ways: Vec<Option<&(String, Way)>> = mix.jobs.iter().map(|job| job.ways.first()).collect();
+        let ways: Vec<Option<&(String, Way)>> =
+            mix.jobs.iter().map(|job| job.ways.first()).collect();
         mix.sweep == "shared edge" && ways.windows(2).all(|pair| pair[0] == pair[1])
     };
-    let mut shapes: Vec<Shape> = edge.mixes.iter().filter(same_way).map(|mix| of_edge(edge, mix, claim)).collect();
+    let mut shapes: Vec<Shape> =
+        edge.mixes.iter().filter(same_way).map(|mix| of_edge(edge, mix, claim)).collect();
     if shapes.is_empty() {
         shapes.push(not_judged("V5.6b", claim, "the shared edge was not measured"));
     }
@@ -154,7 +198,12 @@ fn capped(edge: &Study) -> Vec<Shape> {
         let measured = joint.map_or("no figure".to_owned(), |joint| {
             format!("joint efficiency {:.3} of {n} (n {})", joint.value, joint.n)
         });
-        shapes.push(shape("V5.6b", claim, measured, joint.map(|joint| (joint.value / n - 1.0).abs() <= CAPPED)));
+        shapes.push(shape(
+            "V5.6b",
+            claim,
+            measured,
+            joint.map(|joint| (joint.value / n - 1.0).abs() <= CAPPED),
+        ));
     }
     shapes
 }
@@ -167,15 +216,22 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
     });
     let found = point.and_then(|point| {
         let all = point.jobs.last()?;
-        let metric = all.metrics.iter().find(|metric| metric.name == metric::GOODPUT && metric.ceiling.is_some())?;
+        let metric = all
+            .metrics
+            .iter()
+            .find(|metric| metric.name == metric::GOODPUT && metric.ceiling.is_some())?;
         let (undisturbed, all) = undisturbed(point, metric);
         Some((median(&undisturbed)?, undisturbed.len(), all, point.ceilings[metric.ceiling?].value))
     });
-    let Some((total, n, all, cap)) = found else { return not_judged("V5.6b", claim, "no total, or no cap known") };
-    let shares: Vec<String> = mix.jobs.iter().map(|job| format!("{:.1} %", job.main.effect.shift * 100.0)).collect();
+    let Some((total, n, all, cap)) = found else {
+        return not_judged("V5.6b", claim, "no total, or no cap known");
+    };
+    let shares: Vec<String> =
+        mix.jobs.iter().map(|job| format!("{:.1} %", job.main.effect.shift * 100.0)).collect();
     let mega = |rate: f64| rate / MEGABYTE;
     let measured = format!(
-        "{:.2} Mbit/s where there is room for {:.2} ({:+.1} %); left of each job {} ({n} of {all} trials, the undisturbed)",
+        "{:.2} Mbit/s where there is room for {:.2} ({:+.1} %); left of each job {} ({n} of {all} \
+            trials, the undisturbed)",
         mega(total),
         mega(cap),
         (total / cap - 1.0) * 100.0,
@@ -184,20 +240,30 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
     shape("V5.6b", claim, measured, Some((total / cap - 1.0).abs() <= CAPPED))
 }
 
-/// The values of trials that no other program and no hypervisor disturbed, or all where there is none, and how many there are: an
-/// emulated edge stands still while its CPU is taken away, which says nothing of what it passes.
+/// The values of trials that no other program and no hypervisor disturbed, or all where there is
+/// none, and how many there are: an emulated edge stands still while its CPU is taken away, which
+/// says nothing of what it passes.
 fn undisturbed(point: &PointStudy, metric: &MetricStudy) -> (Vec<f64>, usize) {
-    let told = metric.values.iter().zip(&point.trials).filter_map(|(value, trial)| Some(((*value)?, trial.validity)));
+    let told = metric
+        .values
+        .iter()
+        .zip(&point.trials)
+        .filter_map(|(value, trial)| Some(((*value)?, trial.validity)));
     let all: Vec<(f64, Validity)> = told.collect();
-    let valid: Vec<f64> = all.iter().filter(|(_, of)| *of == Validity::Valid).map(|(value, _)| *value).collect();
+    let valid: Vec<f64> =
+        all.iter().filter(|(_, of)| *of == Validity::Valid).map(|(value, _)| *value).collect();
     let kept = if valid.is_empty() { all.iter().map(|(value, _)| *value).collect() } else { valid };
     (kept, all.len())
 }
 
 /// Iometer's arithmetic on every storage figure of the mixed campaign.
 fn catalogue(mixed: &Study) -> Vec<Shape> {
-    let jobs: Vec<&JobStudy> =
-        mixed.points.iter().flat_map(|point| &point.jobs).filter(|job| job.workload == STORAGE).collect();
+    let jobs: Vec<&JobStudy> = mixed
+        .points
+        .iter()
+        .flat_map(|point| &point.jobs)
+        .filter(|job| job.workload == STORAGE)
+        .collect();
     let worst = |off: &dyn Fn(&JobStudy) -> Option<f64>| {
         let offs: Vec<f64> = jobs.iter().filter_map(|job| off(job)).collect();
         Some((offs.len(), offs.into_iter().reduce(f64::max)?))
@@ -215,19 +281,36 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
         let offs: Vec<f64> = runs.map(off).collect();
         Some((offs.len(), offs.into_iter().reduce(f64::max)?))
     };
-    let by_size = exact(&|run| off_by((run.reads + run.writes) * TRANSFER, run.bytes_read + run.bytes_written));
+    let by_size = exact(&|run| {
+        off_by((run.reads + run.writes) * TRANSFER, run.bytes_read + run.bytes_written)
+    });
     let by_part = exact(&|run| off_by(run.reads + run.writes, run.timed));
     let by_unit = worst(&|job| {
-        let [decimal, binary] =
-            [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY].map(|metric| typical(&values(job, metric)?));
+        let [decimal, binary] = [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY]
+            .map(|metric| typical(&values(job, metric)?));
         Some((decimal? / binary? - 1.0).abs())
     });
     let by_law = worst(&|job| typical(&job.metric(metric::DEPTH_ERROR, Direction::Sum)?.values));
     let runs = "workers and runs";
     vec![
-        judged("V5.10 (hard): transfers times 1 MiB are the bytes counted, exactly", by_size, runs, 0.0),
-        judged("V5.10 (hard): reads and writes add up to all transfers timed, exactly", by_part, runs, 0.0),
-        judged("V5.10 (hard): the same rate is told in MB and in MiB", by_unit, "points", f64::EPSILON),
+        judged(
+            "V5.10 (hard): transfers times 1 MiB are the bytes counted, exactly",
+            by_size,
+            runs,
+            0.0,
+        ),
+        judged(
+            "V5.10 (hard): reads and writes add up to all transfers timed, exactly",
+            by_part,
+            runs,
+            0.0,
+        ),
+        judged(
+            "V5.10 (hard): the same rate is told in MB and in MiB",
+            by_unit,
+            "points",
+            f64::EPSILON,
+        ),
         judged(
             "V5.10 (hard): transfers under way are rate times time (Little's law), to 5 %",
             by_law,
@@ -256,7 +339,8 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
             typical.map_or("-".to_owned(), |value| format!("{value:.1}"))
         };
         let (without, with) = (of(false), of(true));
-        let effect = without.as_ref().zip(with.as_ref()).and_then(|(a, b)| against("total", &a[2], &b[2]));
+        let effect =
+            without.as_ref().zip(with.as_ref()).and_then(|(a, b)| against("total", &a[2], &b[2]));
         let joint = |hop: bool| {
             let of_path = |mix: &&Mix| {
                 let read_is = coordinate(&mix.parameters, READ).as_deref() == Some(*read);
@@ -279,7 +363,8 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
     };
     Comparison {
         title: format!(
-            "Table {number}, {name}: MB/s of disks and network at once, and what one more hop changes; the paper did not repeat (E5.h)"
+            "Table {number}, {name}: MB/s of disks and network at once, and what one more hop \
+                changes; the paper did not repeat (E5.h)"
         ),
         head: head([
             "read",
@@ -317,7 +402,8 @@ fn sizes_table(sizes: &Study) -> Comparison {
         let disks = [false, true].map(|hop| of(hop, STORAGE, metric::TRANSFER_RATE));
         let frames = [false, true].map(|hop| of(hop, "frames", metric::PACKET_RATE));
         let lost = [false, true].map(|hop| of(hop, "frames", metric::LOST));
-        let effect = disks[0].as_ref().zip(disks[1].as_ref()).and_then(|(a, b)| against("disks", a, b));
+        let effect =
+            disks[0].as_ref().zip(disks[1].as_ref()).and_then(|(a, b)| against("disks", a, b));
         vec![
             read.to_owned(),
             size.clone(),
@@ -332,7 +418,9 @@ fn sizes_table(sizes: &Study) -> Comparison {
         ]
     };
     Comparison {
-        title: "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; frames a second both ways, and lost".into(),
+        title: "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; \
+            frames a second both ways, and lost"
+            .into(),
         head: head([
             "read",
             "frame",
@@ -345,7 +433,10 @@ fn sizes_table(sizes: &Study) -> Comparison {
             "lost",
             "with the hop",
         ]),
-        rows: TABLE_3.iter().flat_map(|paper| frame_sizes.iter().map(move |size| row(*paper, size))).collect(),
+        rows: TABLE_3
+            .iter()
+            .flat_map(|paper| frame_sizes.iter().map(move |size| row(*paper, size)))
+            .collect(),
     }
 }
 
@@ -414,7 +505,10 @@ mod tests {
     fn a_hop_that_costs_nothing_is_equivalent_and_one_that_costs_a_tenth_is_not() {
         let disk = [268.0, 268.4, 267.9, 268.1, 268.2, 268.0];
         let of = |factor: f64| {
-            let points = vec![together(false, disk, 188.0), together(true, disk.map(|value| value * factor), 188.0)];
+            let points = vec![
+                together(false, disk, 188.0),
+                together(true, disk.map(|value| value * factor), 188.0),
+            ];
             let mixed = Study { points, ..Study::default() };
             equivalent(&mixed, "four fibres", "100 %").holds
         };
@@ -427,7 +521,8 @@ mod tests {
         use Validity::{Suspect, Valid};
         let metric = metric("goodput", Direction::Rx, &[95.6, 66.5, 95.4]);
         let of = |validity: [Validity; 3]| {
-            let trials = validity.map(|validity| TrialStudy { validity, ..TrialStudy::default() }).to_vec();
+            let trials =
+                validity.map(|validity| TrialStudy { validity, ..TrialStudy::default() }).to_vec();
             undisturbed(&PointStudy { trials, ..PointStudy::default() }, &metric)
         };
         assert_eq!(of([Valid, Suspect, Valid]), (vec![95.6, 95.4], 3));
@@ -437,14 +532,24 @@ mod tests {
     #[test]
     fn a_shorter_run_is_judged_by_the_points_it_has_and_one_without_any_by_none() {
         let disk = [268.0, 268.4, 267.9, 268.1, 268.2, 268.0];
-        let mixed =
-            Study { points: vec![together(false, disk, 188.0), together(true, disk, 188.0)], ..Study::default() };
+        let mixed = Study {
+            points: vec![together(false, disk, 188.0), together(true, disk, 188.0)],
+            ..Study::default()
+        };
         let of = |mixed: &Study| {
             let none = Study::default();
             let shapes = with_storage(Reproduction::default(), mixed, &none, &none).shapes;
-            shapes.iter().filter(|shape| shape.id == "V5.6a").map(|shape| shape.holds).collect::<Vec<_>>()
+            shapes
+                .iter()
+                .filter(|shape| shape.id == "V5.6a")
+                .map(|shape| shape.holds)
+                .collect::<Vec<_>>()
         };
-        assert_eq!(of(&mixed), [Some(true), None, None, None], "of the first table one, of the second none was run");
+        assert_eq!(
+            of(&mixed),
+            [Some(true), None, None, None],
+            "of the first table one, of the second none was run"
+        );
         assert_eq!(of(&Study::default()), [None; 6]);
     }
 
@@ -464,7 +569,8 @@ mod tests {
                 .collect()
         };
         assert_eq!(of(&point)[..2], [None, None], "an old study has no counts");
-        // Runs whose shares of reads differ: medians of the parts (60 and 60) do not add up to that of the total (100).
+        // Runs whose shares of reads differ: medians of the parts (60 and 60) do not add up to that
+        // of the total (100).
         let run = |(trial, reads): (u32, u64)| TransferCounts {
             trial,
             reads,
@@ -478,7 +584,11 @@ mod tests {
         assert_eq!(of(&point), [Some(true), Some(true), Some(true), Some(true)]);
         point.jobs[0].metrics[3] = metric("depth_error", Direction::Sum, &[0.2; 6]);
         point.jobs[0].transfers[1].timed = 101;
-        assert_eq!(of(&point), [Some(true), Some(false), Some(true), Some(false)], "one transfer was not counted");
+        assert_eq!(
+            of(&point),
+            [Some(true), Some(false), Some(true), Some(false)],
+            "one transfer was not counted"
+        );
         point.jobs[0].transfers[1].bytes_read -= 4096;
         assert_eq!(of(&point)[0], Some(false), "4 KiB of 100 MiB are missing");
     }

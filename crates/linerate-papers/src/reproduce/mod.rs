@@ -1,8 +1,9 @@
 //! A paper's tests, run again on an emulated testbed: do its shapes hold?
 //!
-//! Absolute figures of an emulation say nothing of the paper's machine, so none is compared. What is compared are
-//! shapes: orders, ratios and bounds that follow from the paper's arithmetic (methodology 2.2). A shape that cannot be
-//! judged from what was measured is *not judged*, never passed.
+//! Absolute figures of an emulation say nothing of the paper's machine, so none is compared. What
+//! is compared are shapes: orders, ratios and bounds that follow from the paper's arithmetic
+//! (methodology 2.2). A shape that cannot be judged from what was measured is *not judged*, never
+//! passed.
 
 mod cisco_vic;
 mod hp_ftp;
@@ -66,7 +67,12 @@ pub struct Comparison {
     pub rows: Vec<Vec<String>>,
 }
 
-fn shape(id: &str, claim: impl Into<String>, measured: impl Into<String>, holds: Option<bool>) -> Shape {
+fn shape(
+    id: &str,
+    claim: impl Into<String>,
+    measured: impl Into<String>,
+    holds: Option<bool>,
+) -> Shape {
     Shape { id: id.into(), claim: claim.into(), measured: measured.into(), holds }
 }
 

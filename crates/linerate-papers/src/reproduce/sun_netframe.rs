@@ -1,12 +1,15 @@
 //! Sun, NetFrame (2001), items S2.1 to S2.9, shapes V2.1 to V2.6 and V2.9 of the methodology.
 //!
-//! Four campaigns are judged: `link` (one delayed gigabit link at a tenth of its rate), `slower` (the same at seven
-//! tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the paper's rates) and `host` (an unshaped
-//! link, where the CPUs are the limit).
+//! Four campaigns are judged: `link` (one delayed gigabit link at a tenth of its rate), `slower`
+//! (the same at seven tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the
+//! paper's rates) and `host` (an unshaped link, where the CPUs are the limit).
 
 use linerate_model::{BoundClass, Bytes, Direction, Estimate, Validity, metric};
 
-use super::{Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep, whole};
+use super::{
+    Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep,
+    whole,
+};
 use linerate_analysis::{PointStudy, Study};
 
 /// Paper, table 2: maxima in Mbit/s and packets per second, as printed.
@@ -18,8 +21,12 @@ const TABLE_2: [(&str, f64, f64); 5] = [
     ("single I/O assembly", 2733.0, 334e3),
 ];
 /// Paper, table 1: message size, instructions per packet, packets per interrupt.
-const TABLE_1: [(&str, u32, f64); 4] =
-    [("1460 B", 4633, 10.99), ("24536 B", 4922, 8.23), ("65496 B", 5158, 7.52), ("1048536 B", 5621, 7.49)];
+const TABLE_1: [(&str, u32, f64); 4] = [
+    ("1460 B", 4633, 10.99),
+    ("24536 B", 4922, 8.23),
+    ("65496 B", 5158, 7.52),
+    ("1048536 B", 5621, 7.49),
+];
 /// The emulation runs at a tenth of the paper's rates.
 const SCALE: f64 = 10.0;
 /// What two medians of few runs may differ by and still be called equal.
@@ -48,7 +55,8 @@ pub fn sun_netframe(link: &Study, slower: &Study, buses: &Study, host: &Study) -
 
 /// Value of `metric` in sweep `name` where `axis` is `value`.
 fn at(study: &Study, name: &str, axis: &str, value: &str, metric: &str) -> Option<f64> {
-    let point = sweep(study, name).find(|point| coordinate(&point.parameters, axis).as_deref() == Some(value))?;
+    let point = sweep(study, name)
+        .find(|point| coordinate(&point.parameters, axis).as_deref() == Some(value))?;
     one_way(point, metric).map(|estimate| estimate.value)
 }
 
@@ -56,18 +64,31 @@ fn buffers(link: &Study) -> Vec<Shape> {
     const SWEEP: &str = "buffers";
     let goodput = |buffer: &str| at(link, SWEEP, "socket_buffer", buffer, metric::GOODPUT);
     let claim = "V2.1: throughput is ordered 24 KiB < 64 KiB <= 1 MiB of socket buffer";
-    let (Some(small), Some(middle), Some(large)) = (goodput("24 KiB"), goodput("64 KiB"), goodput("1 MiB")) else {
+    let (Some(small), Some(middle), Some(large)) =
+        (goodput("24 KiB"), goodput("64 KiB"), goodput("1 MiB"))
+    else {
         return vec![not_judged("V2.1a", claim, "a buffer size has no valid figure")];
     };
     let figures = format!("{}, {}, {} Mbit/s", mbit(small), mbit(middle), mbit(large));
-    let mut shapes = vec![shape("V2.1a", claim, figures, Some(small < middle && middle <= large * (1.0 + NOISE)))];
-    // Below the bandwidth-delay product, throughput is window over round-trip time. The windows are those the kernel
-    // really advertised, not the buffers asked for: the study derives an expectation from them for every point.
-    let claim = "V2.1: throughput(24 KiB) / throughput(64 KiB) is the ratio of the advertised windows, within 15 %";
+    let mut shapes = vec![shape(
+        "V2.1a",
+        claim,
+        figures,
+        Some(small < middle && middle <= large * (1.0 + NOISE)),
+    )];
+    // Below the bandwidth-delay product, throughput is window over round-trip time. The windows are
+    // those the kernel really advertised, not the buffers asked for: the study derives an
+    // expectation from them for every point.
+    let claim = "V2.1: throughput(24 KiB) / throughput(64 KiB) is the ratio of the advertised \
+        windows, within 15 %";
     let window_rate = |buffer: &str| {
-        let point =
-            sweep(link, SWEEP).find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
-        point.ceilings.iter().find(|c| c.class() == BoundClass::Window && !c.is_hard()).map(|c| c.value)
+        let point = sweep(link, SWEEP)
+            .find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
+        point
+            .ceilings
+            .iter()
+            .find(|c| c.class() == BoundClass::Window && !c.is_hard())
+            .map(|c| c.value)
     };
     let ceiling = sweep(link, SWEEP).find_map(|point| {
         let metric = whole(point)?.metric(metric::GOODPUT, Direction::Tx)?;
@@ -79,13 +100,16 @@ fn buffers(link: &Study) -> Vec<Shape> {
             let measured = format!("{ratio:.3}; the windows' ratio is {expected:.3}");
             shape("V2.1b", claim, measured, Some((ratio / expected - 1.0).abs() <= 0.15))
         }
-        (Some(_), Some(_), _) => {
-            not_judged("V2.1b", claim, "the window of 64 KiB is not below the bandwidth-delay product")
-        }
+        (Some(_), Some(_), _) => not_judged(
+            "V2.1b",
+            claim,
+            "the window of 64 KiB is not below the bandwidth-delay product",
+        ),
         _ => not_judged("V2.1b", claim, "the kernel does not tell the advertised window"),
     });
     let gain = large / middle - 1.0;
-    let claim = "V2.1: 1 MiB gains at most what the ceiling leaves above 64 KiB (paper: up to 25 %)";
+    let claim =
+        "V2.1: 1 MiB gains at most what the ceiling leaves above 64 KiB (paper: up to 25 %)";
     shapes.push(match ceiling {
         Some(ceiling) => {
             let room = ceiling / middle - 1.0;
@@ -113,15 +137,25 @@ fn messages(host: &Study) -> Vec<Shape> {
     let points = by_size(host, "messages", "message_size");
     let claim = "V2.1: throughput does not fall with message size";
     if points.len() < 3 {
-        return vec![not_judged("V2.1d", claim, "fewer than three message sizes have a valid figure")];
+        return vec![not_judged(
+            "V2.1d",
+            claim,
+            "fewer than three message sizes have a valid figure",
+        )];
     }
-    let curve =
-        points.iter().map(|(size, goodput, _)| format!("{size} {}", mbit(*goodput))).collect::<Vec<_>>().join(", ");
-    // The CPUs are the limit here: the noise of unpinned threads on few cores is several times that of a shaped link.
-    let falls = points.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - 4.0 * NOISE)).count();
+    let curve = points
+        .iter()
+        .map(|(size, goodput, _)| format!("{size} {}", mbit(*goodput)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    // The CPUs are the limit here: the noise of unpinned threads on few cores is several times that
+    // of a shaped link.
+    let falls =
+        points.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - 4.0 * NOISE)).count();
     let mut shapes = vec![shape("V2.1d", claim, format!("{curve} Mbit/s"), Some(falls == 0))];
     let small: Vec<_> = points.iter().filter(|(size, ..)| size.0 <= 1024).collect();
-    let claim = "V2.1: up to 1 KiB what a message costs is the limit: slope in log-log 0.85 to 1.05";
+    let claim =
+        "V2.1: up to 1 KiB what a message costs is the limit: slope in log-log 0.85 to 1.05";
     if let [first, .., last] = &small[..] {
         let slope = (last.1 / first.1).ln() / (last.0.0 as f64 / first.0.0 as f64).ln();
         shapes.push(shape(
@@ -135,15 +169,22 @@ fn messages(host: &Study) -> Vec<Shape> {
         let doublings = (pair[1].0.0 as f64 / pair[0].0.0 as f64).log2();
         (pair[1].1 / pair[0].1).powf(doublings.recip()) - 1.0 < KNEE_GAIN
     });
-    let at = knee.map_or_else(|| "beyond the largest size".to_owned(), |pair| pair[0].0.to_string());
-    shapes.push(shape("V2.1f", "the knee, where doubling the message gains less than 5 % (paper: 8 KiB)", at, None));
+    let at =
+        knee.map_or_else(|| "beyond the largest size".to_owned(), |pair| pair[0].0.to_string());
+    shapes.push(shape(
+        "V2.1f",
+        "the knee, where doubling the message gains less than 5 % (paper: 8 KiB)",
+        at,
+        None,
+    ));
     shapes
 }
 
 /// Points of a sweep ordered by a count axis.
 fn by_count<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(u64, &'a PointStudy)> {
     let count = |point: &PointStudy| coordinate(&point.parameters, axis)?.parse().ok();
-    let mut points: Vec<(u64, &PointStudy)> = sweep(study, name).filter_map(|p| Some((count(p)?, p))).collect();
+    let mut points: Vec<(u64, &PointStudy)> =
+        sweep(study, name).filter_map(|p| Some((count(p)?, p))).collect();
     points.sort_by_key(|(count, _)| *count);
     points
 }
@@ -154,9 +195,14 @@ fn connections(link: &Study) -> Shape {
     let sums: Vec<(u64, f64)> =
         points.iter().filter_map(|(n, p)| Some((*n, figure(p, metric::GOODPUT)?.value))).collect();
     if sums.len() < 3 {
-        return not_judged("V2.2a", claim, "fewer than three connection counts have a valid figure");
+        return not_judged(
+            "V2.2a",
+            claim,
+            "fewer than three connection counts have a valid figure",
+        );
     }
-    let curve = sums.iter().map(|(n, sum)| format!("{n}: {}", mbit(*sum))).collect::<Vec<_>>().join(", ");
+    let curve =
+        sums.iter().map(|(n, sum)| format!("{n}: {}", mbit(*sum))).collect::<Vec<_>>().join(", ");
     let falls = sums.windows(2).any(|pair| pair[1].1 < pair[0].1 * (1.0 - NOISE));
     shape("V2.2a", claim, format!("{curve} Mbit/s, both directions"), Some(!falls))
 }
@@ -169,7 +215,9 @@ fn fairness(link: &Study) -> Shape {
         .filter_map(|(n, point)| Some((n, figure(point, metric::FAIRNESS)?.value)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
     match worst {
-        Some((n, jain)) => shape("V2.2b", claim, format!("worst {jain:.3} at {n} connections"), Some(jain >= 0.8)),
+        Some((n, jain)) => {
+            shape("V2.2b", claim, format!("worst {jain:.3} at {n} connections"), Some(jain >= 0.8))
+        }
         None => not_judged("V2.2b", claim, "no fairness was computed"),
     }
 }
@@ -179,7 +227,9 @@ fn cpus(host: &Study) -> Shape {
     let of = |streams: &str| -> Vec<(u64, f64)> {
         by_count(host, "cpus", "cpus")
             .into_iter()
-            .filter(|(_, point)| coordinate(&point.parameters, "streams").as_deref() == Some(streams))
+            .filter(|(_, point)| {
+                coordinate(&point.parameters, "streams").as_deref() == Some(streams)
+            })
             .filter_map(|(n, point)| Some((n, figure(point, metric::GOODPUT)?.value)))
             .collect()
     };
@@ -187,9 +237,14 @@ fn cpus(host: &Study) -> Shape {
     let [first, .., last] = &many[..] else {
         return not_judged("V2.3", claim, "this host offers fewer than two CPU counts");
     };
-    let curve = many.iter().map(|(n, v)| format!("{n}: {}", mbit(*v))).collect::<Vec<_>>().join(", ");
-    let enough = many.windows(2).find(|pair| pair[1].1 / pair[0].1 - 1.0 < KNEE_GAIN).map_or(last.0, |pair| pair[0].0);
-    let measured = format!("20 connections, Mbit/s by CPUs: {curve}; {enough} are enough (paper: 4 of 8)");
+    let curve =
+        many.iter().map(|(n, v)| format!("{n}: {}", mbit(*v))).collect::<Vec<_>>().join(", ");
+    let enough = many
+        .windows(2)
+        .find(|pair| pair[1].1 / pair[0].1 - 1.0 < KNEE_GAIN)
+        .map_or(last.0, |pair| pair[0].0);
+    let measured =
+        format!("20 connections, Mbit/s by CPUs: {curve}; {enough} are enough (paper: 4 of 8)");
     shape("V2.3", claim, measured, Some(last.1 >= first.1 * (1.0 - NOISE)))
 }
 
@@ -199,7 +254,8 @@ fn placement(buses: &Study) -> Vec<Shape> {
     let mut figures: Vec<(String, f64)> = Vec::new();
     for point in sweep(buses, "placement") {
         let Some(pairs) = coordinate(&point.parameters, "pairs") else { continue };
-        let claim = format!("V2.4: interfaces {} reach the bound of their tree, within 5 %", label(&pairs));
+        let claim =
+            format!("V2.4: interfaces {} reach the bound of their tree, within 5 %", label(&pairs));
         let bound = whole(point).and_then(|job| {
             let metric = job.metric(metric::GOODPUT, Direction::Tx)?;
             Some((metric.estimate?, &point.ceilings[metric.ceiling?]))
@@ -215,7 +271,12 @@ fn placement(buses: &Study) -> Vec<Shape> {
                     ceiling.name()
                 );
                 figures.push((label(&pairs), estimate.value));
-                shape("V2.4", claim, measured, Some(share >= 1.0 - NOISE && point.validity != Validity::Impossible))
+                shape(
+                    "V2.4",
+                    claim,
+                    measured,
+                    Some(share >= 1.0 - NOISE && point.validity != Validity::Impossible),
+                )
             }
             None => not_judged("V2.4", &claim, "no valid figure or no bound"),
         });
@@ -223,15 +284,24 @@ fn placement(buses: &Study) -> Vec<Shape> {
     let of = |name: &str| figures.iter().find(|(pairs, _)| pairs == name).map(|(_, value)| *value);
     let ratios = [
         ("66 MHz slot over 33 MHz slot", "a4", "a1", 936.0 / 544.0, "1.72"),
-        ("two buses over one", "a1+a4", "a1+a2", (936.0 + 544.0) / 884.0, "1.55; its own capacities give 1.67"),
+        (
+            "two buses over one",
+            "a1+a4",
+            "a1+a2",
+            (936.0 + 544.0) / 884.0,
+            "1.55; its own capacities give 1.67",
+        ),
         ("second host bridge", "a1+a2+a3+a4+a5+a6+a7+a8", "a1+a2+a3+a4", 2733.0 / 1687.0, "1.62"),
     ];
     for (what, over, under, expected, paper) in ratios {
         let claim = format!("V2.4: {what}: ratio {expected:.2} within 5 % (paper: {paper})");
         shapes.push(match (of(over), of(under)) {
-            (Some(a), Some(b)) => {
-                shape("V2.4", claim, format!("{:.2}", a / b), Some((a / b / expected - 1.0).abs() <= NOISE))
-            }
+            (Some(a), Some(b)) => shape(
+                "V2.4",
+                claim,
+                format!("{:.2}", a / b),
+                Some((a / b / expected - 1.0).abs() <= NOISE),
+            ),
             _ => not_judged("V2.4", &claim, "one of the two has no valid figure"),
         });
     }
@@ -248,25 +318,41 @@ fn label(pairs: &str) -> String {
 fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     const SWEEP: &str = "platform";
     let of = |study: &Study| {
-        sweep(study, SWEEP).next().and_then(|point| Some((one_way(point, metric::GOODPUT)?, values(point))))
+        sweep(study, SWEEP)
+            .next()
+            .and_then(|point| Some((one_way(point, metric::GOODPUT)?, values(point))))
     };
     let claim = "V2.5: a platform configured 30 % slower shows it (0.70 within 5 %)";
     let (Some((fast, fast_runs)), Some((slow, _))) = (of(link), of(slower)) else {
         return vec![not_judged("V2.5a", claim, "a platform has no valid figure")];
     };
     let ratio = slow.value / fast.value;
-    let mut shapes = vec![shape("V2.5a", claim, format!("{ratio:.3}"), Some((ratio / 0.7 - 1.0).abs() <= NOISE))];
-    let claim = "V2.5: the same platform against itself shows no difference (odd against even runs, within 2 %)";
+    let mut shapes = vec![shape(
+        "V2.5a",
+        claim,
+        format!("{ratio:.3}"),
+        Some((ratio / 0.7 - 1.0).abs() <= NOISE),
+    )];
+    let claim = "V2.5: the same platform against itself shows no difference (odd against even \
+        runs, within 2 %)";
     let half = |parity: usize| {
-        let mut runs: Vec<f64> =
-            fast_runs.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, v)| v).collect();
+        let mut runs: Vec<f64> = fast_runs
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(i, _)| i % 2 == parity)
+            .map(|(_, v)| v)
+            .collect();
         runs.sort_by(f64::total_cmp);
         runs.get(runs.len() / 2).copied()
     };
     shapes.push(match (half(0), half(1)) {
-        (Some(even), Some(odd)) => {
-            shape("V2.5b", claim, format!("{:.4}", odd / even), Some((odd / even - 1.0).abs() <= 0.02))
-        }
+        (Some(even), Some(odd)) => shape(
+            "V2.5b",
+            claim,
+            format!("{:.4}", odd / even),
+            Some((odd / even - 1.0).abs() <= 0.02),
+        ),
         _ => not_judged("V2.5b", claim, "fewer than two runs"),
     });
     shapes
@@ -274,7 +360,9 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
 
 fn values(point: &PointStudy) -> Vec<f64> {
     let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
-    metric.map(|metric| metric.values.iter().filter_map(|value| *value).collect()).unwrap_or_default()
+    metric
+        .map(|metric| metric.values.iter().filter_map(|value| *value).collect())
+        .unwrap_or_default()
 }
 
 fn cost(host: &Study) -> Vec<Shape> {
@@ -283,40 +371,70 @@ fn cost(host: &Study) -> Vec<Shape> {
     let claim = "V2.6: what a packet costs is reported for every message size";
     let costs: Vec<String> = points
         .iter()
-        .filter_map(|(size, _, p)| Some(format!("{size}: {:.0} ns", figure(p, metric::CPU_NS_PER_PACKET)?.value)))
+        .filter_map(|(size, _, p)| {
+            Some(format!("{size}: {:.0} ns", figure(p, metric::CPU_NS_PER_PACKET)?.value))
+        })
         .collect();
-    let mut shapes =
-        vec![shape("V2.6a", claim, costs.join(", "), Some(!points.is_empty() && costs.len() == points.len()))];
-    let claim = "V2.6: without a hardware counter unit, instructions per packet are unavailable, never zero";
-    let instructions: Vec<f64> =
-        points.iter().filter_map(|(_, _, p)| Some(figure(p, metric::INSTRUCTIONS_PER_PACKET)?.value)).collect();
-    let measured = if instructions.is_empty() { "unavailable here".to_owned() } else { format!("{instructions:.0?}") };
-    shapes.push(shape("V2.6b", claim, measured, Some(instructions.iter().all(|value| *value > 0.0))));
+    let mut shapes = vec![shape(
+        "V2.6a",
+        claim,
+        costs.join(", "),
+        Some(!points.is_empty() && costs.len() == points.len()),
+    )];
+    let claim = "V2.6: without a hardware counter unit, instructions per packet are unavailable, \
+        never zero";
+    let instructions: Vec<f64> = points
+        .iter()
+        .filter_map(|(_, _, p)| Some(figure(p, metric::INSTRUCTIONS_PER_PACKET)?.value))
+        .collect();
+    let measured = if instructions.is_empty() {
+        "unavailable here".to_owned()
+    } else {
+        format!("{instructions:.0?}")
+    };
+    shapes.push(shape(
+        "V2.6b",
+        claim,
+        measured,
+        Some(instructions.iter().all(|value| *value > 0.0)),
+    ));
     shapes
 }
 
-/// The same plan has the same rows: every point's key is unique, so a second run can be laid beside the first.
+/// The same plan has the same rows: every point's key is unique, so a second run can be laid beside
+/// the first.
 fn row_keys(studies: [&Study; 4]) -> Shape {
     let claim = "V2.9: every row has a key of its own, the same in every run of the plan";
     let mut n_rows = 0;
     let unique = studies.iter().all(|study| {
-        let mut keys: Vec<String> = study.points.iter().map(|p| format!("{} {:?}", p.sweep, p.parameters)).collect();
+        let mut keys: Vec<String> =
+            study.points.iter().map(|p| format!("{} {:?}", p.sweep, p.parameters)).collect();
         n_rows += keys.len();
         keys.sort();
         keys.windows(2).all(|pair| pair[0] != pair[1])
     });
-    shape("V2.9", claim, format!("{n_rows} rows in {} campaigns", studies.len()), Some(unique && n_rows > 0))
+    shape(
+        "V2.9",
+        claim,
+        format!("{n_rows} rows in {} campaigns", studies.len()),
+        Some(unique && n_rows > 0),
+    )
 }
 
 fn table_1(host: &Study) -> Comparison {
     let ours = by_size(host, "cost per packet", "message_size");
     let cell = |point: Option<&PointStudy>, metric: &str, decimals: usize| {
         let estimate = point.and_then(|point| figure(point, metric));
-        estimate.map_or_else(|| "unavailable".to_owned(), |estimate| format!("{:.decimals$}", estimate.value))
+        estimate.map_or_else(
+            || "unavailable".to_owned(),
+            |estimate| format!("{:.decimals$}", estimate.value),
+        )
     };
     let rows = TABLE_1.iter().map(|(size, instructions, per_interrupt)| {
-        let point =
-            ours.iter().find(|(own, ..)| own.to_string() == *size || size.parse() == Ok(*own)).map(|(.., p)| *p);
+        let point = ours
+            .iter()
+            .find(|(own, ..)| own.to_string() == *size || size.parse() == Ok(*own))
+            .map(|(.., p)| *p);
         vec![
             (*size).to_owned(),
             instructions.to_string(),
@@ -347,12 +465,16 @@ fn table_1(host: &Study) -> Comparison {
 fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
     let best = |points: Vec<&PointStudy>| {
         let of = |metric: &str| {
-            points.iter().filter_map(|p| figure(p, metric)).max_by(|a: &Estimate, b| a.value.total_cmp(&b.value))
+            points
+                .iter()
+                .filter_map(|p| figure(p, metric))
+                .max_by(|a: &Estimate, b| a.value.total_cmp(&b.value))
         };
         (of(metric::GOODPUT), of(metric::PACKET_RATE))
     };
-    let count =
-        |point: &PointStudy, axis: &str, value: &str| coordinate(&point.parameters, axis).as_deref() == Some(value);
+    let count = |point: &PointStudy, axis: &str, value: &str| {
+        coordinate(&point.parameters, axis).as_deref() == Some(value)
+    };
     let placed = |name: &str| {
         sweep(buses, "placement")
             .filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name))
@@ -365,22 +487,44 @@ fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
         ("buses", best(placed("a1+a2+a3+a4"))),
         ("buses", best(placed("a1+a2+a3+a4+a5+a6+a7+a8"))),
     ];
-    let rows = TABLE_2.iter().zip(ours).map(|((what, goodput, packets), (testbed, (our_goodput, our_packets)))| {
-        let scaled = if testbed == "host" { "not comparable".to_owned() } else { format!("{:.1}", goodput / SCALE) };
-        let packet_rate = our_packets.map_or_else(|| "-".to_owned(), |e| format!("{:.0}", e.value));
-        vec![
-            (*what).to_owned(),
-            format!("{goodput:.0}"),
-            scaled,
-            our_goodput.map_or_else(|| "-".to_owned(), |e| mbit(e.value)),
-            format!("{packets:.0}"),
-            packet_rate,
-            testbed.to_owned(),
-        ]
-    });
+    let rows = TABLE_2.iter().zip(ours).map(
+        |((what, goodput, packets), (testbed, (our_goodput, our_packets)))| {
+            let scaled = if testbed == "host" {
+                "not comparable".to_owned()
+            } else {
+                format!("{:.1}", goodput / SCALE)
+            };
+            let packet_rate =
+                our_packets.map_or_else(|| "-".to_owned(), |e| format!("{:.0}", e.value));
+            vec![
+                (*what).to_owned(),
+                format!("{goodput:.0}"),
+                scaled,
+                our_goodput.map_or_else(|| "-".to_owned(), |e| mbit(e.value)),
+                format!("{packets:.0}"),
+                packet_rate,
+                testbed.to_owned(),
+            ]
+        },
+    );
     Comparison {
-        title: "Table 2: maxima; the paper does not say whether its figures are one direction or both added, ours are both where both were run".into(),
-        head: ["", "Mbit/s (paper)", "a tenth of it", "Mbit/s", "packets/s (paper)", "packets/s", "testbed"].map(str::to_owned).to_vec(),
+        title: "Table 2: maxima; the paper does not say whether its figures are one direction or \
+            both added, ours are both where both were run"
+            .into(),
+        head: [
+            "",
+            "Mbit/s \
+            (paper)",
+            "a tenth of \
+                it",
+            "Mbit/s",
+            "packets/s \
+                    (paper)",
+            "packets/s",
+            "testbed",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: rows.collect(),
     }
 }

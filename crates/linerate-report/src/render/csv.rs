@@ -1,7 +1,9 @@
 //! CSV (RFC 4180): one file for each table, unrounded numbers in base units, units in the heading.
 //!
-//! An estimate takes three columns (value, low, high). A cell of a column of numbers is a number or empty; why it is empty stands in the
-//! column `missing`. The last column of every row says on what kind of path it was measured. A text that a spreadsheet would take for a formula is quoted with an apostrophe (CWE-1236).
+//! An estimate takes three columns (value, low, high). A cell of a column of numbers is a number or
+//! empty; why it is empty stands in the column `missing`. The last column of every row says on what
+//! kind of path it was measured. A text that a spreadsheet would take for a formula is quoted with
+//! an apostrophe (CWE-1236).
 
 use linerate_model::{Lines, printable};
 
@@ -19,7 +21,8 @@ pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> 
         writer.write_record(&head).map_err(|error| refused(error.to_string()))?;
         for row in &table.rows {
             let cells = || row.cells.iter().zip(&table.columns);
-            let missing: Vec<String> = cells().filter_map(|(cell, column)| missing(cell, column)).collect();
+            let missing: Vec<String> =
+                cells().filter_map(|(cell, column)| missing(cell, column)).collect();
             let fields = cells().flat_map(|(cell, column)| fields(cell, column));
             let fields = fields.chain([guarded(&missing.join("; ")), testbed.to_owned()]);
             writer.write_record(fields).map_err(|error| refused(error.to_string()))?;
@@ -32,7 +35,8 @@ pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> 
 
 fn heading(column: &Column) -> Vec<String> {
     let told = |part: &str| {
-        let head = if part.is_empty() { column.head.clone() } else { format!("{} {part}", column.head) };
+        let head =
+            if part.is_empty() { column.head.clone() } else { format!("{} {part}", column.head) };
         let qualifiers = column.base_qualifiers();
         guarded(&if qualifiers.is_empty() { head } else { format!("{head} [{qualifiers}]") })
     };
@@ -43,11 +47,15 @@ fn heading(column: &Column) -> Vec<String> {
 }
 
 fn fields(cell: &Cell, column: &Column) -> Vec<String> {
-    let number = |value: Option<f64>| value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string());
+    let number = |value: Option<f64>| {
+        value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string())
+    };
     let mut fields = match cell {
         Cell::Text(text) if column.kind == ColumnKind::Text => vec![guarded(text)],
         Cell::Number(value) | Cell::Coordinate { value, .. } => vec![number(Some(*value))],
-        Cell::Estimate(estimate) => vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)],
+        Cell::Estimate(estimate) => {
+            vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)]
+        }
         // The value is not known: its lower end is.
         Cell::AtLeast(bound) => vec![String::new(), number(Some(*bound))],
         Cell::Text(_) | Cell::Missing(_) => Vec::new(),
@@ -61,7 +69,9 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
 fn missing(cell: &Cell, column: &Column) -> Option<String> {
     let why = match cell {
         Cell::Missing(why) => why.as_str(),
-        Cell::AtLeast(bound) => return Some(format!("{}: exceeds {bound} {}", column.head, column.scale.base)),
+        Cell::AtLeast(bound) => {
+            return Some(format!("{}: exceeds {bound} {}", column.head, column.scale.base));
+        }
         Cell::Text(text) if column.kind != ColumnKind::Text => text.as_str(),
         Cell::Number(value) | Cell::Coordinate { value, .. } if !value.is_finite() => "not finite",
         Cell::Estimate(estimate) if !estimate.value.is_finite() => "not finite",

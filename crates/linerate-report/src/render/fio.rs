@@ -1,7 +1,8 @@
-//! The shape of fio's `--output-format=json+`, for scripts that plot it: one entry of `jobs` for each storage job at each point.
+//! The shape of fio's `--output-format=json+`, for scripts that plot it: one entry of `jobs` for
+//! each storage job at each point.
 //!
-//! Samples of `bw_*` and `iops_*` are the runs of the point. What linerate does not count (`ctx`, faults, submission apart) is 0, as it is
-//! in fio where it was not asked for.
+//! Samples of `bw_*` and `iops_*` are the runs of the point. What linerate does not count (`ctx`,
+//! faults, submission apart) is 0, as it is in fio where it was not asked for.
 
 use linerate_model::metric;
 use serde_json::{Map, Value, json};
@@ -9,8 +10,10 @@ use serde_json::{Map, Value, json};
 use super::storage::{self, StorageJob, between, count, moments, quantile};
 
 /// fio's `percentile_list` unless told otherwise, per cent.
-const PERCENTILES: [f64; 17] =
-    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
 /// Upper ends of `latency_ns`, `latency_us` and `latency_ms`, in their unit.
 const LATENCIES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 /// Upper ends of `iodepth_level`, whose last is open.
@@ -22,7 +25,8 @@ const TRIM: &str = "trim";
 /// The document's study as fio would have written it.
 pub(super) fn render(study: &Value) -> Value {
     let started = study["campaign"]["started"].as_str().unwrap_or_default();
-    let jobs: Vec<Value> = storage::jobs(study).iter().enumerate().map(|(group, one)| job(group, one)).collect();
+    let jobs: Vec<Value> =
+        storage::jobs(study).iter().enumerate().map(|(group, one)| job(group, one)).collect();
     json!({
         "fio version": format!("linerate-{}", study["linerate"].as_str().unwrap_or_default()),
         "timestamp": 0,
@@ -38,10 +42,9 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
     let depth: u64 = one.parameter_or("depth", storage::DEPTH).parse().unwrap_or(1);
     let level = if depth >= 64 { DEPTHS.len() - 1 } else { depth.max(1).ilog2() as usize };
     let levels = |at: usize| {
-        DEPTHS
-            .iter()
-            .enumerate()
-            .map(move |(place, name)| ((*name).to_owned(), json!(if place == at { 100.0 } else { 0.0 })))
+        DEPTHS.iter().enumerate().map(move |(place, name)| {
+            ((*name).to_owned(), json!(if place == at { 100.0 } else { 0.0 }))
+        })
     };
     let cpu = |metric| one.figure(metric, "sum") * 100.0;
     json!({
@@ -81,7 +84,9 @@ fn submitted() -> Value {
 
 /// Options by which fio would do the same.
 fn options(one: &StorageJob<'_>) -> Value {
-    let share = |name: &str| one.parameter(name).trim_end_matches('%').trim().parse::<f64>().unwrap_or(100.0);
+    let share = |name: &str| {
+        one.parameter(name).trim_end_matches('%').trim().parse::<f64>().unwrap_or(100.0)
+    };
     let (read, random) = (share("read"), share("random"));
     let mode = match (read > 0.0, read < 100.0) {
         (true, true) => "rw",
@@ -105,7 +110,8 @@ fn options(one: &StorageJob<'_>) -> Value {
 
 fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
     let counted = one.counted(None);
-    // Counts are exact: what was moved is a whole number of blocks. An older study has rates only, and no counts.
+    // Counts are exact: what was moved is a whole number of blocks. An older study has rates only,
+    // and no counts.
     let (total_ios, io_bytes) = match direction {
         "rx" => (counted.reads, counted.bytes_read),
         "tx" => (counted.writes, counted.bytes_written),
@@ -118,13 +124,14 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
     let seconds = if counted.seconds > 0.0 { counted.seconds } else { one.seconds() };
     let nothing = linerate_model::Distribution::default();
     let service = &if direction == TRIM { one.trims.clone() } else { one.times(direction) };
-    let (rates, counts) = (one.runs(metric::TRANSFER_RATE, direction), one.runs(metric::IOPS, direction));
+    let (rates, counts) =
+        (one.runs(metric::TRANSFER_RATE, direction), one.runs(metric::IOPS, direction));
     let kibibytes: Vec<f64> = rates.iter().map(|rate| rate / 1024.0).collect();
     let (rate, count) = (spread(&kibibytes), spread(&counts));
     let mut clat = times(service);
     if storage::count(service) > 0 {
-        let percentiles =
-            PERCENTILES.map(|percent| (format!("{percent:.6}"), json!(quantile(service, percent / 100.0))));
+        let percentiles = PERCENTILES
+            .map(|percent| (format!("{percent:.6}"), json!(quantile(service, percent / 100.0))));
         clat["percentile"] = Value::Object(percentiles.into_iter().collect());
         clat["bins"] = bins(service);
     }
@@ -166,7 +173,8 @@ fn spread(values: &[f64]) -> (f64, f64, f64, f64) {
     }
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let variance =
+        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     (least, values.iter().copied().fold(0.0, f64::max), mean, variance.sqrt())
 }
@@ -185,10 +193,13 @@ fn times(service: &linerate_model::Distribution) -> Value {
 
 /// Transfers by time in nanoseconds, as `json+` has them.
 fn bins(service: &linerate_model::Distribution) -> Value {
-    Value::Object(service.buckets.iter().map(|(ns, count)| (ns.to_string(), json!(count))).collect())
+    Value::Object(
+        service.buckets.iter().map(|(ns, count)| (ns.to_string(), json!(count))).collect(),
+    )
 }
 
-/// Per cent of transfers below each end, and not below the one before it; times of a smaller unit are in that.
+/// Per cent of transfers below each end, and not below the one before it; times of a smaller unit
+/// are in that.
 fn latencies(one: &StorageJob<'_>, unit: u64, is_last: bool) -> Value {
     let all = count(&one.service).max(1) as f64;
     let mut told = Map::new();

@@ -1,7 +1,9 @@
-//! One self-contained HTML page: template, style sheet, chart bundle and data, nothing fetched from anywhere.
+//! One self-contained HTML page: template, style sheet, chart bundle and data, nothing fetched from
+//! anywhere.
 //!
-//! The page reads without JavaScript: every chart's table is in it and open; the script draws charts and folds the tables.
-//! A content security policy forbids any request, so a report shows the same offline, from disk and in ten years.
+//! The page reads without JavaScript: every chart's table is in it and open; the script draws
+//! charts and folds the tables. A content security policy forbids any request, so a report shows
+//! the same offline, from disk and in ten years.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, HtmlEscape};
@@ -9,7 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{ReportError, path};
-use crate::document::{AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone};
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone,
+};
 use crate::number::{percent, round_half_up};
 use crate::words::origin_label;
 
@@ -52,21 +56,25 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
         })
         .collect();
     let charts = document.sections.iter().flat_map(|section| &section.blocks);
-    let drawn = charts.clone().any(|block| matches!(block, Block::Chart(chart) if chart.plot != Plot::Heat));
-    let page = environment.get_template("report.html").map_err(refused)?.render(minijinja::context! {
-        title => document.title.clone(),
-        subtitle => document.subtitle.clone(),
-        mark => document.mark(),
-        path => origin_label(document.origin),
-        version => document.version.clone(),
-        sections => minijinja::Value::from(Serde(&sections)),
-        style => STYLE,
-        script => drawn.then_some(SCRIPT),
-    });
+    let drawn = charts
+        .clone()
+        .any(|block| matches!(block, Block::Chart(chart) if chart.plot != Plot::Heat));
+    let page =
+        environment.get_template("report.html").map_err(refused)?.render(minijinja::context! {
+            title => document.title.clone(),
+            subtitle => document.subtitle.clone(),
+            mark => document.mark(),
+            path => origin_label(document.origin),
+            version => document.version.clone(),
+            sections => minijinja::Value::from(Serde(&sections)),
+            style => STYLE,
+            script => drawn.then_some(SCRIPT),
+        });
     Ok(super::shown(page.map_err(refused)?))
 }
 
-/// `text` with what stands between backticks as code; everything else is escaped, a single backtick stays.
+/// `text` with what stands between backticks as code; everything else is escaped, a single backtick
+/// stays.
 fn code(text: &str) -> minijinja::Value {
     let mut page = String::new();
     let mut rest = text;
@@ -200,8 +208,10 @@ struct CellView {
 fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
     let small = |block: &Block| match block {
         Block::Chart(chart) => {
-            let few = chart.marks.len() <= MOST_MARKS_IN_HALF && chart.table.rows.len() <= MOST_PLACES_IN_HALF;
-            chart.plot == Plot::Series || few && !matches!(chart.plot, Plot::Heat | Plot::Percentiles)
+            let few = chart.marks.len() <= MOST_MARKS_IN_HALF
+                && chart.table.rows.len() <= MOST_PLACES_IN_HALF;
+            chart.plot == Plot::Series
+                || few && !matches!(chart.plot, Plot::Heat | Plot::Percentiles)
         }
         _ => false,
     };
@@ -226,9 +236,9 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
         },
         Block::Paragraph(text) => BlockView::Paragraph { text: text.clone() },
         Block::List(items) => BlockView::List { items: items.clone() },
-        Block::KeyFigures(figures) => {
-            BlockView::Figures { figures: figures.iter().map(|figure| figure_view(figure, mark)).collect() }
-        }
+        Block::KeyFigures(figures) => BlockView::Figures {
+            figures: figures.iter().map(|figure| figure_view(figure, mark)).collect(),
+        },
         Block::Table(table) => BlockView::Table { table: table_view(table, false) },
         Block::Chart(chart) => BlockView::Chart {
             title: chart.title.clone(),
@@ -245,7 +255,9 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             parts: parts.clone(),
             rule: rule.clone(),
         },
-        Block::Listing { caption, text } => BlockView::Listing { caption: caption.clone(), text: text.clone() },
+        Block::Listing { caption, text } => {
+            BlockView::Listing { caption: caption.clone(), text: text.clone() }
+        }
     }
 }
 
@@ -266,7 +278,8 @@ fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {
         ceiling: figure.ceiling.as_ref().map(|(_, name)| name.clone()),
         beside: figure.beside.clone(),
         at: figure.at.clone(),
-        standing: (figure.validity != linerate_model::Validity::Valid).then_some(figure.validity.word()),
+        standing: (figure.validity != linerate_model::Validity::Valid)
+            .then_some(figure.validity.word()),
         mark,
     }
 }
@@ -294,14 +307,20 @@ fn table_view(table: &Table, heat: bool) -> TableView {
                 let share = tint.as_ref().and_then(|tint| tint(cell));
                 let (text, interval) = match cell {
                     Cell::Estimate(estimate) => match column.scale.estimate(estimate) {
-                        (value, Some((low, high))) => (value, Some(between(&grouped(&low), &grouped(&high)))),
+                        (value, Some((low, high))) => {
+                            (value, Some(between(&grouped(&low), &grouped(&high))))
+                        }
                         (value, None) => (value, None),
                     },
                     other => (other.shown(&column.scale, *decimals), None),
                 };
                 let number = column.kind != ColumnKind::Text;
                 CellView {
-                    text: if matches!(cell, Cell::Number(_) | Cell::Estimate(_)) { grouped(&text) } else { text },
+                    text: if matches!(cell, Cell::Number(_) | Cell::Estimate(_)) {
+                        grouped(&text)
+                    } else {
+                        text
+                    },
                     interval,
                     number,
                     missing: matches!(cell, Cell::Missing(_)),
@@ -327,23 +346,33 @@ fn table_view(table: &Table, heat: bool) -> TableView {
     }
 }
 
-/// Where an estimate lies between the least and the most of `table`, 0 to 1; by its logarithm if they are far apart.
+/// Where an estimate lies between the least and the most of `table`, 0 to 1; by its logarithm if
+/// they are far apart.
 fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
-    let figures = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| matches!(cell, Cell::Estimate(_)));
+    let figures = table
+        .rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .filter(|cell| matches!(cell, Cell::Estimate(_)));
     let values = figures.filter_map(Cell::value).filter(|value| value.is_finite() && *value > 0.0);
-    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) =
+        values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     let log = high / low > LOG_TINT_SPREAD;
     (high > low).then_some(move |cell: &Cell| {
         let Cell::Estimate(estimate) = cell else { return None };
-        let share =
-            if log { (estimate.value / low).ln() / (high / low).ln() } else { (estimate.value - low) / (high - low) };
+        let share = if log {
+            (estimate.value / low).ln() / (high / low).ln()
+        } else {
+            (estimate.value - low) / (high - low)
+        };
         share.is_finite().then(|| share.clamp(0.0, 1.0))
     })
 }
 
 /// Whether `words` are a number with its interval and unit, and no sentence.
 fn is_quantity(words: &str) -> bool {
-    let begins = words.trim_start_matches(['+', '-', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
+    let begins =
+        words.trim_start_matches(['+', '-', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
     begins && words.chars().count() <= LONG_CELL
 }
 
@@ -356,7 +385,8 @@ fn between(low: &str, high: &str) -> String {
 
 /// A number with its digits grouped by narrow spaces from five digits on; other text as it is.
 fn grouped(text: &str) -> String {
-    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
+    let (whole, fraction) =
+        text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
     let digits = whole.trim_start_matches('-');
     if digits.len() < GROUPED_FROM || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return text.to_owned();
@@ -373,7 +403,11 @@ fn grouped(text: &str) -> String {
 
 /// JSON that cannot end the script element it stands in.
 fn script_safe(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 /// The chart as data, in the unit of its axis, for `assets/src/charts.ts`.
@@ -390,9 +424,12 @@ fn spec(chart: &Chart) -> Value {
             (_, Some(value)) => value / x_column.scale.factor,
         }
     };
-    let labelled = category || table.rows.iter().any(|row| matches!(row.cells[0], Cell::Coordinate { .. }));
+    let labelled =
+        category || table.rows.iter().any(|row| matches!(row.cells[0], Cell::Coordinate { .. }));
     let major = |cell: &Cell| match (chart.x_scale, cell.value()) {
-        (AxisScale::Percentile, Some(value)) => [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value),
+        (AxisScale::Percentile, Some(value)) => {
+            [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value)
+        }
         _ => true,
     };
     let labels: Vec<Value> = table
@@ -413,7 +450,8 @@ fn spec(chart: &Chart) -> Value {
             let mut point = json!({
                 "x": x_of(index, &row.cells[0]),
                 "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
-                "shown": format!("{} {}", cell.shown(&column.scale, decimals[mark.column]), column.scale.symbol).trim_end(),
+                "shown": format!("{} \
+                    {}", cell.shown(&column.scale, decimals[mark.column]), column.scale.symbol).trim_end(),
             });
             if let Cell::Estimate(estimate) = cell {
                 point["low"] = json!(estimate.low.map(|low| low / factor));
@@ -436,7 +474,11 @@ fn spec(chart: &Chart) -> Value {
     };
     let first = unit_of(|role| matches!(role, Role::Line | Role::Bar));
     let second = unit_of(|role| *role == Role::Second);
-    let x_unit = if chart.x_scale == AxisScale::Percentile || !labelled { x_column.scale.symbol } else { "" };
+    let x_unit = if chart.x_scale == AxisScale::Percentile || !labelled {
+        x_column.scale.symbol
+    } else {
+        ""
+    };
     json!({
         "id": table.id,
         "title": chart.title,
@@ -479,7 +521,10 @@ mod tests {
     fn data_cannot_end_their_script_element() {
         let text = script_safe(&json!({ "name": "</script><script>alert(1)" }));
         assert!(!text.contains('<'));
-        assert_eq!(serde_json::from_str::<Value>(&text).expect("still JSON")["name"], "</script><script>alert(1)");
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).expect("still JSON")["name"],
+            "</script><script>alert(1)"
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The shape of Iometer's results.csv (version 1.1.0), for spreadsheets that read it: 80 columns; rows ALL and MANAGER, and WORKER and DISK of
-//! each worker, for each point with a storage job.
+//! The shape of Iometer's results.csv (version 1.1.0), for spreadsheets that read it: 80 columns;
+//! rows ALL and MANAGER, and WORKER and DISK of each worker, for each point with a storage job.
 //!
-//! Counts are exact and added over the point's trials; rates are counts over the time they were counted in. CPU and network are medians over
-//! the trials, of the whole host. Ticks are nanoseconds. A transaction is a transfer, or with replies both. What was not measured is an empty
-//! cell: connections, and of one worker among several what is kept of all together.
+//! Counts are exact and added over the point's trials; rates are counts over the time they were
+//! counted in. CPU and network are medians over the trials, of the whole host. Ticks are
+//! nanoseconds. A transaction is a transfer, or with replies both. What was not measured is an
+//! empty cell: connections, and of one worker among several what is kept of all together.
 
 use linerate_model::{Distribution, metric};
 use serde_json::Value;
@@ -11,23 +12,34 @@ use serde_json::Value;
 use super::storage::{DEPTH, StorageJob, TARGET, between, count, jobs, moments};
 
 /// Iometer's own words; scripts look for them.
-const HEADER: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,Write IOps,\
-MiBps (Binary),Read MiBps (Binary),Write MiBps (Binary),MBps (Decimal),Read MBps (Decimal),Write MBps (Decimal),Transactions per Second,\
-Connections per Second,Average Response Time,Average Read Response Time,Average Write Response Time,Average Transaction Time,\
-Average Connection Time,Maximum Response Time,Maximum Read Response Time,Maximum Write Response Time,Maximum Transaction Time,\
-Maximum Connection Time,Errors,Read Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write I/Os,Connections,\
-Transactions per Connection,Total Raw Read Response Time,Total Raw Write Response Time,Total Raw Transaction Time,\
-Total Raw Connection Time,Maximum Raw Read Response Time,Maximum Raw Write Response Time,Maximum Raw Transaction Time,\
-Maximum Raw Connection Time,Total Raw Run Time,Starting Sector,Maximum Size,Queue Depth,% CPU Utilization,% User Time,\
-% Privileged Time,% DPC Time,% Interrupt Time,Processor Speed,Interrupts per Second,CPU Effectiveness,Packets/Second,Packet Errors,\
-Segments Retransmitted/Second,0 to 50 uS,50 to 100 uS,100 to 200 uS,200 to 500 uS,0.5 to 1 mS,1 to 2 mS,2 to 5 mS,5 to 10 mS,\
-10 to 15 mS,15 to 20 mS,20 to 30 mS,30 to 50 mS,50 to 100 mS,100 to 200 mS,200 to 500 mS,0.5 to 1 S,1 to 2 s,2 to 4.7 s,4.7 to 5 s,\
+const HEADER: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# \
+    Disks,IOps,Read IOps,Write IOps,\
+MiBps (Binary),Read MiBps (Binary),Write MiBps (Binary),MBps (Decimal),Read MBps (Decimal),Write \
+MBps (Decimal),Transactions per Second,\
+Connections per Second,Average Response Time,Average Read Response Time,Average Write Response \
+Time,Average Transaction Time,\
+Average Connection Time,Maximum Response Time,Maximum Read Response Time,Maximum Write Response \
+Time,Maximum Transaction Time,\
+Maximum Connection Time,Errors,Read Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write \
+I/Os,Connections,\
+Transactions per Connection,Total Raw Read Response Time,Total Raw Write Response Time,Total Raw \
+Transaction Time,\
+Total Raw Connection Time,Maximum Raw Read Response Time,Maximum Raw Write Response Time,Maximum \
+Raw Transaction Time,\
+Maximum Raw Connection Time,Total Raw Run Time,Starting Sector,Maximum Size,Queue Depth,% CPU \
+Utilization,% User Time,\
+% Privileged Time,% DPC Time,% Interrupt Time,Processor Speed,Interrupts per Second,CPU \
+Effectiveness,Packets/Second,Packet Errors,\
+Segments Retransmitted/Second,0 to 50 uS,50 to 100 uS,100 to 200 uS,200 to 500 uS,0.5 to 1 mS,1 to \
+2 mS,2 to 5 mS,5 to 10 mS,\
+10 to 15 mS,15 to 20 mS,20 to 30 mS,30 to 50 mS,50 to 100 mS,100 to 200 mS,200 to 500 mS,0.5 to 1 \
+S,1 to 2 s,2 to 4.7 s,4.7 to 5 s,\
 5 to 10 s, >= 10 s";
 
 /// Lower ends of the bins, microseconds.
 const BINS: [u64; 21] = [
-    0, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 50_000, 100_000, 200_000, 500_000,
-    1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
+    0, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 50_000, 100_000,
+    200_000, 500_000, 1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
 ];
 const NANOS_PER_MICRO: u64 = 1_000;
 const NANOS_PER_MILLI: f64 = 1e6;
@@ -43,8 +55,10 @@ pub(super) fn render(study: &Value) -> String {
     let campaign = &study["campaign"];
     let word = |value: &Value| plain(value.as_str().unwrap_or_default());
     let stamp = word(&campaign["started"]).replace('T', " ").replace('Z', ":000");
-    let mut text =
-        format!("'Test Type,Test Description\n0,{}\n'Version\n1.1.0\n'Time Stamp\n{stamp}\n", word(&campaign["name"]));
+    let mut text = format!(
+        "'Test Type,Test Description\n0,{}\n'Version\n1.1.0\n'Time Stamp\n{stamp}\n",
+        word(&campaign["name"])
+    );
     for job in jobs(study) {
         text.push_str(&specification(&job));
         text.push_str(&format!("'Results\n{HEADER}\n"));
@@ -78,7 +92,11 @@ fn plain(text: &str) -> String {
 
 /// A share as Iometer has it, whole per cent.
 fn percent(text: &str) -> u64 {
-    text.trim().trim_end_matches('%').trim().parse::<f64>().map_or(100, |share| share.round() as u64)
+    text.trim()
+        .trim_end_matches('%')
+        .trim()
+        .parse::<f64>()
+        .map_or(100, |share| share.round() as u64)
 }
 
 fn bytes(text: &str) -> u64 {
@@ -112,7 +130,8 @@ fn specification(job: &StorageJob<'_>) -> String {
     let name = plain(&job.name());
     format!(
         "'Access specifications\n'Access specification name,default assignment\n{name},2\n\
-         'size,% of size,% reads,% random,delay,burst,align,reply\n{}\n'End access specifications\n",
+         'size,% of size,% reads,% random,delay,burst,align,reply\n{}\n'End access \
+         specifications\n",
         lines.join("\n")
     )
 }
@@ -120,7 +139,8 @@ fn specification(job: &StorageJob<'_>) -> String {
 fn access_line(line: &str) -> String {
     let mut parts = line.split(',').map(str::trim);
     let size = bytes(parts.next().unwrap_or_default());
-    let (mut weight, mut read, mut random, mut delay, mut burst, mut align, mut reply) = (100, 100, 100, 0, 1, size, 0);
+    let (mut weight, mut read, mut random, mut delay, mut burst, mut align, mut reply) =
+        (100, 100, 100, 0, 1, size, 0);
     for (name, value) in parts.filter_map(|part| part.split_once(' ')) {
         match name {
             "weight" => weight = percent(value),
@@ -137,7 +157,13 @@ fn access_line(line: &str) -> String {
 }
 
 /// One row: of all, of a manager, of a worker, or of the target.
-fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker: Option<u32>) -> Vec<String> {
+fn row(
+    kind: &str,
+    name: &str,
+    counts: [String; 3],
+    job: &StorageJob<'_>,
+    worker: Option<u32>,
+) -> Vec<String> {
     let counted = job.counted(worker);
     let number = |value: f64| format!("{value:.6}");
     // A cell without a figure behind it is empty: a zero would say that it was measured.
@@ -146,26 +172,36 @@ fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker
     let of_three = |read: u64, write: u64| [rate(read + write), rate(read), rate(write)];
     let scaled = |unit: f64| {
         let all = counted.bytes_read + counted.bytes_written;
-        [all, counted.bytes_read, counted.bytes_written]
-            .map(|bytes| told((counted.seconds > 0.0).then(|| bytes as f64 / unit / counted.seconds)))
+        [all, counted.bytes_read, counted.bytes_written].map(|bytes| {
+            told((counted.seconds > 0.0).then(|| bytes as f64 / unit / counted.seconds))
+        })
     };
     let has_replies = counted.exchanges > 0;
     let transfers = counted.reads + counted.writes;
     let transactions = if has_replies { counted.exchanges } else { transfers };
     let mean = |ns: u64, n: u64| told((n > 0).then(|| ns as f64 / n as f64 / NANOS_PER_MILLI));
     let longest = |ns: u64, n: u64| told((n > 0).then(|| ns as f64 / NANOS_PER_MILLI));
-    let (all_ns, all_max) = (counted.read_ns + counted.write_ns, counted.read_max_ns.max(counted.write_max_ns));
-    // Times of transactions are kept of all workers together; without replies they are those of the transfers.
+    let (all_ns, all_max) =
+        (counted.read_ns + counted.write_ns, counted.read_max_ns.max(counted.write_max_ns));
+    // Times of transactions are kept of all workers together; without replies they are those of the
+    // transfers.
     let is_whole = worker.is_none() || job.workers().len() == 1;
     let exchanges = (has_replies && is_whole).then_some(&job.exchanges);
-    let of_transaction = |plain: String, with_replies: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
-        (false, _) => plain,
-        (true, Some(times)) if !times.is_empty() => number(with_replies(times) / NANOS_PER_MILLI),
-        (true, _) => String::new(),
-    };
+    let of_transaction =
+        |plain: String, with_replies: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges)
+        {
+            (false, _) => plain,
+            (true, Some(times)) if !times.is_empty() => {
+                number(with_replies(times) / NANOS_PER_MILLI)
+            }
+            (true, _) => String::new(),
+        };
     let largest = |times: &Distribution| times.buckets.last().map_or(0.0, |(ns, _)| *ns as f64);
-    let mut cells: Vec<String> =
-        vec![kind.into(), name.into(), if kind == "DISK" { String::new() } else { plain(&job.name()) }];
+    let mut cells: Vec<String> = vec![
+        kind.into(),
+        name.into(),
+        if kind == "DISK" { String::new() } else { plain(&job.name()) },
+    ];
     cells.extend(counts);
     cells.extend(of_three(counted.reads, counted.writes));
     cells.extend(scaled(f64::from(1 << 20)));
@@ -186,26 +222,33 @@ fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker
     ]);
     let errors = counted.read_errors + counted.write_errors;
     cells.extend([errors, counted.read_errors, counted.write_errors].map(|n| n.to_string()));
-    cells.extend([counted.bytes_read, counted.bytes_written, counted.reads, counted.writes].map(|n| n.to_string()));
-    // Transactions per Connection is -1 where connections are not tested: Iometer's own word for it.
+    cells.extend(
+        [counted.bytes_read, counted.bytes_written, counted.reads, counted.writes]
+            .map(|n| n.to_string()),
+    );
+    // Transactions per Connection is -1 where connections are not tested: Iometer's own word for
+    // it.
     cells.extend([String::new(), "-1".to_owned()]);
     if kind == "ALL" {
         cells.extend(std::iter::repeat_n(String::new(), 8));
     } else {
-        let raw = |times: &Distribution, of: &dyn Fn(&Distribution) -> f64| format!("{:.0}", of(times));
+        let raw =
+            |times: &Distribution, of: &dyn Fn(&Distribution) -> f64| format!("{:.0}", of(times));
         let total = |times: &Distribution| moments(times).0 * count(times) as f64;
-        let transaction = |plain: u64, of: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
-            (false, _) => plain.to_string(),
-            (true, Some(times)) if !times.is_empty() => raw(times, of),
-            (true, _) => String::new(),
-        };
+        let transaction =
+            |plain: u64, of: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
+                (false, _) => plain.to_string(),
+                (true, Some(times)) if !times.is_empty() => raw(times, of),
+                (true, _) => String::new(),
+            };
         cells.extend([counted.read_ns, counted.write_ns].map(|ns| ns.to_string()));
         cells.extend([transaction(all_ns, &total), String::new()]);
         cells.extend([counted.read_max_ns, counted.write_max_ns].map(|ns| ns.to_string()));
         cells.extend([transaction(all_max, &largest), String::new()]);
     }
     cells.push(format!("{:.0}", counted.seconds * NANOS));
-    // Loads begin where the target does; without a span they use all of it, which Iometer writes as 0.
+    // Loads begin where the target does; without a span they use all of it, which Iometer writes as
+    // 0.
     let sectors = bytes(&job.parameter("span")) / SECTOR_BYTES;
     cells.extend(["0".to_owned(), sectors.to_string(), job.parameter_or("depth", DEPTH)]);
     let ticks = if kind == "ALL" { String::new() } else { format!("{NANOS:.0}") };
@@ -247,7 +290,8 @@ fn row(kind: &str, name: &str, counts: [String; 3], job: &StorageJob<'_>, worker
 }
 
 fn bins(service: &Distribution) -> [u64; BINS.len()] {
-    let end = |place: usize| BINS.get(place + 1).map_or(u64::MAX, |micros| micros * NANOS_PER_MICRO);
+    let end =
+        |place: usize| BINS.get(place + 1).map_or(u64::MAX, |micros| micros * NANOS_PER_MICRO);
     std::array::from_fn(|place| between(service, BINS[place] * NANOS_PER_MICRO, end(place)))
 }
 
@@ -258,13 +302,13 @@ mod tests {
     use super::*;
 
     fn study(read: f64, write: f64) -> Value {
-        let metric =
-            |value: f64, direction: &str| json!({ "estimate": value, "direction": direction, "values": [value] });
+        let metric = |value: f64, direction: &str| json!({ "estimate": value, "direction": direction, "values": [value] });
         let times = |buckets: Value| json!({ "unit": "ns", "buckets": buckets, "lost": 0 });
         // A load of one kind has the others not, as older ledgers have neither.
         let is_mixed = write > 0.0;
         let reads = if is_mixed { times(json!([[40_000, 700]])) } else { Value::Null };
-        let writes = if is_mixed { times(json!([[40_000, 200], [3_000_000, 100]])) } else { Value::Null };
+        let writes =
+            if is_mixed { times(json!([[40_000, 200], [3_000_000, 100]])) } else { Value::Null };
         // Three runs of 10 s in all, by two workers side by side.
         let worker = |worker: u32, share: f64| {
             json!({
@@ -285,7 +329,8 @@ mod tests {
                 "trials": [{ "measured_from": 1.0, "intervals": { "seconds": [1.0, 2.0, 11.0] } }],
                 "jobs": [{
                     "workload": "storage",
-                    "params": { "target": "/dev/x", "depth": 4, "read": "70 %", "block_size": "4 KiB", "reply": "4 KiB", "burst": 8, "delay": "2 ms" },
+                    "params": { "target": "/dev/x", "depth": 4, "read": "70 \
+                        %", "block_size": "4 KiB", "reply": "4 KiB", "burst": 8, "delay": "2 ms" },
                     "transfers": [worker(0, 0.6), worker(1, 0.4)],
                     "obtained": { "engine": "io_uring", "cache": "direct" },
                     "metrics": {
@@ -305,12 +350,16 @@ mod tests {
     fn every_row_is_as_wide_as_the_header_and_says_what_was_counted() {
         let text = render(&study(700.0, 300.0));
         let lines: Vec<&str> = text.lines().collect();
-        let header = lines.iter().position(|line| line.starts_with("'Target Type")).expect("a header");
+        let header =
+            lines.iter().position(|line| line.starts_with("'Target Type")).expect("a header");
         let names: Vec<&str> = lines[header].split(',').collect();
         assert_eq!(names.len(), 80);
         let kinds = ["ALL", "MANAGER", "WORKER", "DISK", "WORKER", "DISK"];
-        let rows: Vec<Vec<&str>> = lines[header + 1..header + 7].iter().map(|row| row.split(',').collect()).collect();
-        let of = |row: usize, name: &str| rows[row][names.iter().position(|known| *known == name).expect(name)];
+        let rows: Vec<Vec<&str>> =
+            lines[header + 1..header + 7].iter().map(|row| row.split(',').collect()).collect();
+        let of = |row: usize, name: &str| {
+            rows[row][names.iter().position(|known| *known == name).expect(name)]
+        };
         for (row, kind) in kinds.into_iter().enumerate() {
             assert_eq!((rows[row].len(), rows[row][0]), (80, kind));
         }
@@ -321,27 +370,46 @@ mod tests {
                 ("2", "1000.000000", "700.000000")
             );
             assert_eq!((of(row, "Write I/Os"), of(row, "Bytes Written")), ("3000", "12288000"));
-            assert_eq!((of(row, "MBps (Decimal)"), of(row, "Average Response Time")), ("4.096000", "0.328000"));
-            assert_eq!((of(row, "Errors"), of(row, "Read Errors"), of(row, "Write Errors")), ("2", "2", "0"));
+            assert_eq!(
+                (of(row, "MBps (Decimal)"), of(row, "Average Response Time")),
+                ("4.096000", "0.328000")
+            );
+            assert_eq!(
+                (of(row, "Errors"), of(row, "Read Errors"), of(row, "Write Errors")),
+                ("2", "2", "0")
+            );
             // 700 exchanges a second: a transfer and its reply are one transaction.
             assert_eq!(of(row, "Transactions per Second"), "700.000000");
-            assert_eq!((of(row, "% CPU Utilization"), of(row, "CPU Effectiveness")), ("40.000000", "25.000000"));
+            assert_eq!(
+                (of(row, "% CPU Utilization"), of(row, "CPU Effectiveness")),
+                ("40.000000", "25.000000")
+            );
             assert_eq!(
                 (of(row, "Interrupts per Second"), of(row, "Segments Retransmitted/Second")),
                 ("1234.000000", "7.000000")
             );
             // Not measured: no figure, no zero.
             assert_eq!(
-                (of(row, "% DPC Time"), of(row, "Packets/Second"), of(row, "Connections per Second")),
+                (
+                    of(row, "% DPC Time"),
+                    of(row, "Packets/Second"),
+                    of(row, "Connections per Second")
+                ),
                 ("", "", "")
             );
-            assert_eq!((of(row, "0 to 50 uS"), of(row, "2 to 5 mS"), of(row, "50 to 100 uS")), ("900", "100", "0"));
+            assert_eq!(
+                (of(row, "0 to 50 uS"), of(row, "2 to 5 mS"), of(row, "50 to 100 uS")),
+                ("900", "100", "0")
+            );
         }
         // Each worker by itself; what is kept of both together only is empty.
         assert_eq!([2, 4].map(|row| of(row, "Read I/Os")), ["4200", "2800"]);
         assert_eq!([2, 4].map(|row| of(row, "Target Name")), ["Worker 1", "Worker 2"]);
         assert_eq!([3, 5].map(|row| of(row, "Target Name")), ["/dev/x"; 2]);
-        assert_eq!((of(2, "0 to 50 uS"), of(2, "Average Transaction Time"), of(2, "Queue Depth")), ("", "", "4"));
+        assert_eq!(
+            (of(2, "0 to 50 uS"), of(2, "Average Transaction Time"), of(2, "Queue Depth")),
+            ("", "", "4")
+        );
         assert!(lines.contains(&"4096,100,70,100,2,8,4096,4096,"), "{text}");
         assert!(lines[1] == "0,disks  two", "{}", lines[1]);
     }
@@ -350,19 +418,34 @@ mod tests {
     fn fio_has_a_section_for_each_direction_with_its_own_times() {
         let mixed = super::super::fio::render(&study(700.0, 300.0));
         let job = &mixed["jobs"][0];
-        assert_eq!((&job["read"]["iops"], &job["write"]["total_ios"]), (&json!(700.0), &json!(3_000)));
-        assert_eq!((&job["read"]["io_bytes"], &job["write"]["io_bytes"]), (&json!(7_000 * 4096), &json!(3_000 * 4096)));
+        assert_eq!(
+            (&job["read"]["iops"], &job["write"]["total_ios"]),
+            (&json!(700.0), &json!(3_000))
+        );
+        assert_eq!(
+            (&job["read"]["io_bytes"], &job["write"]["io_bytes"]),
+            (&json!(7_000 * 4096), &json!(3_000 * 4096))
+        );
         assert_eq!((&job["sync"]["total_ios"], &job["trim"]["total_ios"]), (&json!(60), &json!(8)));
         assert_eq!(&job["trim"]["io_bytes"], &json!(8 * 4096));
-        assert_eq!((&job["read"]["clat_ns"]["N"], &job["write"]["clat_ns"]["max"]), (&json!(700), &json!(3_000_000)));
+        assert_eq!(
+            (&job["read"]["clat_ns"]["N"], &job["write"]["clat_ns"]["max"]),
+            (&json!(700), &json!(3_000_000))
+        );
         let read = super::super::fio::render(&study(1_000.0, 0.0));
         let job = &read["jobs"][0];
         let clat = &job["read"]["clat_ns"];
-        assert_eq!((&clat["mean"], &clat["percentile"]["99.000000"]), (&json!(336_000.0), &json!(3_000_000)));
+        assert_eq!(
+            (&clat["mean"], &clat["percentile"]["99.000000"]),
+            (&json!(336_000.0), &json!(3_000_000))
+        );
         assert_eq!(
             (&job["latency_us"]["50"], &job["latency_ms"]["4"], &job["iodepth_level"]["4"]),
             (&json!(90.0), &json!(10.0), &json!(100.0))
         );
-        assert_eq!((&job["read"]["bw"], &job["job options"]["rw"]), (&json!(4_000), &json!("randrw")));
+        assert_eq!(
+            (&job["read"]["bw"], &job["job options"]["rw"]),
+            (&json!(4_000), &json!("randrw"))
+        );
     }
 }

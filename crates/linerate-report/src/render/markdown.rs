@@ -1,4 +1,5 @@
-//! Markdown (CommonMark with GitHub's tables): the same document as text that reads well unrendered.
+//! Markdown (CommonMark with GitHub's tables): the same document as text that reads well
+//! unrendered.
 
 use std::fmt::Write as _;
 
@@ -35,7 +36,9 @@ fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
         Block::Lead(lead) => writeln!(out, "**{}**", escaped(&lead.text)),
         Block::Path(picture) => write!(out, "{}", table_text(&picture.table)),
         Block::Paragraph(text) => writeln!(out, "{}", escaped(text)),
-        Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", escaped(item))),
+        Block::List(items) => {
+            items.iter().try_for_each(|item| writeln!(out, "- {}", escaped(item)))
+        }
         Block::KeyFigures(figures) => {
             figures.iter().try_for_each(|figure| writeln!(out, "- {}", key_figure(figure, mark)))
         }
@@ -53,14 +56,17 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
     let (value, interval) = figure.scale.estimate(&figure.estimate);
     let interval = interval.map_or("no interval".into(), |(low, high)| format!("{low} to {high}"));
     let layer = figure.layer.map_or(String::new(), |layer| format!(", {layer}"));
-    let share = figure
-        .ceiling
-        .as_ref()
-        .map_or(String::new(), |(share, name)| format!(", {} % of {}", percent(*share), escaped(name)));
-    let standing =
-        if figure.validity == Validity::Valid { String::new() } else { format!(", {}", figure.validity.word()) };
+    let share = figure.ceiling.as_ref().map_or(String::new(), |(share, name)| {
+        format!(", {} % of {}", percent(*share), escaped(name))
+    });
+    let standing = if figure.validity == Validity::Valid {
+        String::new()
+    } else {
+        format!(", {}", figure.validity.word())
+    };
     let mark = mark.map_or(String::new(), |mark| format!(", {mark}"));
-    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {}", escaped(told)));
+    let beside =
+        figure.beside.as_ref().map_or(String::new(), |told| format!(", {}", escaped(told)));
     format!(
         "{}: **{value} {}** ({interval}; n {}{layer}, {}{share}{mark}{standing}){beside}; {}",
         escaped(&figure.label),
@@ -79,15 +85,21 @@ fn table_text(table: &Table) -> String {
         qualifiers if qualifiers.is_empty() => escaped(&column.head),
         qualifiers => format!("{} ({qualifiers})", escaped(&column.head)),
     });
-    let rules =
-        table.columns.iter().map(|column| if column.kind == ColumnKind::Text { "---" } else { "---:" }.to_owned());
+    let rules = table
+        .columns
+        .iter()
+        .map(|column| if column.kind == ColumnKind::Text { "---" } else { "---:" }.to_owned());
     for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     let long = table.rows.len() > LONGEST_OPEN;
     if long {
         // GitHub folds it; elsewhere the table stands as it is.
-        out = format!("{opening}<details><summary>{} rows</summary>\n\n{}", table.rows.len(), &out[opening.len()..]);
+        out = format!(
+            "{opening}<details><summary>{} rows</summary>\n\n{}",
+            table.rows.len(),
+            &out[opening.len()..]
+        );
     }
     for (row, shown) in table.rows.iter().zip(table.shown()) {
         let mut cells: Vec<String> = shown.iter().map(|cell| escaped(cell)).collect();
@@ -109,8 +121,12 @@ fn table_text(table: &Table) -> String {
 
 fn claim_text(claim: &Claim) -> String {
     let verdict = format!("{:?}", claim.verdict);
-    let mut out =
-        format!("**{verdict}: {}** ({}; rule `{}`)\n", escaped(&claim.claim), escaped(&claim.subject), claim.rule);
+    let mut out = format!(
+        "**{verdict}: {}** ({}; rule `{}`)\n",
+        escaped(&claim.claim),
+        escaped(&claim.subject),
+        claim.rule
+    );
     for (label, items) in &claim.parts {
         let _ = write!(out, "\n{label}:\n\n");
         for item in items {
@@ -123,14 +139,19 @@ fn claim_text(claim: &Claim) -> String {
 /// `text` without anything Markdown or HTML would read, on one line.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // What stands between backticks is code already, and nothing in it is markup but what parts the cells of a table.
+    // What stands between backticks is code already, and nothing in it is markup but what parts the
+    // cells of a table.
     let mut rest = text;
     while let Some((before, (quoted, after))) =
         rest.split_once('`').and_then(|(before, open)| Some((before, open.split_once('`')?)))
     {
         out += &plain(before);
         let is_code = !quoted.is_empty() && !quoted.contains(['\n', '\r', '\\']);
-        out += &if is_code { format!("`{}`", quoted.replace('|', "\\|")) } else { plain(&format!("`{quoted}`")) };
+        out += &if is_code {
+            format!("`{}`", quoted.replace('|', "\\|"))
+        } else {
+            plain(&format!("`{quoted}`"))
+        };
         rest = after;
     }
     out + &plain(rest)
@@ -159,7 +180,10 @@ mod tests {
 
     #[test]
     fn what_stands_between_backticks_is_code_and_nothing_is_markup() {
-        assert_eq!(escaped("its own (`cpus` and `a|b_c`), a_b"), "its own (`cpus` and `a\\|b_c`), a\\_b");
+        assert_eq!(
+            escaped("its own (`cpus` and `a|b_c`), a_b"),
+            "its own (`cpus` and `a\\|b_c`), a\\_b"
+        );
         assert_eq!(escaped("one ` alone <i>"), "one \\` alone \\<i\\>");
         assert_eq!(escaped("``<b>"), "\\`\\`\\<b\\>");
     }

@@ -58,7 +58,10 @@ impl std::str::FromStr for Format {
     type Err = ReportError;
 
     fn from_str(text: &str) -> Result<Self, ReportError> {
-        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| ReportError::Format(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| ReportError::Format(text.to_owned()))
     }
 }
 
@@ -102,22 +105,24 @@ pub enum ReportError {
 /// If the format's writer refuses; nothing of the document does.
 pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, ReportError> {
     let named = |file_name: &str, bytes| vec![Artifact { file_name: file_name.to_owned(), bytes }];
-    let one = |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
+    let one =
+        |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
     match format {
         Format::Html => html::render(document).map(one),
         Format::Csv => csv::render(document),
         Format::Xlsx => xlsx::render(document).map(one),
         Format::Md => Ok(one(shown(markdown::render(document)))),
         Format::Json => Ok(one(shown(serde_json::to_string_pretty(&document.study)? + "\n"))),
-        Format::FioJson => {
-            Ok(named("fio.json", shown(serde_json::to_string_pretty(&fio::render(&document.study))? + "\n")))
-        }
+        Format::FioJson => Ok(named(
+            "fio.json",
+            shown(serde_json::to_string_pretty(&fio::render(&document.study))? + "\n"),
+        )),
         Format::IometerCsv => Ok(named("iometer.csv", shown(iometer::render(&document.study)))),
     }
 }
 
-/// A file's text, with control characters written out: whatever a campaign's texts are, who prints the file sees them. The spelling is
-/// valid within JSON.
+/// A file's text, with control characters written out: whatever a campaign's texts are, who prints
+/// the file sees them. The spelling is valid within JSON.
 fn shown(text: String) -> Vec<u8> {
     match printable(&text, Lines::Several) {
         Cow::Borrowed(_) => text.into_bytes(),

@@ -1,9 +1,10 @@
-//! The picture of a path as SVG: the sender's stages downwards at the left, what lies between at the bottom, the receiver's upwards at
-//! the right; on a narrow screen all of them in one column. Of two arms both stand in each box; where they take other ways between the
-//! ends, these stand one below the other. Colours are the page's own, so that it is light, dark and printed.
+//! The picture of a path as SVG: the sender's stages downwards at the left, what lies between at
+//! the bottom, the receiver's upwards at the right; on a narrow screen all of them in one column.
+//! Of two arms both stand in each box; where they take other ways between the ends, these stand one
+//! below the other. Colours are the page's own, so that it is light, dark and printed.
 //!
-//! Text in SVG does not flow: lines are broken by the mean width of a letter, generously. Lengths are user units, which are pixels
-//! at full width.
+//! Text in SVG does not flow: lines are broken by the mean width of a letter, generously. Lengths
+//! are user units, which are pixels at full width.
 
 use std::fmt::Write as _;
 
@@ -42,8 +43,15 @@ const COLUMN: f64 = 400.0;
 const NARROW: f64 = 360.0;
 
 /// From the top; the layers of an end in this order.
-const LAYERS: [Place; 7] =
-    [Place::Disk, Place::Application, Place::Cache, Place::Socket, Place::Queue, Place::Interface, Place::Bus];
+const LAYERS: [Place; 7] = [
+    Place::Disk,
+    Place::Application,
+    Place::Cache,
+    Place::Socket,
+    Place::Queue,
+    Place::Interface,
+    Place::Bus,
+];
 
 /// Both layouts; the style sheet shows the one that fits.
 pub(super) fn draw(picture: &PathPicture) -> String {
@@ -66,8 +74,10 @@ fn framed(picture: &PathPicture, class: &str, width: f64, drawing: &Drawing) -> 
     let Drawing { body, height } = drawing;
     let (title, summary) = (escaped(&picture.title), escaped(&picture.summary));
     format!(
-        "<svg class=\"path {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"path-{class}-title \
-         path-{class}-summary\"><title id=\"path-{class}-title\">{title}</title><desc id=\"path-{class}-summary\">{summary}</desc>\
+        "<svg class=\"path {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+            aria-labelledby=\"path-{class}-title \
+         path-{class}-summary\"><title id=\"path-{class}-title\">{title}</title><desc \
+         id=\"path-{class}-summary\">{summary}</desc>\
          <g aria-hidden=\"true\">{body}</g></svg>\n"
     )
 }
@@ -120,8 +130,10 @@ impl<'a> Laid<'a> {
         if stage.seen.iter().all(StageSeen::is_nothing) {
             class += " unseen";
         }
-        let mut out =
-            format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"7\"/>");
+        let mut out = format!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
+                rx=\"7\"/>"
+        );
         let (left, right) = (x + PADDING, x + width - PADDING);
         let mut at = y + PADDING;
         if self.labelled {
@@ -143,7 +155,8 @@ impl<'a> Laid<'a> {
     fn flags(&self, right: f64, y: f64) -> String {
         let flagged: Vec<(&StageSeen, &String)> =
             self.stage.seen.iter().filter_map(|seen| Some((seen, seen.limit.as_ref()?))).collect();
-        let alike = flagged.len() == self.stage.seen.len() && flagged.windows(2).all(|two| two[0].1 == two[1].1);
+        let alike = flagged.len() == self.stage.seen.len()
+            && flagged.windows(2).all(|two| two[0].1 == two[1].1);
         let told: Vec<String> = match flagged.first() {
             Some((_, limit)) if alike => vec![(*limit).clone()],
             _ => flagged
@@ -161,7 +174,8 @@ impl<'a> Laid<'a> {
             let wide = length(&flag, DETAIL) + FLAG_SIDES;
             let _infallible = write!(
                 out,
-                "<rect class=\"flag\" x=\"{}\" y=\"{}\" width=\"{wide}\" height=\"{}\" rx=\"{FLAG}\"/>",
+                "<rect class=\"flag\" x=\"{}\" y=\"{}\" width=\"{wide}\" height=\"{}\" \
+                    rx=\"{FLAG}\"/>",
                 edge - wide,
                 y - FLAG,
                 2.0 * FLAG
@@ -178,7 +192,11 @@ impl<'a> LaidSeen<'a> {
         let rate = seen.rate.as_ref().map_or(0.0, |rate| length(rate, NAME) + GAP);
         let mut told = seen.details.join(" · ");
         if let Some(lost) = seen.lost.as_ref().filter(|_| !seen.loses) {
-            told = [told, lost.clone()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
+            told = [told, lost.clone()]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" · ");
         }
         if seen.is_nothing() {
             "not observed".clone_into(&mut told);
@@ -212,9 +230,16 @@ impl<'a> LaidSeen<'a> {
         }
         let rate = seen.rate.as_deref().unwrap_or_default();
         if let Some(arm) = self.arm {
-            out += &text("arm", left, at - 5.0, "start", &clipped(arm, right - left - length(rate, NAME), DETAIL));
+            out += &text(
+                "arm",
+                left,
+                at - 5.0,
+                "start",
+                &clipped(arm, right - left - length(rate, NAME), DETAIL),
+            );
         }
-        let (edge, anchor) = if self.beside || self.arm.is_some() { (right, "end") } else { (left, "start") };
+        let (edge, anchor) =
+            if self.beside || self.arm.is_some() { (right, "end") } else { (left, "start") };
         if !rate.is_empty() {
             out += &text("rate", edge, at - 5.0, anchor, rate);
         }
@@ -237,15 +262,24 @@ impl<'a> LaidSeen<'a> {
 fn meter(x: f64, y: f64, width: f64, told: &str, share: Option<f64>) -> String {
     let told = match share {
         Some(share) => {
-            format!("{} % of {}", crate::number::percent(share), told.replacen("ceiling ", "its ceiling, ", 1))
+            format!(
+                "{} % of {}",
+                crate::number::percent(share),
+                told.replacen("ceiling ", "its ceiling, ", 1)
+            )
         }
         None => told.to_owned(),
     };
-    let mut out = format!("<rect class=\"scale\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"4\" rx=\"2\"/>");
+    let mut out = format!(
+        "<rect class=\"scale\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"4\" rx=\"2\"/>"
+    );
     if let Some(share) = share {
         let filled = width * share.clamp(0.0, 1.0);
-        let _infallible =
-            write!(out, "<rect class=\"reached\" x=\"{x}\" y=\"{y}\" width=\"{filled:.1}\" height=\"4\" rx=\"2\"/>");
+        let _infallible = write!(
+            out,
+            "<rect class=\"reached\" x=\"{x}\" y=\"{y}\" width=\"{filled:.1}\" height=\"4\" \
+                rx=\"2\"/>"
+        );
     }
     out + &text("detail", x, y + 18.0, "start", &clipped(&told, width, DETAIL))
 }
@@ -290,7 +324,8 @@ fn wide(picture: &PathPicture) -> Drawing {
         let x = if side == 0 { 0.0 } else { right };
         body += &arrow(x + COLUMN / 2.0, edge.unwrap_or(y), y, side == 0);
     }
-    let between: Vec<&PathStage> = picture.stages.iter().filter(|stage| stage.end == End::Between).collect();
+    let between: Vec<&PathStage> =
+        picture.stages.iter().filter(|stage| stage.end == End::Between).collect();
     for (number, row) in between.chunk_by(|a, b| !is_other_way(a, b)).enumerate() {
         if number > 0 {
             body += &text("label", WIDE / 2.0, y - GAP / 2.0 + 4.0, "middle", OTHER_WAY);
@@ -313,8 +348,9 @@ fn wide(picture: &PathPicture) -> Drawing {
 
 /// Whether `b` does not follow `a` but is on the other arm's way between the ends.
 fn is_other_way(a: &PathStage, b: &PathStage) -> bool {
-    let passes =
-        |stage: &PathStage| -> Vec<Option<String>> { stage.seen.iter().map(|seen| seen.arm.clone()).collect() };
+    let passes = |stage: &PathStage| -> Vec<Option<String>> {
+        stage.seen.iter().map(|seen| seen.arm.clone()).collect()
+    };
     a.end == End::Between && b.end == End::Between && passes(a) != passes(b)
 }
 
@@ -338,7 +374,8 @@ fn narrow(picture: &PathPicture) -> Drawing {
 /// Between `top` and `bottom`, downwards or up.
 fn arrow(x: f64, top: f64, bottom: f64, down: bool) -> String {
     const HEAD: f64 = 5.0;
-    let (tip, back) = if down { (bottom - 2.0, bottom - 2.0 - HEAD) } else { (top + 2.0, top + 2.0 + HEAD) };
+    let (tip, back) =
+        if down { (bottom - 2.0, bottom - 2.0 - HEAD) } else { (top + 2.0, top + 2.0 + HEAD) };
     format!(
         "<path class=\"flow\" d=\"M{x} {}V{}M{} {back}L{x} {tip}L{} {back}\"/>",
         top + 2.0,
@@ -353,7 +390,11 @@ fn sideways(left: f64, right: f64, y: f64) -> String {
     const HEAD: f64 = 5.0;
     let (from, tip) = (left + 2.0, right - 2.0);
     let back = tip - HEAD;
-    format!("<path class=\"flow\" d=\"M{from} {y}H{tip}M{back} {}L{tip} {y}L{back} {}\"/>", y - HEAD, y + HEAD)
+    format!(
+        "<path class=\"flow\" d=\"M{from} {y}H{tip}M{back} {}L{tip} {y}L{back} {}\"/>",
+        y - HEAD,
+        y + HEAD
+    )
 }
 
 fn text(class: &str, x: f64, y: f64, anchor: &str, told: &str) -> String {
@@ -363,7 +404,8 @@ fn text(class: &str, x: f64, y: f64, anchor: &str, told: &str) -> String {
         _ => DETAIL,
     };
     format!(
-        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{}</text>",
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" \
+            text-anchor=\"{anchor}\">{}</text>",
         escaped(told)
     )
 }
@@ -385,7 +427,8 @@ fn wrapped(told: &str, width: f64, size: f64) -> Vec<String> {
         }
     }
     // A line neither begins nor ends with what stands between two details.
-    let trimmed = lines.into_iter().map(|line| line.trim_matches(|c| c == '·' || c == ' ').to_owned());
+    let trimmed =
+        lines.into_iter().map(|line| line.trim_matches(|c| c == '·' || c == ' ').to_owned());
     trimmed.filter(|line| !line.is_empty()).collect()
 }
 
@@ -407,9 +450,19 @@ mod tests {
 
     #[test]
     fn lines_break_between_words_and_never_exceed_the_box() {
-        let lines = wrapped("waited for the peer's window 99 % · sent again 0.1 % · round trip 10 ms", 200.0, DETAIL);
-        assert!(lines.len() > 1 && lines.iter().all(|line| length(line, DETAIL) <= 200.0), "{lines:?}");
-        assert!(lines.iter().all(|line| !line.starts_with('·') && !line.ends_with('·')), "{lines:?}");
+        let lines = wrapped(
+            "waited for the peer's window 99 % · sent again 0.1 % · round trip 10 ms",
+            200.0,
+            DETAIL,
+        );
+        assert!(
+            lines.len() > 1 && lines.iter().all(|line| length(line, DETAIL) <= 200.0),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| !line.starts_with('·') && !line.ends_with('·')),
+            "{lines:?}"
+        );
         assert!(wrapped(&"x".repeat(99), 100.0, NAME)[0].ends_with('…'));
     }
 

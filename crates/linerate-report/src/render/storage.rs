@@ -1,4 +1,5 @@
-//! Storage jobs of a study as formats of other tools want them: figures by direction, and what a distribution says.
+//! Storage jobs of a study as formats of other tools want them: figures by direction, and what a
+//! distribution says.
 
 use linerate_analysis::TransferCounts;
 use linerate_model::{Distribution, metric};
@@ -30,11 +31,15 @@ const STORAGE: &str = "storage";
 /// Every storage job of `study`, point by point.
 pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
     let points = study["points"].as_array().into_iter().flatten();
-    let jobs = points.flat_map(|point| point["jobs"].as_array().into_iter().flatten().map(move |job| (point, job)));
+    let jobs = points.flat_map(|point| {
+        point["jobs"].as_array().into_iter().flatten().map(move |job| (point, job))
+    });
     jobs.filter(|(_, job)| job["workload"] == STORAGE)
         .map(|(point, job)| {
             // A ledger of before has none apart.
-            let of = |name: &str| serde_json::from_value(job["distributions"][name].clone()).unwrap_or_default();
+            let of = |name: &str| {
+                serde_json::from_value(job["distributions"][name].clone()).unwrap_or_default()
+            };
             StorageJob {
                 point,
                 job,
@@ -51,7 +56,8 @@ pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
 }
 
 impl StorageJob<'_> {
-    /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where there is none, as fio has it.
+    /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where
+    /// there is none, as fio has it.
     pub(super) fn figure(&self, metric: &str, direction: &str) -> f64 {
         self.known(metric, direction).unwrap_or(0.0)
     }
@@ -79,11 +85,13 @@ impl StorageJob<'_> {
         workers
     }
 
-    /// What `worker` counted in all runs, or what all did. Seconds are those of the runs, workers beside each other.
+    /// What `worker` counted in all runs, or what all did. Seconds are those of the runs, workers
+    /// beside each other.
     pub(super) fn counted(&self, worker: Option<u32>) -> TransferCounts {
         let n_workers = if worker.is_some() { 1 } else { self.workers().len().max(1) };
         let mut sum = TransferCounts::default();
-        for one in self.counts.iter().filter(|one| worker.is_none_or(|worker| one.worker == worker)) {
+        for one in self.counts.iter().filter(|one| worker.is_none_or(|worker| one.worker == worker))
+        {
             sum.seconds += one.seconds / n_workers as f64;
             sum.reads += one.reads;
             sum.writes += one.writes;
@@ -116,7 +124,8 @@ impl StorageJob<'_> {
         found["values"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
     }
 
-    /// Times of reads (`rx`), of writes (`tx`) or of both (`sum`). Of a load of one kind they are those of both.
+    /// Times of reads (`rx`), of writes (`tx`) or of both (`sum`). Of a load of one kind they are
+    /// those of both.
     pub(super) fn times(&self, direction: &str) -> Distribution {
         let (apart, other) = match direction {
             "rx" => (&self.reads, "tx"),
@@ -124,19 +133,25 @@ impl StorageJob<'_> {
             "sum" => return self.service.clone(),
             _ => return Distribution::default(),
         };
-        let is_only = self.figure(metric::IOPS, direction) > 0.0 && self.figure(metric::IOPS, other) == 0.0;
+        let is_only =
+            self.figure(metric::IOPS, direction) > 0.0 && self.figure(metric::IOPS, other) == 0.0;
         if apart.is_empty() && is_only { self.service.clone() } else { apart.clone() }
     }
 
     /// A parameter as the plan or its axis has it, without quotes; empty where it has its default.
     pub(super) fn parameter(&self, name: &str) -> String {
         let told = &self.job["params"][name];
-        told.as_str().map_or_else(|| if told.is_null() { String::new() } else { told.to_string() }, str::to_owned)
+        told.as_str().map_or_else(
+            || if told.is_null() { String::new() } else { told.to_string() },
+            str::to_owned,
+        )
     }
 
     /// A parameter, or `default` where it has its default.
     pub(super) fn parameter_or(&self, name: &str, default: &str) -> String {
-        Some(self.parameter(name)).filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned())
+        Some(self.parameter(name))
+            .filter(|text| !text.is_empty())
+            .unwrap_or_else(|| default.to_owned())
     }
 
     /// What was obtained under `name`, such as the engine.
@@ -180,7 +195,12 @@ pub(super) fn count(times: &Distribution) -> u64 {
 pub(super) fn moments(times: &Distribution) -> (f64, f64) {
     let n = count(times).max(1) as f64;
     let mean = times.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum::<f64>() / n;
-    let variance = times.buckets.iter().map(|(ns, count)| (*ns as f64 - mean).powi(2) * *count as f64).sum::<f64>() / n;
+    let variance = times
+        .buckets
+        .iter()
+        .map(|(ns, count)| (*ns as f64 - mean).powi(2) * *count as f64)
+        .sum::<f64>()
+        / n;
     (mean, variance.sqrt())
 }
 

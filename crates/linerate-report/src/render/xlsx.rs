@@ -1,7 +1,9 @@
-//! XLSX: a cover sheet, then a sheet for each table, with real numbers in the unit of the heading and native charts.
+//! XLSX: a cover sheet, then a sheet for each table, with real numbers in the unit of the heading
+//! and native charts.
 //!
-//! Numbers are written unrounded; how many digits are shown is a number format, so a sheet computes with what was
-//! measured. Interval ends have columns of their own. Every text goes through [`words`].
+//! Numbers are written unrounded; how many digits are shown is a number format, so a sheet computes
+//! with what was measured. Interval ends have columns of their own. Every text goes through
+//! [`words`].
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,14 +11,15 @@ use std::collections::HashSet;
 use linerate_model::{Lines, printable};
 
 use rust_xlsxwriter::{
-    Chart as NativeChart, ChartAxisLabelPosition, ChartFormat, ChartLine, ChartLineDashType, ChartMarker, ChartType,
-    Color, ConditionalFormat2ColorScale, DocProperties, ExcelDateTime, Format, FormatAlign, FormatBorder, Workbook,
-    Worksheet, XlsxError,
+    Chart as NativeChart, ChartAxisLabelPosition, ChartFormat, ChartLine, ChartLineDashType,
+    ChartMarker, ChartType, Color, ConditionalFormat2ColorScale, DocProperties, ExcelDateTime,
+    Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError,
 };
 
 use super::ReportError;
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, KeyFigure, Lead, Plot, Role, Table, Tone,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, KeyFigure, Lead, Plot, Role,
+    Table, Tone,
 };
 use crate::number::percent;
 
@@ -35,11 +38,14 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let seconds = i64::try_from(document.started.0 / NANOSECONDS_PER_SECOND).unwrap_or(0);
     let created = ExcelDateTime::from_timestamp(seconds)?;
     // The time of the campaign, not of the rendering: the same document gives the same file.
-    let properties = DocProperties::new().set_title(words(&document.title)).set_creation_datetime(&created);
+    let properties =
+        DocProperties::new().set_title(words(&document.title)).set_creation_datetime(&created);
     workbook.set_properties(&properties);
-    let blocks: Vec<&Block> = document.sections.iter().flat_map(|section| &section.blocks).collect();
+    let blocks: Vec<&Block> =
+        document.sections.iter().flat_map(|section| &section.blocks).collect();
     let mut taken = HashSet::from(["summary".to_owned()]);
-    let names: Vec<String> = document.tables().map(|table| sheet_name(&table.id, &mut taken)).collect();
+    let names: Vec<String> =
+        document.tables().map(|table| sheet_name(&table.id, &mut taken)).collect();
     cover(workbook.add_worksheet(), document, &names)?;
     let mut names = names.iter();
     for block in blocks {
@@ -60,17 +66,23 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     Ok(workbook.save_to_buffer()?)
 }
 
-/// `text` with control characters written out, as in every other format: the file format itself keeps those of C0 only as `_x001B_`, which
-/// Excel turns back, and passes on C1 and what orders text in both directions.
+/// `text` with control characters written out, as in every other format: the file format itself
+/// keeps those of C0 only as `_x001B_`, which Excel turns back, and passes on C1 and what orders
+/// text in both directions.
 fn words(text: &str) -> Cow<'_, str> {
     printable(text, Lines::One)
 }
 
 /// `id` as a sheet's name: short enough, and not taken.
 fn sheet_name(id: &str, taken: &mut HashSet<String>) -> String {
-    let clean: String = words(id).chars().map(|c| if "[]:*?/\\'".contains(c) { ' ' } else { c }).collect();
+    let clean: String =
+        words(id).chars().map(|c| if "[]:*?/\\'".contains(c) { ' ' } else { c }).collect();
     let short = |suffix: &str| -> String {
-        clean.chars().take(SHEET_NAME_LENGTH - suffix.chars().count()).chain(suffix.chars()).collect()
+        clean
+            .chars()
+            .take(SHEET_NAME_LENGTH - suffix.chars().count())
+            .chain(suffix.chars())
+            .collect()
     };
     let mut name = short("");
     let mut number = 2;
@@ -85,12 +97,20 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
     let title = Format::new().set_bold().set_font_size(18);
     let bold = Format::new().set_bold();
     let wrap = Format::new().set_text_wrap().set_align(FormatAlign::Top);
-    sheet.set_name("Summary")?.set_column_width(0, 30)?.set_column_width(1, 16)?.set_column_width(2, 90)?;
+    sheet
+        .set_name("Summary")?
+        .set_column_width(0, 30)?
+        .set_column_width(1, 16)?
+        .set_column_width(2, 90)?;
     sheet.write_string_with_format(0, 0, words(&document.title), &title)?;
     let mark = document.mark().map_or(String::new(), |mark| format!(" ({mark})"));
     sheet.write_string(1, 0, words(&format!("{}{mark}", document.subtitle)))?;
     let mut row = 3;
-    let answer = document.sections.iter().filter(|section| section.id == "answer").flat_map(|section| &section.blocks);
+    let answer = document
+        .sections
+        .iter()
+        .filter(|section| section.id == "answer")
+        .flat_map(|section| &section.blocks);
     for block in answer {
         match block {
             Block::Paragraph(text) | Block::Lead(Lead { text, .. }) => {
@@ -101,8 +121,17 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
                 for figure in figures {
                     let scale = &figure.scale;
                     let digits = number_format(scale.decimals_of(&figure.estimate)).set_bold();
-                    sheet.write_string(row, 0, words(&format!("{}, {}", figure.label, scale.symbol)))?;
-                    sheet.write_number_with_format(row, 1, figure.estimate.value / scale.factor, &digits)?;
+                    sheet.write_string(
+                        row,
+                        0,
+                        words(&format!("{}, {}", figure.label, scale.symbol)),
+                    )?;
+                    sheet.write_number_with_format(
+                        row,
+                        1,
+                        figure.estimate.value / scale.factor,
+                        &digits,
+                    )?;
                     sheet.write_string(row, 2, words(&figure_note(figure, document.mark())))?;
                     row += 1;
                 }
@@ -128,9 +157,15 @@ fn figure_note(figure: &KeyFigure, mark: Option<&str>) -> String {
         .1
         .map_or("no interval".into(), |(low, high)| format!("{low} to {high}"));
     let layer = figure.layer.map(|layer| layer.to_string());
-    let share = figure.ceiling.as_ref().map(|(share, name)| format!("{} % of {name}", percent(*share)));
-    let parts =
-        [Some(interval), Some(format!("n {}", figure.estimate.n)), layer, Some(figure.direction.to_string()), share];
+    let share =
+        figure.ceiling.as_ref().map(|(share, name)| format!("{} % of {name}", percent(*share)));
+    let parts = [
+        Some(interval),
+        Some(format!("n {}", figure.estimate.n)),
+        layer,
+        Some(figure.direction.to_string()),
+        share,
+    ];
     let told: Vec<String> = parts.into_iter().flatten().chain(mark.map(str::to_owned)).collect();
     let beside = figure.beside.as_ref().map_or(String::new(), |told| format!("; {told}"));
     format!("{}{beside}; {}", told.join(", "), figure.at)
@@ -160,19 +195,37 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
         &Format::new().set_bold().set_font_size(14),
     )?;
     if let Some(note) = &table.note {
-        sheet.write_string_with_format(1, 0, words(note), &Format::new().set_font_color(Color::Gray))?;
+        sheet.write_string_with_format(
+            1,
+            0,
+            words(note),
+            &Format::new().set_font_color(Color::Gray),
+        )?;
     }
-    let head =
-        Format::new().set_bold().set_text_wrap().set_border_bottom(FormatBorder::Thin).set_align(FormatAlign::Bottom);
+    let head = Format::new()
+        .set_bold()
+        .set_text_wrap()
+        .set_border_bottom(FormatBorder::Thin)
+        .set_align(FormatAlign::Bottom);
     let shown = table.shown();
     for (index, column) in table.columns.iter().enumerate() {
         let at = place(table, index);
         // Coordinates stand in base units, so that a chart can lay them out.
-        let coordinates = table.rows.iter().any(|row| matches!(row.cells.get(index), Some(Cell::Coordinate { .. })));
+        let coordinates = table
+            .rows
+            .iter()
+            .any(|row| matches!(row.cells.get(index), Some(Cell::Coordinate { .. })));
         let qualifiers = if coordinates { column.base_qualifiers() } else { column.qualifiers() };
-        let told = if qualifiers.is_empty() { column.head.clone() } else { format!("{} ({qualifiers})", column.head) };
-        let head =
-            if column.kind == ColumnKind::Text { head.clone() } else { head.clone().set_align(FormatAlign::Right) };
+        let told = if qualifiers.is_empty() {
+            column.head.clone()
+        } else {
+            format!("{} ({qualifiers})", column.head)
+        };
+        let head = if column.kind == ColumnKind::Text {
+            head.clone()
+        } else {
+            head.clone().set_align(FormatAlign::Right)
+        };
         sheet.write_string_with_format(HEAD_ROW, at, words(&told), &head)?;
         if column.kind == ColumnKind::Estimate {
             sheet.write_string_with_format(HEAD_ROW, at + 1, "low", &head)?;
@@ -191,7 +244,15 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
         let at = HEAD_ROW + 1 + u32::try_from(index).unwrap_or(u32::MAX);
         for (column_index, cell) in row.cells.iter().enumerate() {
             let format = number_format(decimals[column_index]);
-            write_cell(sheet, at, place(table, column_index), cell, &table.columns[column_index], row.tone, &format)?;
+            write_cell(
+                sheet,
+                at,
+                place(table, column_index),
+                cell,
+                &table.columns[column_index],
+                row.tone,
+                &format,
+            )?;
         }
     }
     let first_words = u16::from(table.columns.len() > 2);
@@ -231,14 +292,24 @@ fn write_cell(
             sheet.write_number_with_format(row, at, *value, &tinted(Format::new()))?;
         }
         Cell::Number(value) => {
-            sheet.write_number_with_format(row, at, value / scale.factor, &tinted(plain.clone()))?;
+            sheet.write_number_with_format(
+                row,
+                at,
+                value / scale.factor,
+                &tinted(plain.clone()),
+            )?;
         }
         Cell::Estimate(estimate) => {
             let format = tinted(number_format(scale.decimals_of(estimate)));
             sheet.write_number_with_format(row, at, estimate.value / scale.factor, &format)?;
             for (offset, end) in [(1, estimate.low), (2, estimate.high)] {
                 if let Some(end) = end.filter(|end| end.is_finite()) {
-                    sheet.write_number_with_format(row, at + offset, end / scale.factor, &format)?;
+                    sheet.write_number_with_format(
+                        row,
+                        at + offset,
+                        end / scale.factor,
+                        &format,
+                    )?;
                 }
             }
         }
@@ -256,7 +327,9 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
     if chart.plot == Plot::Heat {
         for mark in &chart.marks {
             let at = place(table, mark.column);
-            let tint = ConditionalFormat2ColorScale::new().set_minimum_color("F3F7FB").set_maximum_color("4A8FC7");
+            let tint = ConditionalFormat2ColorScale::new()
+                .set_minimum_color("F3F7FB")
+                .set_maximum_color("4A8FC7");
             sheet.add_conditional_format(first, at, last, at, &tint)?;
         }
         return Ok(());
@@ -268,8 +341,10 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
         Plot::Points => ChartType::Scatter,
         _ => ChartType::ScatterStraightWithMarkers,
     });
-    let base =
-        table.columns.get(chart.marks.first().map_or(1, |mark| mark.column)).map_or("", |column| column.scale.symbol);
+    let base = table
+        .columns
+        .get(chart.marks.first().map_or(1, |mark| mark.column))
+        .map_or("", |column| column.scale.symbol);
     native.title().set_name(&*words(&chart.title));
     let x = &table.columns[0];
     let x_name = match x.base_qualifiers() {
@@ -296,7 +371,9 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
             Role::Ceiling(_) => {
                 let mut dashes = ChartLine::new();
                 dashes.set_dash_type(ChartLineDashType::Dash).set_color(Color::Gray);
-                series.set_format(ChartFormat::new().set_line(&dashes)).set_marker(ChartMarker::new().set_none());
+                series
+                    .set_format(ChartFormat::new().set_line(&dashes))
+                    .set_marker(ChartMarker::new().set_none());
             }
             Role::Second => {
                 series.set_secondary_axis(true);

@@ -1,7 +1,9 @@
-//! What became of operations: due = answered + lost + open at the end, all trials of a point added, so that every row adds up to the unit.
+//! What became of operations: due = answered + lost + open at the end, all trials of a point added,
+//! so that every row adds up to the unit.
 //!
-//! An operation is a request, a connection, a file, a transfer of a disk or file, a datagram, or a frame; which ones a span has is the
-//! study's to say. What this does not see: when they were lost, and where (`loss`).
+//! An operation is a request, a connection, a file, a transfer of a disk or file, a datagram, or a
+//! frame; which ones a span has is the study's to say. What this does not see: when they were lost,
+//! and where (`loss`).
 
 use linerate_analysis::{JobStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -13,8 +15,12 @@ use crate::number::{Scale, round_half_up};
 
 const NAME: &str = "account";
 /// What there was, and what became of it.
-const METRICS: [&str; 4] =
-    [metric::OPERATIONS_DUE, metric::OPERATIONS_ANSWERED, metric::OPERATIONS_LOST, metric::OPERATIONS_OPEN];
+const METRICS: [&str; 4] = [
+    metric::OPERATIONS_DUE,
+    metric::OPERATIONS_ANSWERED,
+    metric::OPERATIONS_LOST,
+    metric::OPERATIONS_OPEN,
+];
 const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
 
 /// See the file.
@@ -30,7 +36,8 @@ impl Section for Account {
     }
 
     fn summary(&self) -> &'static str {
-        "requests, connections, files, transfers, datagrams and frames: due = answered + lost + open at the end"
+        "requests, connections, files, transfers, datagrams and frames: due = answered + lost + \
+            open at the end"
     }
 
     fn order(&self) -> u32 {
@@ -75,7 +82,8 @@ fn jobs(point: &PointStudy) -> impl Iterator<Item = &JobStudy> {
 
 fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
     let of_job = |point: &'a PointStudy, job: &'a JobStudy| {
-        let of = move |direction| Some(Line { point, job, direction, fates: fates(job, direction)? });
+        let of =
+            move |direction| Some(Line { point, job, direction, fates: fates(job, direction)? });
         [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().filter_map(of)
     };
     let of_point = |point: &&'a PointStudy| {
@@ -100,7 +108,8 @@ fn kind(line: &Line<'_>) -> &'static str {
 fn table(grid: &Grid<'_>) -> Option<Table> {
     let lines = lines(grid);
     let first = lines.first()?;
-    let ends = |line: &Line<'_>| format!("{} {} to {}", line.job.workload, line.job.from, line.job.to);
+    let ends =
+        |line: &Line<'_>| format!("{} {} to {}", line.job.workload, line.job.from, line.job.to);
     let is_several = lines.iter().any(|line| ends(line) != ends(first));
     let has_kinds = lines.iter().any(|line| kind(line) != kind(first));
     let mut columns = grid.axis_columns();
@@ -121,12 +130,14 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
         table.rows.push(Row { cells, tone });
     }
     let disks = if lines.iter().any(|line| kind(line) == "reads" || kind(line) == "writes") {
-        " Flushes, discards, and operations of an open load that were never started count in \"all\" only."
+        " Flushes, discards, and operations of an open load that were never started count \
+            in \"all\" only."
     } else {
         ""
     };
     table.note = Some(format!(
-        "All trials of a point added: due = answered + lost + open. Lost is what was given up or never came; open is what still waited at \
+        "All trials of a point added: due = answered + lost + open. Lost is what was given up or \
+            never came; open is what still waited at \
          the end, and what an open load never started.{disks}"
     ));
     Some(table)
@@ -136,7 +147,9 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
 pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
     let mut totals: Vec<(&str, Fates)> = Vec::new();
     for job in subject.study.points.iter().flat_map(jobs) {
-        let whole = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter().find_map(|way| fates(job, way));
+        let whole = [Direction::Sum, Direction::Tx, Direction::Rx]
+            .into_iter()
+            .find_map(|way| fates(job, way));
         let Some(fates) = whole else { continue };
         match totals.iter_mut().find(|(workload, _)| *workload == job.workload) {
             Some((_, total)) => *total = added(*total, fates),
@@ -148,5 +161,7 @@ pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
         format!("{workload} {due} = {answered} + {lost} + {open}")
     };
     let told = totals.iter().map(one).collect::<Vec<String>>().join("; ");
-    (!told.is_empty()).then(|| format!("Operations due = answered + lost + open at the end, all trials added: {told}."))
+    (!told.is_empty()).then(|| {
+        format!("Operations due = answered + lost + open at the end, all trials added: {told}.")
+    })
 }

@@ -1,9 +1,12 @@
-//! The answer first: the verdict in one sentence, of a comparison what it found (see `compared`), and the path in one picture (see `verdict`); then what was measured on what, the best figures of each workload, and whether they may be believed.
+//! The answer first: the verdict in one sentence, of a comparison what it found (see `compared`),
+//! and the path in one picture (see `verdict`); then what was measured on what, the best figures of
+//! each workload, and whether they may be believed.
 //!
-//! Goodput and packet rate are told of streams only, by workload: what requests carry is incidental. Requests and
-//! connections are told by their rate and their latency. Maxima are told by scope as in the Sun paper's Table 2 (see
-//! `scopes`). Each figure has direction, layer, interval with its confidence, runs and its share of the lowest ceiling. Only
-//! valid and suspect points carry figures; it does not extrapolate between points.
+//! Goodput and packet rate are told of streams only, by workload: what requests carry is
+//! incidental. Requests and connections are told by their rate and their latency. Maxima are told
+//! by scope as in the Sun paper's Table 2 (see `scopes`). Each figure has direction, layer,
+//! interval with its confidence, runs and its share of the lowest ceiling. Only valid and suspect
+//! points carry figures; it does not extrapolate between points.
 
 mod compared;
 mod scopes;
@@ -48,7 +51,8 @@ impl Section for Answer {
     }
 
     fn summary(&self) -> &'static str {
-        "the verdict in one sentence and the path in one picture with the limit marked; what was measured, the maxima and their validity"
+        "the verdict in one sentence and the path in one picture with the limit marked; what was \
+            measured, the maxima and their validity"
     }
 
     fn order(&self) -> u32 {
@@ -57,15 +61,19 @@ impl Section for Answer {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let headline = headline(subject.campaign, subject.study);
-        let mut blocks: Vec<Block> = lead(subject.study, headline.as_ref()).map(Block::Lead).into_iter().collect();
+        let mut blocks: Vec<Block> =
+            lead(subject.study, headline.as_ref()).map(Block::Lead).into_iter().collect();
         // What the leading sentence says is not said again.
         let mut compared = match compared::lead(subject.study) {
             Some(_) => super::comparison::tallies(subject),
             None => super::comparison::told(subject),
         };
         compared.extend(super::together::told(subject).into_iter().skip(mixes_led(subject.study)));
-        // Whoever set two arms against each other asked for that, and not for the better one's figure.
-        if (1..=MOST_LED).contains(&compared.len()) && !super::comparison::asked_for(subject.study).is_empty() {
+        // Whoever set two arms against each other asked for that, and not for the better one's
+        // figure.
+        if (1..=MOST_LED).contains(&compared.len())
+            && !super::comparison::asked_for(subject.study).is_empty()
+        {
             blocks.push(Block::List(std::mem::take(&mut compared)));
         }
         blocks.extend(headline.as_ref().and_then(verdict::picture));
@@ -111,7 +119,8 @@ fn mixes_led(study: &Study) -> usize {
 
 fn opening(subject: &Subject<'_>) -> String {
     let header = &subject.campaign.header;
-    let mut hosts: Vec<&str> = subject.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
+    let mut hosts: Vec<&str> =
+        subject.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
     hosts.dedup();
     let between = match hosts.as_slice() {
         [] => String::new(),
@@ -142,7 +151,11 @@ fn opening(subject: &Subject<'_>) -> String {
         },
         testbed_words(header.testbed),
         date(header.started),
-        if subject.campaign.ended.is_some() { "" } else { " planned; the campaign did not come to its end" },
+        if subject.campaign.ended.is_some() {
+            ""
+        } else {
+            " planned; the campaign did not come to its end"
+        },
     )
 }
 
@@ -185,12 +198,19 @@ fn standing(subject: &Subject<'_>) -> String {
             if n == 1 { "1 trial was".to_owned() } else { format!("{n} trials were") }
         ),
     };
-    let searched: usize = subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
+    let searched: usize =
+        subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
     if reached == 0 && searched > 0 {
-        let invalid = subject.study.searches.iter().flat_map(|search| &search.runs).flat_map(|run| &run.trials);
+        let invalid = subject
+            .study
+            .searches
+            .iter()
+            .flat_map(|search| &search.runs)
+            .flat_map(|run| &run.trials);
         let invalid = invalid.filter(|trial| trial.observation().is_none()).count();
         return format!(
-            "{searched} trials were chosen by searches; {invalid} of them were spoilt by the tester and repeated, or left out."
+            "{searched} trials were chosen by searches; {invalid} of them were spoilt by the \
+                tester and repeated, or left out."
         );
     }
     if reached == 0 {
@@ -205,35 +225,57 @@ fn standing(subject: &Subject<'_>) -> String {
         return format!("{all}{missing} {}", certainty(subject)).trim_end().to_owned();
     }
     let told = [(suspect, "suspect"), (invalid, "invalid"), (impossible, "impossible")];
-    let told: Vec<String> = told.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    let refused = if invalid + impossible > 0 { " Invalid and impossible trials carry no figure." } else { "" };
-    format!("{valid} of {reached} trials are valid, {}.{refused}{missing} {}", told.join(", "), certainty(subject))
-        .trim_end()
-        .to_owned()
+    let told: Vec<String> =
+        told.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let refused = if invalid + impossible > 0 {
+        " Invalid and impossible trials carry no figure."
+    } else {
+        ""
+    };
+    format!(
+        "{valid} of {reached} trials are valid, {}.{refused}{missing} {}",
+        told.join(", "),
+        certainty(subject)
+    )
+    .trim_end()
+    .to_owned()
 }
 
 /// Trials of points that were planned and never started: they are neither valid nor invalid.
 pub(super) fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
     let planned = subject.campaign.trials.iter().filter(|trial| trial.spec.search.is_none());
-    planned.filter(|trial| trial.started.is_none() && trial.outcome.is_none()).map(|trial| trial.spec.id).collect()
+    planned
+        .filter(|trial| trial.started.is_none() && trial.outcome.is_none())
+        .map(|trial| trial.spec.id)
+        .collect()
 }
 
 /// The trials of points that were run.
-fn judged_trials<'a>(subject: &Subject<'a>, not_run: &BTreeSet<TrialId>) -> impl Iterator<Item = &'a TrialStudy> {
+fn judged_trials<'a>(
+    subject: &Subject<'a>,
+    not_run: &BTreeSet<TrialId>,
+) -> impl Iterator<Item = &'a TrialStudy> {
     let trials = subject.study.points.iter().flat_map(|point| &point.trials);
     trials.filter(|trial| !not_run.contains(&trial.id))
 }
 
-/// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers only are one, told as it was met first.
+/// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers
+/// only are one, told as it was met first.
 fn reasons(subject: &Subject<'_>) -> Vec<String> {
     let not_run = not_run(subject);
-    let mut reasons = linerate_analysis::reasons(judged_trials(subject, &not_run).map(|trial| trial.why.as_slice()));
+    let mut reasons = linerate_analysis::reasons(
+        judged_trials(subject, &not_run).map(|trial| trial.why.as_slice()),
+    );
     reasons.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
     let more = reasons.len().saturating_sub(REASONS);
     let mut told: Vec<String> = reasons
         .iter()
         .take(REASONS)
-        .map(|(why, trials, _)| if *trials == 1 { why.to_string() } else { format!("{why} ({trials} trials)") })
+        .map(
+            |(why, trials, _)| {
+                if *trials == 1 { why.to_string() } else { format!("{why} ({trials} trials)") }
+            },
+        )
         .collect();
     if more > 0 {
         told.push(format!("and {}, in the section on validity", count(more, "other reason")));
@@ -243,7 +285,8 @@ fn reasons(subject: &Subject<'_>) -> Vec<String> {
 
 /// How certain the intervals are: a handful of trials cannot carry the usual 95 %.
 fn certainty(subject: &Subject<'_>) -> String {
-    let metrics = subject.study.points.iter().flat_map(|point| &point.jobs).flat_map(|job| &job.metrics);
+    let metrics =
+        subject.study.points.iter().flat_map(|point| &point.jobs).flat_map(|job| &job.metrics);
     let mut levels: BTreeSet<(u32, Option<String>)> = BTreeSet::new();
     for estimate in metrics.filter_map(|metric| metric.estimate) {
         levels.insert((estimate.n, estimate.confidence.map(confidence_words)));
@@ -259,7 +302,8 @@ fn certainty(subject: &Subject<'_>) -> String {
         return String::new();
     }
     format!(
-        "A figure is the median of n trials, and its interval holds the true one with the confidence n allows ({}).",
+        "A figure is the median of n trials, and its interval holds the true one with the \
+            confidence n allows ({}).",
         told.join(", ")
     )
 }
@@ -295,7 +339,8 @@ impl Best<'_> {
     }
 
     fn key_figure(&self) -> KeyFigure {
-        let lowest = metric(&self.metric.name).is_some_and(|known| known.higher_is_better == Some(false));
+        let lowest =
+            metric(&self.metric.name).is_some_and(|known| known.higher_is_better == Some(false));
         let extreme = if lowest { "Lowest" } else { "Highest" };
         let name = match self.metric.name.as_str() {
             MEDIAN => "median".to_owned(),
@@ -306,16 +351,30 @@ impl Best<'_> {
             name => uncapitalised(&metric_title(name)),
         };
         // Where one direction was measured as well, the sum says that it is one.
-        let both = self.metric.direction == Direction::Sum && figure(self.job, &self.metric.name, Ways::One).is_some();
+        let both = self.metric.direction == Direction::Sum
+            && figure(self.job, &self.metric.name, Ways::One).is_some();
         KeyFigure {
-            label: format!("{extreme} {} {name}{}", self.workload(), if both { ", both directions" } else { "" }),
+            label: format!(
+                "{extreme} {} {name}{}",
+                self.workload(),
+                if both { ", both directions" } else { "" }
+            ),
             scale: self.scale(),
             layer: self.metric.layer,
             direction: self.metric.direction,
             estimate: self.metric.estimate.expect("only metrics with an estimate become the best"),
-            ceiling: self.metric.share.zip(ceiling(self.point, self.metric).map(linerate_model::Ceiling::name)),
-            beside: Some([self.tail(), self.best_valid(extreme)].into_iter().flatten().collect::<Vec<_>>().join("; "))
-                .filter(|told| !told.is_empty()),
+            ceiling: self
+                .metric
+                .share
+                .zip(ceiling(self.point, self.metric).map(linerate_model::Ceiling::name)),
+            beside: Some(
+                [self.tail(), self.best_valid(extreme)]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            )
+            .filter(|told| !told.is_empty()),
             at: self.place(),
             validity: self.point.validity,
         }
@@ -328,12 +387,17 @@ impl Best<'_> {
         let scale = Scale::fit(&metric.name, metric.unit, [estimate.value]);
         let (value, _) = scale.estimate(&estimate);
         let extreme = extreme.to_lowercase();
-        Some(format!("{extreme} of valid points: {value} {} at {}", scale.symbol, grid.full_place_of(point)))
+        Some(format!(
+            "{extreme} of valid points: {value} {} at {}",
+            scale.symbol,
+            grid.full_place_of(point)
+        ))
     }
 
     /// The tail beside the median, at the same point.
     fn tail(&self) -> Option<String> {
-        let tail = self.job.metric(TAIL, self.metric.direction).filter(|_| self.metric.name == MEDIAN)?;
+        let tail =
+            self.job.metric(TAIL, self.metric.direction).filter(|_| self.metric.name == MEDIAN)?;
         let estimate = tail.estimate?;
         if !estimate.value.is_finite() {
             let bound = tail.at_least.map_or_else(
@@ -357,7 +421,8 @@ fn workload_label(workload: &str) -> String {
     workload.strip_suffix(STREAM_SUFFIX).map_or_else(|| workload.to_owned(), str::to_uppercase)
 }
 
-/// Whether data goes one way or both; the two are never compared (the Sun paper's 936 Mbit/s leaves it open).
+/// Whether data goes one way or both; the two are never compared (the Sun paper's 936 Mbit/s leaves
+/// it open).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ways {
     One,
@@ -367,17 +432,21 @@ enum Ways {
 /// Streams first, then requests: the figures one remembers.
 fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     let workloads = workloads(subject);
-    let all =
-        |name: &str, ways: Ways, of: &str| best(subject, name, ways, "all", |point, job| workload(point, job) == of);
+    let all = |name: &str, ways: Ways, of: &str| {
+        best(subject, name, ways, "all", |point, job| workload(point, job) == of)
+    };
     let mut told = Vec::new();
     for of in &workloads {
-        told.extend([Ways::One, Ways::Both].into_iter().filter_map(|ways| all(metric::GOODPUT, ways, of)));
+        told.extend(
+            [Ways::One, Ways::Both].into_iter().filter_map(|ways| all(metric::GOODPUT, ways, of)),
+        );
     }
     // Packets of a TCP stream are cut by the kernel; those of datagrams are the workload's own.
     let packets: Vec<&&str> = workloads.iter().filter(|of| keeps_ledger(subject, of)).collect();
     let packets = if packets.is_empty() { workloads.iter().collect() } else { packets };
     told.extend(packets.into_iter().filter_map(|of| all(metric::PACKET_RATE, Ways::One, of)));
-    // A gigabyte of datagrams is another thing than a gigabyte of a TCP stream: each is told beside its own maxima.
+    // A gigabyte of datagrams is another thing than a gigabyte of a TCP stream: each is told beside
+    // its own maxima.
     told.extend(workloads.iter().filter_map(|of| all(COST, Ways::Both, of)));
     for of in &workloads {
         let requests = Use::Request.metrics().map(|metric| metric.name);
@@ -403,7 +472,10 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     }
     let usable = |direction| {
         let metric = job.metric(name, direction)?;
-        metric.estimate.filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0).map(|_| metric)
+        metric
+            .estimate
+            .filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0)
+            .map(|_| metric)
     };
     let (tx, rx, sum) = (usable(Direction::Tx), usable(Direction::Rx), usable(Direction::Sum));
     match ways {
@@ -413,8 +485,8 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     }
 }
 
-/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed as the highest is the highest. The lowest
-/// is always of a valid point.
+/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed
+/// as the highest is the highest. The lowest is always of a valid point.
 fn best<'a>(
     subject: &Subject<'a>,
     name: &str,
@@ -423,24 +495,36 @@ fn best<'a>(
     admits: impl Fn(&PointStudy, &JobStudy) -> bool,
 ) -> Option<Best<'a>> {
     let lower_is_better = metric(name)?.higher_is_better == Some(false);
-    let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+    let points =
+        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
     // The lowest of disturbed figures may be the one that was disturbed most.
     let worst = if lower_is_better { Validity::Valid } else { Validity::Suspect };
     let figures = points.filter(|(_, point)| point.validity <= worst).flat_map(|(grid, point)| {
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
         let scope = scope.to_owned();
         let told = move |job: &'a JobStudy| {
-            Some(Best { scope: scope.clone(), grid, point, job, metric: figure(job, name, ways)?, valid: None })
+            Some(Best {
+                scope: scope.clone(),
+                grid,
+                point,
+                job,
+                metric: figure(job, name, ways)?,
+                valid: None,
+            })
         };
         jobs.filter_map(told).collect::<Vec<_>>()
     });
-    let rank = |best: &Best<'_>| if lower_is_better { -value(best.metric) } else { value(best.metric) };
+    let rank =
+        |best: &Best<'_>| if lower_is_better { -value(best.metric) } else { value(best.metric) };
     let is_valid = |best: &Best<'_>| best.point.validity == Validity::Valid;
     let figures: Vec<Best<'a>> = figures.collect();
-    let valid = figures.iter().filter(|best| is_valid(best)).max_by(|a, b| rank(a).total_cmp(&rank(b)));
+    let valid =
+        figures.iter().filter(|best| is_valid(best)).max_by(|a, b| rank(a).total_cmp(&rank(b)));
     let valid = valid.map(|best| (best.point, best.grid, best.metric));
     // Of equals the valid one.
-    let by_rank = |a: &Best<'_>, b: &Best<'_>| rank(a).total_cmp(&rank(b)).then(is_valid(a).cmp(&is_valid(b)));
+    let by_rank = |a: &Best<'_>, b: &Best<'_>| {
+        rank(a).total_cmp(&rank(b)).then(is_valid(a).cmp(&is_valid(b)))
+    };
     let mut best = figures.into_iter().max_by(by_rank)?;
     best.valid = valid.filter(|_| !is_valid(&best));
     Some(best)

@@ -1,8 +1,9 @@
 //! With and without: arms of a comparison set against each other, pair by pair, and what got worse.
 //!
-//! The statistics are the study's (`linerate_analysis::compare`): Hodges-Lehmann ratio with signed-rank interval, judged against a
-//! margin that is never below the resolution of the figure, and against the noise of a placebo. Figures that got worse stand first.
-//! The charts show the pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
+//! The statistics are the study's (`linerate_analysis::compare`): Hodges-Lehmann ratio with
+//! signed-rank interval, judged against a margin that is never below the resolution of the figure,
+//! and against the noise of a placebo. Figures that got worse stand first. The charts show the
+//! pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
@@ -16,7 +17,8 @@ use crate::grid::words;
 use crate::number::Scale;
 use crate::words::count;
 
-/// Figures drawn: the first of each group that was compared. Requests are told by their times first, streams by their rate.
+/// Figures drawn: the first of each group that was compared. Requests are told by their times
+/// first, streams by their rate.
 const DRAWN: [&[&str]; 4] = [
     &["throughput", metric::RESPONSE_TIME_P50],
     &[
@@ -55,37 +57,54 @@ impl Section for Comparisons {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let comparisons = subject.study.comparisons.iter().enumerate().filter(|(_, comparison)| !is_mix(comparison));
-        comparisons.flat_map(|(number, comparison)| of_one(subject, number + 1, comparison)).collect()
+        let comparisons = subject
+            .study
+            .comparisons
+            .iter()
+            .enumerate()
+            .filter(|(_, comparison)| !is_mix(comparison));
+        comparisons
+            .flat_map(|(number, comparison)| of_one(subject, number + 1, comparison))
+            .collect()
     }
 }
 
 /// One sentence for each comparison: its main figure, and how many others changed.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     let comparisons = subject.study.comparisons.iter().filter(|comparison| !is_mix(comparison));
-    comparisons.map(|comparison| format!("{}: {}", place(comparison), sentence(comparison))).collect()
+    comparisons
+        .map(|comparison| format!("{}: {}", place(comparison), sentence(comparison)))
+        .collect()
 }
 
-/// What else is to be said of each comparison whose main figure is told: how many others changed, and which got worse.
+/// What else is to be said of each comparison whose main figure is told: how many others changed,
+/// and which got worse.
 pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
     /// Figures that got worse are named up to this many.
     const MOST_NAMED: usize = 4;
     let of_one = |comparison: &&Comparison| {
-        let worse = comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
+        let worse =
+            comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
         let mut names: Vec<String> = worse.map(name).collect();
         names.dedup();
         let more = names.len().saturating_sub(MOST_NAMED);
         names.truncate(MOST_NAMED);
         names.extend((more > 0).then(|| format!("{more} more")));
-        let worse = if names.is_empty() { String::new() } else { format!("; worse: {}", names.join(", ")) };
+        let worse =
+            if names.is_empty() { String::new() } else { format!("; worse: {}", names.join(", ")) };
         format!("{}: of {}{worse}", place(comparison), tally(comparison))
     };
-    asked_for(subject.study).iter().filter(|comparison| !comparison.figures.is_empty()).map(of_one).collect()
+    asked_for(subject.study)
+        .iter()
+        .filter(|comparison| !comparison.figures.is_empty())
+        .map(of_one)
+        .collect()
 }
 
 /// The comparisons of arms for their own sake, and not to put a claim to the test.
 pub(super) fn asked_for(study: &Study) -> Vec<&Comparison> {
-    let own_sake = |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
+    let own_sake =
+        |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
     study.comparisons.iter().filter(own_sake).collect()
 }
 
@@ -95,16 +114,20 @@ fn is_mix(comparison: &Comparison) -> bool {
 }
 
 fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<Block> {
-    let mut blocks = vec![Block::Paragraph(format!("{}. {}", place(comparison), sentence(comparison)))];
+    let mut blocks =
+        vec![Block::Paragraph(format!("{}. {}", place(comparison), sentence(comparison)))];
     if comparison.figures.is_empty() {
         return blocks;
     }
     let of_searches = comparison.figures.iter().filter(|figure| !figure.found.is_empty());
     let drawn = of_searches.chain(DRAWN.iter().filter_map(|group| {
-        let of_metric = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
+        let of_metric =
+            |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
         group.iter().find_map(of_metric)
     }));
-    let charts = drawn.enumerate().filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
+    let charts = drawn
+        .enumerate()
+        .filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
     blocks.extend(charts.map(Block::Chart));
     blocks.push(Block::Table(table(subject, number, comparison)));
     blocks
@@ -112,8 +135,11 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
 
 /// Where it was measured: sweep and coordinate.
 pub(super) fn place(comparison: &Comparison) -> String {
-    let coordinate: Vec<String> =
-        comparison.parameters.iter().map(|(name, value)| format!("{name} {}", words(value))).collect();
+    let coordinate: Vec<String> = comparison
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{name} {}", words(value)))
+        .collect();
     match coordinate.is_empty() {
         true => comparison.sweep.clone(),
         false => format!("{}, {}", comparison.sweep, coordinate.join(", ")),
@@ -137,7 +163,9 @@ fn sentence(comparison: &Comparison) -> String {
 
 /// How many of the figures changed.
 fn tally(comparison: &Comparison) -> String {
-    let of = |wanted: Change| comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count();
+    let of = |wanted: Change| {
+        comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count()
+    };
     format!(
         "{} compared: {} worse, {} better, {} equivalent, {} inconclusive",
         count(comparison.figures.len(), "figure"),
@@ -165,19 +193,29 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
     columns.push(Column::text("change"));
     columns.push(Column::text(&comparison.base.name));
     columns.push(Column::text(&comparison.changed.name));
-    columns.push(Column { kind: crate::document::ColumnKind::Estimate, ..Column::number("ratio", Scale::COUNT) });
+    columns.push(Column {
+        kind: crate::document::ColumnKind::Estimate,
+        ..Column::number("ratio", Scale::COUNT)
+    });
     columns.push(Column::text("none below"));
     columns.extend(placebo.then(|| Column::text("placebo")));
     columns.push(Column::number("p, Holm", Scale::COUNT));
     columns.push(Column::number("pairs", Scale::COUNT));
-    let caption = format!("{} against {}: {}", comparison.changed.name, comparison.base.name, place(comparison));
+    let caption = format!(
+        "{} against {}: {}",
+        comparison.changed.name,
+        comparison.base.name,
+        place(comparison)
+    );
     let mut table = Table::new(format!("comparison-{number}"), caption, columns);
     let mut figures: Vec<&Compared> = comparison.figures.iter().collect();
     figures.sort_by_key(|figure| rank(figure.effect.change));
     for figure in figures {
         let effect = &figure.effect;
         let scale = scale(figure);
-        let value = |value: f64| Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned());
+        let value = |value: f64| {
+            Cell::Text(format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned())
+        };
         let mut cells = vec![Cell::Text(name(figure))];
         cells.extend(several.then(|| Cell::Text(between(points, figure))));
         cells.push(Cell::Text(verdict(effect)));
@@ -187,8 +225,10 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
         cells.push(ratio(effect));
         cells.push(Cell::Text(margin(figure)));
         if placebo {
-            let told =
-                figure.placebo.as_ref().map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
+            let told = figure
+                .placebo
+                .as_ref()
+                .map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
             cells.push(told.map_or_else(|| Cell::Missing("not measured".into()), Cell::Text));
         }
         cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("-".into()), Cell::Number));
@@ -202,31 +242,42 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
 
 fn note(comparison: &Comparison) -> String {
     let mut told = vec![
-        "Pairs in turn (ABBA or BAAB), each with one seed; medians of each arm; the change is the typical one of the pairs \
-         (Hodges-Lehmann) with its interval at 95 %, a ratio, or a difference where a value is zero. It is better or worse if the \
-         interval leaves out no change and it is no smaller than the margin, equivalent if the whole interval lies within the margin."
+        "Pairs in turn (ABBA or BAAB), each with one seed; medians of each arm; the change is the \
+            typical one of the pairs \
+         (Hodges-Lehmann) with its interval at 95 %, a ratio, or a difference where a value is \
+         zero. It is better or worse if the \
+         interval leaves out no change and it is no smaller than the margin, equivalent if the \
+         whole interval lies within the margin."
             .to_owned(),
-        "p is the probability of such a shift by chance, adjusted for the number of figures: at 95 % one figure in twenty differs by \
+        "p is the probability of such a shift by chance, adjusted for the number of figures: at 95 \
+            % one figure in twenty differs by \
          chance alone."
             .to_owned(),
     ];
     if comparison.figures.iter().any(|figure| figure.placebo.is_some()) {
         let base = &comparison.base.name;
         told.push(format!(
-            "The placebo is {base} against {base}: what it shows is noise; a change that single pairs of it reach (95 % of them stay \
+            "The placebo is {base} against {base}: what it shows is noise; a change that single \
+                pairs of it reach (95 % of them stay \
              below) is claimed neither way."
         ));
     } else {
-        told.push("Without a placebo (`placebo = true`) the noise of this path is not known.".to_owned());
+        told.push(
+            "Without a placebo (`placebo = true`) the noise of this path is not known.".to_owned(),
+        );
     }
     if comparison.figures.iter().any(|figure| !figure.found.is_empty()) {
         told.push(
-            "Rates are the lower bounds of searches, of each direction; a change below a search's step is none."
+            "Rates are the lower bounds of searches, of each direction; a change below a search's \
+                step is none."
                 .to_owned(),
         );
     }
     let settings = |arm: &Arm| {
-        arm.settings.iter().map(|set| format!("{} = {} at {}", set.name, set.value, set.at)).collect::<Vec<_>>()
+        arm.settings
+            .iter()
+            .map(|set| format!("{} = {} at {}", set.name, set.value, set.at))
+            .collect::<Vec<_>>()
     };
     for arm in [&comparison.base, &comparison.changed] {
         if !arm.settings.is_empty() {
@@ -239,7 +290,8 @@ fn note(comparison: &Comparison) -> String {
 /// The points of the two arms and of the placebo, as far as there are.
 fn points<'a>(subject: &Subject<'a>, comparison: &Comparison) -> [Option<&'a PointStudy>; 3] {
     let placebo = format!("{} again", comparison.base.name);
-    [&comparison.base.name, &comparison.changed.name, &placebo].map(|name| comparison.point_of(name, subject.study))
+    [&comparison.base.name, &comparison.changed.name, &placebo]
+        .map(|name| comparison.point_of(name, subject.study))
 }
 
 fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {
@@ -251,12 +303,23 @@ fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {
 }
 
 /// One figure of every pair: a line for each arm.
-fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, number: (usize, usize)) -> Option<Chart> {
+fn chart(
+    subject: &Subject<'_>,
+    comparison: &Comparison,
+    figure: &Compared,
+    number: (usize, usize),
+) -> Option<Chart> {
     let points = points(subject, comparison);
-    let names =
-        [comparison.base.name.clone(), comparison.changed.name.clone(), format!("{} again", comparison.base.name)];
+    let names = [
+        comparison.base.name.clone(),
+        comparison.changed.name.clone(),
+        format!("{} again", comparison.base.name),
+    ];
     let of_points = names.into_iter().zip(points).filter_map(|(name, point)| {
-        let metric = point?.jobs.get(comparison.job_in(&name, figure.job))?.metric(&figure.metric, figure.direction)?;
+        let metric = point?
+            .jobs
+            .get(comparison.job_in(&name, figure.job))?
+            .metric(&figure.metric, figure.direction)?;
         Some((name, metric.values.as_slice()))
     });
     let of_searches = figure.found.iter().map(|(name, values)| (name.clone(), values.as_slice()));
@@ -278,16 +341,23 @@ fn chart(subject: &Subject<'_>, comparison: &Comparison, figure: &Compared, numb
         });
     }
     let title = format!("{} by pair: {}", name(figure), place(comparison));
-    let mut table = Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
+    let mut table =
+        Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
     for pair in 0..n_pairs {
-        let mut cells = vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
+        let mut cells =
+            vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
         cells.extend(lines.iter().map(|(_, values)| {
-            values.get(pair).copied().flatten().map_or_else(|| Cell::Missing("no figure".into()), Cell::Number)
+            values
+                .get(pair)
+                .copied()
+                .flatten()
+                .map_or_else(|| Cell::Missing("no figure".into()), Cell::Number)
         }));
         table.rows.push(Row::plain(cells));
     }
     table.folded = true;
-    table.note = Some("Trials of one pair stand above one another; the arms are measured in turn.".into());
+    table.note =
+        Some("Trials of one pair stand above one another; the arms are measured in turn.".into());
     (values().next().is_some()).then(|| Chart {
         title,
         summary: format!(

@@ -1,8 +1,8 @@
-//! What the traffic cost (the Sun paper's Table 1): CPU seconds per gigabyte; nanoseconds, instructions and interrupts per
-//! packet; cores kept busy by application, kernel and softirq.
+//! What the traffic cost (the Sun paper's Table 1): CPU seconds per gigabyte; nanoseconds,
+//! instructions and interrupts per packet; cores kept busy by application, kernel and softirq.
 //!
-//! CPU time is of both ends. A counter the machine does not have is named as unavailable, with the reason the sampler
-//! gave; it is never shown as zero.
+//! CPU time is of both ends. A counter the machine does not have is named as unavailable, with the
+//! reason the sampler gave; it is never shown as zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,17 @@ use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Where the cores went.
-const SPLIT: [(&str, &str); 3] =
-    [(metric::CPU_APP, "application"), (metric::CPU_KERNEL, "system calls"), (metric::CPU_SOFTIRQ, "softirq and irq")];
+const SPLIT: [(&str, &str); 3] = [
+    (metric::CPU_APP, "application"),
+    (metric::CPU_KERNEL, "system calls"),
+    (metric::CPU_SOFTIRQ, "softirq and irq"),
+];
 /// Figures whose absence is worth a sentence.
-const EXPECTED: [&str; 3] =
-    [metric::INSTRUCTIONS_PER_PACKET, metric::CACHE_MISSES_PER_PACKET, metric::PACKETS_PER_INTERRUPT];
+const EXPECTED: [&str; 3] = [
+    metric::INSTRUCTIONS_PER_PACKET,
+    metric::CACHE_MISSES_PER_PACKET,
+    metric::PACKETS_PER_INTERRUPT,
+];
 
 /// See the file.
 pub(super) struct Cost;
@@ -52,9 +58,15 @@ impl Section for Cost {
 }
 
 fn of_family(family: &Family<'_>) -> Vec<Block> {
-    let told = |name: &&str| family.grids.iter().any(|grid| grid.tells(name) && grid.direction(name).is_some());
-    let names: Vec<&str> =
-        Use::Cost.metrics().map(|metric| metric.name).chain(SPLIT.map(|(name, _)| name)).filter(told).collect();
+    let told = |name: &&str| {
+        family.grids.iter().any(|grid| grid.tells(name) && grid.direction(name).is_some())
+    };
+    let names: Vec<&str> = Use::Cost
+        .metrics()
+        .map(|metric| metric.name)
+        .chain(SPLIT.map(|(name, _)| name))
+        .filter(told)
+        .collect();
     if names.is_empty() {
         return Vec::new();
     }
@@ -80,37 +92,54 @@ fn table(family: &Family<'_>, names: &[&str]) -> Table {
     let mut columns = family.place_columns();
     for known in names.iter().filter_map(|name| metric(name)) {
         let name = known.name;
-        let values = family.points().filter_map(|(grid, point)| Some(figure(grid, point, name)?.estimate?.value));
+        let values = family
+            .points()
+            .filter_map(|(grid, point)| Some(figure(grid, point, name)?.estimate?.value));
         let scale = Scale::fit(name, known.unit, values);
         let head = SPLIT
             .iter()
             .find(|(n, _)| *n == name)
             .map_or_else(|| metric_title(name), |(_, told)| format!("CPU: {told}"));
         // Costs are of both ends; a direction would mislead.
-        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, Direction::Sum) });
+        columns.push(Column {
+            direction: None,
+            ..Column::estimate(head, scale, known.layer, Direction::Sum)
+        });
     }
-    let mut table = Table::new(format!("cost-{}", family.id), format!("Cost: {}", family.name), columns);
+    let mut table =
+        Table::new(format!("cost-{}", family.id), format!("Cost: {}", family.name), columns);
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
-        cells.extend(names.iter().map(|name| estimate_cell(point, figure(grid, point, name).as_ref())));
+        cells.extend(
+            names.iter().map(|name| estimate_cell(point, figure(grid, point, name).as_ref())),
+        );
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.note = Some("CPU time of both ends. Packets are IP packets; GSO segments are counted singly.".into());
+    table.note = Some(
+        "CPU time of both ends. Packets are IP packets; GSO segments are counted singly.".into(),
+    );
     table.folded = table.rows.len() > 12;
     table
 }
 
 /// Cores by where they went, along axis `main`, with the other axes where goodput is highest.
 fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
-    let parts: Vec<_> = SPLIT.iter().filter_map(|(name, told)| Some((*name, *told, grid.direction(name)?))).collect();
+    let parts: Vec<_> = SPLIT
+        .iter()
+        .filter_map(|(name, told)| Some((*name, *told, grid.direction(name)?)))
+        .collect();
     if parts.len() < 2 {
         return None;
     }
-    let others: Vec<usize> = (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
-    let setting = |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
+    let others: Vec<usize> =
+        (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
+    let setting =
+        |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
     let direction = grid.direction(metric::GOODPUT);
     let rate = |point: &&&PointStudy| {
-        direction.and_then(|d| Some(headline(point)?.metric(metric::GOODPUT, d)?.estimate?.value)).unwrap_or(0.0)
+        direction
+            .and_then(|d| Some(headline(point)?.metric(metric::GOODPUT, d)?.estimate?.value))
+            .unwrap_or(0.0)
     };
     let best = grid.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let chosen = setting(best);
@@ -118,7 +147,9 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     let held = others
         .iter()
         .filter_map(|&i| {
-            grid.axes[i].place(best).map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label))
+            grid.axes[i]
+                .place(best)
+                .map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label))
         })
         .collect::<String>();
     let caption = format!("CPU cores busy by {}{held}: {}", axis.name, grid.sweep);
@@ -127,7 +158,8 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     let mut marks = Vec::new();
     for (_, told, direction) in &parts {
         marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
-        columns.push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
+        columns
+            .push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
     }
     let mut table = Table::new(format!("cost-{}-split", grid.number), caption.clone(), columns);
     let mut along: Vec<_> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
@@ -136,14 +168,20 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         let Some(place) = axis.place(point) else { continue };
         let job = headline(point);
         let mut cells = vec![axis.cell(place)];
-        cells.extend(parts.iter().map(|(name, _, d)| estimate_cell(point, job.and_then(|j| j.metric(name, *d)))));
+        cells.extend(
+            parts
+                .iter()
+                .map(|(name, _, d)| estimate_cell(point, job.and_then(|j| j.metric(name, *d)))),
+        );
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some("CPU seconds per second, both ends added.".into());
     table.folded = true;
     Some(Chart {
         title: caption,
-        summary: "Cores kept busy by the application, by system calls and by soft and hard interrupts, stacked.".into(),
+        summary: "Cores kept busy by the application, by system calls and by soft and hard \
+            interrupts, stacked."
+            .into(),
         plot: Plot::StackedBars,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
@@ -178,7 +216,11 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     }
     items.extend(reasons.into_iter().map(|((sampler, why), hosts)| {
         let hosts: Vec<&str> = hosts.into_iter().collect();
-        format!("Could not be observed on {}: {} ({why}).", hosts.join(" and "), sampler.replace('_', " "))
+        format!(
+            "Could not be observed on {}: {} ({why}).",
+            hosts.join(" and "),
+            sampler.replace('_', " ")
+        )
     }));
     Some(Block::List(items))
 }

@@ -1,8 +1,9 @@
-//! What was measured on (the config record of methodology 1.6): the facts one asks for first, what differs between the hosts,
-//! and all facts on request.
+//! What was measured on (the config record of methodology 1.6): the facts one asks for first, what
+//! differs between the hosts, and all facts on request.
 //!
-//! Facts are as the agents read them, once a campaign. A fact that could not be read says why. Interfaces the campaign used
-//! are compared with one another whatever they are called; others are not compared.
+//! Facts are as the agents read them, once a campaign. A fact that could not be read says why.
+//! Interfaces the campaign used are compared with one another whatever they are called; others are
+//! not compared.
 
 mod hosts;
 
@@ -34,7 +35,8 @@ impl Section for Environment {
     }
 
     fn summary(&self) -> &'static str {
-        "the facts of every host side by side, differences highlighted; clocks; known capacities of the path"
+        "the facts of every host side by side, differences highlighted; clocks; known capacities \
+            of the path"
     }
 
     fn order(&self) -> u32 {
@@ -45,7 +47,9 @@ impl Section for Environment {
         let hosts = &subject.campaign.hosts;
         let mut blocks = Vec::new();
         let told = hosts.iter().any(|host| !host.facts.is_null());
-        blocks.extend(hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))));
+        blocks.extend(
+            hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))),
+        );
         if told {
             blocks.push(Block::Table(hosts::table(subject.campaign)));
             let used: Vec<_> = hosts.iter().map(|host| subject.campaign.interfaces(host)).collect();
@@ -67,7 +71,8 @@ impl Section for Environment {
 fn one_machine(names: &[&str]) -> String {
     let (last, first) = names.split_last().expect("a machine of several hosts has a last one");
     format!(
-        "{} and {last} are one machine (one boot id): they share its CPUs and its memory, and what one of them does slows the \
+        "{} and {last} are one machine (one boot id): they share its CPUs and its memory, and what \
+            one of them does slows the \
          other down.",
         first.join(", ")
     )
@@ -127,10 +132,13 @@ fn side_by_side(flat: &[BTreeMap<String, Fact>]) -> Vec<Row> {
 }
 
 fn columns(hosts: &[HostRecord]) -> Vec<Column> {
-    std::iter::once(Column::text("fact")).chain(hosts.iter().map(|host| Column::text(&host.host))).collect()
+    std::iter::once(Column::text("fact"))
+        .chain(hosts.iter().map(|host| Column::text(&host.host)))
+        .collect()
 }
 
-/// What differs between the hosts; the interfaces the campaign used are compared by their place, the others not at all.
+/// What differs between the hosts; the interfaces the campaign used are compared by their place,
+/// the others not at all.
 fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
     let compared = |(host, used): (&HostRecord, &Vec<&str>)| -> BTreeMap<String, Fact> {
         let place_of = |path: String, fact: Fact| -> Option<(String, Fact)> {
@@ -143,13 +151,16 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
             Some((format!("interface{number}.{field}"), fact))
         };
         // What names one interface among others differs by nature.
-        let own = |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
+        let own =
+            |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
         let facts = flat(host).into_iter().filter_map(|(path, fact)| place_of(path, fact));
         facts.filter(|(path, _)| !own(path)).collect()
     };
     let facts: Vec<BTreeMap<String, Fact>> = hosts.iter().zip(used).map(compared).collect();
-    let rows: Vec<Row> = side_by_side(&facts).into_iter().filter(|row| row.tone == Tone::Marked).collect();
-    let mut table = Table::new("environment-differences", "What differs between the hosts", columns(hosts));
+    let rows: Vec<Row> =
+        side_by_side(&facts).into_iter().filter(|row| row.tone == Tone::Marked).collect();
+    let mut table =
+        Table::new("environment-differences", "What differs between the hosts", columns(hosts));
     table.folded = rows.len() > LONG;
     table.rows = rows;
     (!table.rows.is_empty()).then_some(table)
@@ -180,7 +191,8 @@ fn capacities(subject: &Subject<'_>) -> Table {
     ];
     let mut table = Table::new("environment-capacities", "Known capacities of the path", columns);
     for capacity in &header.capacities {
-        let pairs: Vec<String> = capacity.pairs.iter().map(|(from, to)| format!("{from} to {to}")).collect();
+        let pairs: Vec<String> =
+            capacity.pairs.iter().map(|(from, to)| format!("{from} to {to}")).collect();
         table.rows.push(Row::plain(vec![
             Cell::text(&capacity.name),
             Cell::Number(capacity.rate.0),
@@ -195,16 +207,21 @@ fn capacities(subject: &Subject<'_>) -> Table {
 }
 
 fn clocks(campaign: &Campaign) -> Table {
-    let courses: Vec<(&HostRecord, Option<Course>)> =
-        campaign.hosts.iter().map(|host| (host, clock_course(&campaign.trials, &host.host))).collect();
+    let courses: Vec<(&HostRecord, Option<Course>)> = campaign
+        .hosts
+        .iter()
+        .map(|host| (host, clock_course(&campaign.trials, &host.host)))
+        .collect();
     // As found over the trials, or when the host joined.
-    let offset =
-        |(host, course): &(&HostRecord, Option<Course>)| course.map_or(host.clock_offset_ns as f64, |c| c.offset);
+    let offset = |(host, course): &(&HostRecord, Option<Course>)| {
+        course.map_or(host.clock_offset_ns as f64, |c| c.offset)
+    };
     let doubt = |(host, course): &(&HostRecord, Option<Course>)| {
         course.map_or(host.clock_uncertainty_ns as f64, |c| c.uncertainty())
     };
-    let spread =
-        |name, values: Vec<f64>| Column::number(name, Scale::fit(name, linerate_model::Unit::Nanosecond, values));
+    let spread = |name, values: Vec<f64>| {
+        Column::number(name, Scale::fit(name, linerate_model::Unit::Nanosecond, values))
+    };
     let columns = vec![
         Column::text("host"),
         spread("offset to the conductor", courses.iter().map(offset).collect()),
@@ -234,8 +251,10 @@ fn clocks(campaign: &Campaign) -> Table {
         ]));
     }
     table.note = Some(
-        "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). Known to half of the shortest round trip, \
-         less the time spent there, and the largest distance from the straight line through all trials."
+        "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). Known to \
+            half of the shortest round trip, \
+         less the time spent there, and the largest distance from the straight line through all \
+         trials."
             .into(),
     );
     table
@@ -261,7 +280,8 @@ mod tests {
         let mut hosts = [host("a", facts(8, "eth0", "ice")), host("b", facts(4, "eth1", "igb"))];
         let mut used = [vec!["eth0"], vec!["eth1"]];
         let table = differences(&hosts, &used).expect("they differ");
-        let names: Vec<String> = table.rows.iter().map(|row| row.cells[0].shown(&Scale::COUNT, 0)).collect();
+        let names: Vec<String> =
+            table.rows.iter().map(|row| row.cells[0].shown(&Scale::COUNT, 0)).collect();
         assert_eq!(names, ["cpu.count", "interface.driver"]);
         hosts[1].facts = hosts[0].facts.clone();
         used[1] = used[0].clone();

@@ -1,4 +1,5 @@
-//! What the diagnosis rules say, strongest verdict first, each with its evidence; the same claim at many points is told once.
+//! What the diagnosis rules say, strongest verdict first, each with its evidence; the same claim at
+//! many points is told once.
 //!
 //! It adds nothing to them: a finding's strength is the rule's verdict, never the report's.
 
@@ -38,20 +39,25 @@ impl Section for Findings {
         let mut claims: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in findings {
             let same = |(known, _): &&mut (&Finding, Vec<&str>)| {
-                (known.verdict, &known.rule, &known.claim) == (finding.verdict, &finding.rule, &finding.claim)
+                (known.verdict, &known.rule, &known.claim)
+                    == (finding.verdict, &finding.rule, &finding.claim)
             };
             match claims.iter_mut().find(same) {
                 Some((_, subjects)) => subjects.push(&finding.subject),
                 None => claims.push((finding, vec![&finding.subject])),
             }
         }
-        claims.into_iter().map(|(finding, subjects)| Block::Claim(claim(finding, &subjects))).collect()
+        claims
+            .into_iter()
+            .map(|(finding, subjects)| Block::Claim(claim(finding, &subjects)))
+            .collect()
     }
 }
 
 /// `finding` with its evidence, and where else the same was found.
 fn claim(finding: &Finding, subjects: &[&str]) -> Claim {
-    let evidence = finding.evidence.iter().map(|e| format!("{} ({})", e.observed, e.source)).collect();
+    let evidence =
+        finding.evidence.iter().map(|e| format!("{} ({})", e.observed, e.source)).collect();
     let mut parts = vec![("Evidence", evidence)];
     parts.extend(finding.counterfactual.clone().map(|text| ("Counterfactual", vec![text])));
     parts.extend(finding.placebo.clone().map(|text| ("Placebo", vec![text])));
@@ -60,13 +66,18 @@ fn claim(finding: &Finding, subjects: &[&str]) -> Claim {
     }
     let others = &subjects[1..];
     if !others.is_empty() {
-        let mut told: Vec<String> = others.iter().take(MOST_PLACES).map(|place| (*place).to_owned()).collect();
+        let mut told: Vec<String> =
+            others.iter().take(MOST_PLACES).map(|place| (*place).to_owned()).collect();
         if others.len() > MOST_PLACES {
             told.push(format!("and {} more, in the JSON of the study", others.len() - MOST_PLACES));
         }
         parts.push(("Also at", told));
     }
-    let more = if others.is_empty() { String::new() } else { format!(" and {}", count(others.len(), "other place")) };
+    let more = if others.is_empty() {
+        String::new()
+    } else {
+        format!(" and {}", count(others.len(), "other place"))
+    };
     Claim {
         verdict: finding.verdict,
         subject: format!("{}{more}", finding.subject),

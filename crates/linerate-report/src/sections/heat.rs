@@ -1,7 +1,7 @@
 //! A matrix of the sweep's figure over its two widest axes, such as buffer by message size.
 //!
-//! Only sweeps with two axes of at least two values have one. Further axes are held where the figure is highest, and the
-//! caption says where that is.
+//! Only sweeps with two axes of at least two values have one. Further axes are held where the
+//! figure is highest, and the caption says where that is.
 
 use linerate_model::Use;
 

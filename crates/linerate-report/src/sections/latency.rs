@@ -1,9 +1,10 @@
-//! Distributions of response time: percentiles from the median to the tail, per point; of frames the one-way latency over the
-//! load (`one_way`).
+//! Distributions of response time: percentiles from the median to the tail, per point; of frames
+//! the one-way latency over the load (`one_way`).
 //!
-//! Response time runs from the *intended* start of a request, so a stalled tester does not hide waiting (no coordinated
-//! omission). A lost request, and one still open at the end, is slower than it was waited for: a percentile among them is printed as
-//! "> x". A percentile with fewer than ten operations beyond it is withheld.
+//! Response time runs from the *intended* start of a request, so a stalled tester does not hide
+//! waiting (no coordinated omission). A lost request, and one still open at the end, is slower than
+//! it was waited for: a percentile among them is printed as "> x". A percentile with fewer than ten
+//! operations beyond it is withheld.
 
 mod bursts;
 mod one_way;
@@ -13,15 +14,20 @@ use linerate_analysis::{CorrectedStudy, PointStudy};
 use linerate_model::{Campaign, Distribution, Estimate, Layer, Unit, metric};
 
 use super::{Section, Subject};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table};
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table,
+};
 use crate::grid::{Grid, headline};
 use crate::number::Scale;
 
 /// Percentiles in the table one reads.
-const TABLE: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+const TABLE: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 /// Percentiles of the curve, in per cent.
-const LADDER: [f64; 16] =
-    [0.0, 25.0, 50.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.995, 99.999];
+const LADDER: [f64; 16] = [
+    0.0, 25.0, 50.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.995,
+    99.999,
+];
 /// More curves than this are not told apart.
 const MOST_CURVES: usize = 8;
 
@@ -38,7 +44,8 @@ impl Section for Latency {
     }
 
     fn summary(&self) -> &'static str {
-        "response-time distributions and percentiles, what was lost counted as infinitely slow; one-way latency and its variation"
+        "response-time distributions and percentiles, what was lost counted as infinitely slow; \
+            one-way latency and its variation"
     }
 
     fn order(&self) -> u32 {
@@ -47,10 +54,15 @@ impl Section for Latency {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         // Sweeps of a single point are compared with one another, others within themselves.
-        let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) = subject.grids.iter().partition(|g| g.points.len() == 1);
+        let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) =
+            subject.grids.iter().partition(|g| g.points.len() == 1);
         let mut blocks = of_points(subject.campaign, "latency-single", &single);
         for grid in swept {
-            blocks.extend(of_points(subject.campaign, &format!("latency-{}", grid.number), &[grid]));
+            blocks.extend(of_points(
+                subject.campaign,
+                &format!("latency-{}", grid.number),
+                &[grid],
+            ));
         }
         blocks
     }
@@ -111,9 +123,12 @@ fn percentiles_of(point: &PointStudy) -> &[Percentile] {
     job.percentiles.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// One of them, or why there is none. An end that is infinite is told in words: a number would be made up.
+/// One of them, or why there is none. An end that is infinite is told in words: a number would be
+/// made up.
 fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
-    let Some(of) = found.iter().find(|of| of.quantile == quantile) else { return Cell::Missing("too few".into()) };
+    let Some(of) = found.iter().find(|of| of.quantile == quantile) else {
+        return Cell::Missing("too few".into());
+    };
     match (of.value_ns, of.low_ns, of.high_ns) {
         (Some(value), Some(low), Some(high)) => Cell::Estimate(Estimate {
             value: seconds(value),
@@ -134,22 +149,27 @@ fn basis<'a>(told: impl Iterator<Item = &'a Percentile>) -> String {
         (Basis::Runs, "of six runs and more at 95 % by resampling whole runs"),
         (
             Basis::Range,
-            "of fewer runs from the least to the greatest of their own percentiles (of two runs that holds with 50 %, of three with \
+            "of fewer runs from the least to the greatest of their own percentiles (of two runs \
+                that holds with 50 %, of three with \
              75 %, of four with 88 %, of five with 94 %)",
         ),
         (
             Basis::Operations,
-            "of a single run at 95 % by the ranks of its operations, as if they did not depend on each other: what differs between runs \
+            "of a single run at 95 % by the ranks of its operations, as if they did not depend on \
+                each other: what differs between runs \
              is not in them",
         ),
     ];
-    let told: Vec<&str> = of.into_iter().filter(|(basis, _)| found.contains(basis)).map(|(_, words)| words).collect();
+    let told: Vec<&str> =
+        of.into_iter().filter(|(basis, _)| found.contains(basis)).map(|(_, words)| words).collect();
     if told.is_empty() { String::new() } else { format!(" Intervals {}.", told.join("; ")) }
 }
 
 /// One unit for all: that of the smallest median.
 fn scale(points: &[Timed<'_>]) -> Scale {
-    let medians = points.iter().filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
+    let medians = points
+        .iter()
+        .filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
     Scale::fit(metric::RESPONSE_TIME, Unit::Second, medians)
 }
 
@@ -170,45 +190,64 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
     let mut table = Table::new(id, format!("Response time{of}"), columns);
     for (own, point) in points {
         let Some(times) = distribution(point) else { continue };
-        let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
+        let mut cells = grid.map_or_else(
+            || vec![Cell::Text(own.full_place_of(point))],
+            |grid| grid.axis_cells(point),
+        );
         cells.push(Cell::Number(times.count() as f64));
         cells.push(Cell::Number(times.lost as f64));
-        cells.extend(TABLE.iter().map(|(quantile, _)| with_interval(percentiles_of(point), *quantile)));
+        cells.extend(
+            TABLE.iter().map(|(quantile, _)| with_interval(percentiles_of(point), *quantile)),
+        );
         cells.push(cell(times.max(), times.rank_at_least(times.count())));
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(format!(
-        "All valid trials of a point merged. From the intended start of a request to the end of its response, of a frame from its scheduled \
-         departure to its receipt. Unanswered operations were lost, or were open at the end: \"> x\" is a percentile among them, which \
+        "All valid trials of a point merged. From the intended start of a request to the end of \
+            its response, of a frame from its scheduled \
+         departure to its receipt. Unanswered operations were lost, or were open at the end: \"> \
+         x\" is a percentile among them, which \
          exceeds x. A percentile with fewer than ten operations beyond it is withheld (too few).{}",
         basis(points.iter().flat_map(|(_, point)| percentiles_of(point)))
     ));
     table
 }
 
-/// What whoever comes at the pace of a closed load's median would have waited; nothing where no point is of a closed load.
+/// What whoever comes at the pace of a closed load's median would have waited; nothing where no
+/// point is of a closed load.
 fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
-    let found: Vec<(Timed<'_>, &CorrectedStudy)> =
-        points.iter().filter_map(|timed| Some((*timed, headline(timed.1)?.corrected.as_ref()?))).collect();
+    let found: Vec<(Timed<'_>, &CorrectedStudy)> = points
+        .iter()
+        .filter_map(|timed| Some((*timed, headline(timed.1)?.corrected.as_ref()?)))
+        .collect();
     let scale = scale(points);
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
-    let mut columns = vec![Column::text("sweep"), time("pace"), Column::number("filled in", Scale::COUNT)];
-    columns.extend(TABLE.iter().map(|(_, head)| Column { kind: ColumnKind::Estimate, ..time(head) }));
-    let mut table =
-        Table::new(format!("{id}-corrected"), format!("Corrected response time of closed loads{of}"), columns);
+    let mut columns =
+        vec![Column::text("sweep"), time("pace"), Column::number("filled in", Scale::COUNT)];
+    columns
+        .extend(TABLE.iter().map(|(_, head)| Column { kind: ColumnKind::Estimate, ..time(head) }));
+    let mut table = Table::new(
+        format!("{id}-corrected"),
+        format!("Corrected response time of closed loads{of}"),
+        columns,
+    );
     for ((grid, point), corrected) in &found {
         let mut cells = vec![
             Cell::Text(grid.full_place_of(point)),
             Cell::Number(seconds(corrected.pace_ns)),
             Cell::Number(corrected.n_filled as f64),
         ];
-        cells.extend(TABLE.iter().map(|(quantile, _)| with_interval(&corrected.percentiles, *quantile)));
+        cells.extend(
+            TABLE.iter().map(|(quantile, _)| with_interval(&corrected.percentiles, *quantile)),
+        );
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.folded = true;
     table.note = Some(format!(
-        "An estimate, not measured: a closed load sends nothing while it waits, and so hides what others would have waited. Filled in is \
-         a request for every time the pace (the median) fits into a longer one, as HdrHistogram does. An open load (`rate`) measures it.{}",
+        "An estimate, not measured: a closed load sends nothing while it waits, and so hides what \
+            others would have waited. Filled in is \
+         a request for every time the pace (the median) fits into a longer one, as HdrHistogram \
+         does. An open load (`rate`) measures it.{}",
         basis(found.iter().flat_map(|(_, corrected)| &corrected.percentiles))
     ));
     (!table.rows.is_empty()).then_some(table)
@@ -218,7 +257,8 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     let step = points.len().div_ceil(MOST_CURVES);
     let shown: Vec<Timed<'_>> = points.iter().step_by(step).copied().collect();
     let scale = scale(&shown);
-    let mut columns = vec![Column::number("percentile", Scale { base: "%", symbol: "%", factor: 1.0 })];
+    let mut columns =
+        vec![Column::number("percentile", Scale { base: "%", symbol: "%", factor: 1.0 })];
     let mut marks = Vec::new();
     for (grid, point) in &shown {
         let name = grid.place_of(point);
@@ -247,10 +287,16 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     let least = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
     table.folded = true;
     if step > 1 {
-        table.note = Some(format!("{} of {} points are drawn; the table below has all.", shown.len(), points.len()));
+        table.note = Some(format!(
+            "{} of {} points are drawn; the table below has all.",
+            shown.len(),
+            points.len()
+        ));
     }
     // One figure is no curve.
-    let is_curve = |column: usize| table.rows.iter().filter(|row| row.cells[column].value().is_some()).count() > 1;
+    let is_curve = |column: usize| {
+        table.rows.iter().filter(|row| row.cells[column].value().is_some()).count() > 1
+    };
     let has_curve = marks.iter().any(|mark| is_curve(mark.column));
     (most > 0.0 && has_curve).then(|| Chart {
         title: caption,

@@ -1,8 +1,9 @@
-//! What the path allows: every ceiling with its derivation and source, and what was expected without being a bound.
+//! What the path allows: every ceiling with its derivation and source, and what was expected
+//! without being a bound.
 //!
-//! A ceiling is hard: a figure above it is refused. An *expected* value (the peer's window over the round-trip time) comes
-//! from readings taken once per interval; figures may exceed it, and charts do not draw it. What no model covers (a CPU,
-//! memory) is not here.
+//! A ceiling is hard: a figure above it is refused. An *expected* value (the peer's window over the
+//! round-trip time) comes from readings taken once per interval; figures may exceed it, and charts
+//! do not draw it. What no model covers (a CPU, memory) is not here.
 
 use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
@@ -36,7 +37,8 @@ impl Section for Limits {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let all = subject.study.points.iter().flat_map(|point| &point.ceilings);
-        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| !bound.is_hard());
+        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) =
+            all.partition(|bound| !bound.is_hard());
         [ceilings(&hard), expectations(&expected)].into_iter().flatten().map(Block::Table).collect()
     }
 }
@@ -49,7 +51,10 @@ struct ShownCeiling<'a> {
     n_values: usize,
 }
 
-fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool) -> Vec<ShownCeiling<'a>> {
+fn merged<'a>(
+    bounds: &[&'a Ceiling],
+    same: impl Fn(&Ceiling, &Ceiling) -> bool,
+) -> Vec<ShownCeiling<'a>> {
     let mut told: Vec<ShownCeiling<'a>> = Vec::new();
     for &bound in bounds {
         match told.iter_mut().find(|one| same(one.bound, bound)) {
@@ -58,13 +63,19 @@ fn merged<'a>(bounds: &[&'a Ceiling], same: impl Fn(&Ceiling, &Ceiling) -> bool)
                 one.most = one.most.max(bound.value);
                 one.n_values += 1;
             }
-            None => told.push(ShownCeiling { bound, least: bound.value, most: bound.value, n_values: 1 }),
+            None => told.push(ShownCeiling {
+                bound,
+                least: bound.value,
+                most: bound.value,
+                n_values: 1,
+            }),
         }
     }
     told
 }
 
-/// What a ceiling is called in a table: that of one part of the path without the pair of endpoints whose flow it bounds.
+/// What a ceiling is called in a table: that of one part of the path without the pair of endpoints
+/// whose flow it bounds.
 fn called(bound: &Ceiling) -> String {
     match (&bound.subject, &bound.scope) {
         (CeilingSubject::Part { .. }, CeilingScope::Job { .. }) => bound.subject.to_string(),
@@ -75,16 +86,21 @@ fn called(bound: &Ceiling) -> String {
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let of_rate = |bound: &&&Ceiling| bound.metric == metric::GOODPUT;
     let same = |a: &Ceiling, b: &Ceiling| {
-        (called(a), &a.metric, a.direction, &a.derivation) == (called(b), &b.metric, b.direction, &b.derivation)
+        (called(a), &a.metric, a.direction, &a.derivation)
+            == (called(b), &b.metric, b.direction, &b.derivation)
     };
-    // Packet and frame rates follow from the same capacities; those of goodput are the ones to compare with.
+    // Packet and frame rates follow from the same capacities; those of goodput are the ones to
+    // compare with.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
     let mut rows = merged(if goodput.is_empty() { bounds } else { &goodput }, same);
     rows.sort_by(|a, b| a.least.total_cmp(&b.least));
     let columns = vec![
         Column::text("ceiling"),
         Column::text("of"),
-        Column::number("value", Scale::fit(metric::GOODPUT, rows.first()?.bound.unit, rows.iter().map(|row| row.most))),
+        Column::number(
+            "value",
+            Scale::fit(metric::GOODPUT, rows.first()?.bound.unit, rows.iter().map(|row| row.most)),
+        ),
         Column::text("direction"),
         Column::text("derivation"),
         Column::text("source"),
@@ -138,7 +154,8 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         })
         .collect();
     table.note = Some(format!(
-        "From readings taken once per interval ({}): figures may exceed it, nothing is refused by it, and charts do not \
+        "From readings taken once per interval ({}): figures may exceed it, nothing is refused by \
+            it, and charts do not \
          draw it.",
         first.source,
     ));
@@ -158,7 +175,8 @@ mod tests {
             let part = BoundPart::new(BoundClass::Bus, "", "bus 0, mtu 9, a to b");
             let part = CeilingSubject::Part { part, rate: BitRate(88.4e6), mtu: Bytes(1500) };
             let scope = CeilingScope::Job { job, pair: Some((from.into(), "b".into())) };
-            Ceiling::new(part, "goodput", 80e6, Direction::Tx, vec!["by hand".into()], "declared").holding_for(scope)
+            Ceiling::new(part, "goodput", 80e6, Direction::Tx, vec!["by hand".into()], "declared")
+                .holding_for(scope)
         };
         let table = ceilings(&[&of(0, "a1"), &of(1, "a2, a3")]).expect("two ceilings");
         assert_eq!(table.rows.len(), 1);

@@ -1,11 +1,12 @@
-//! Where datagrams went: `sent = unique + late + lost (gap + tail + all)`, duplicates and reordering apart, and where the lost
-//! ones were found.
+//! Where datagrams went: `sent = unique + late + lost (gap + tail + all)`, duplicates and
+//! reordering apart, and where the lost ones were found.
 //!
-//! The ledger is the study's: totals of whole trials, warm-up and drain included, so that every datagram is in the account. A
-//! *gap* is a datagram missing below the highest sequence number seen, the *tail* is missing above it, *all* is a flow of which
-//! nothing came. Losses are located as far as counters of queues, devices and sockets allow; the rest is *unexplained*, and
-//! places whose counters could not be read are named. What network controllers dropped stands apart (see `controllers`): they
-//! count frames of all traffic, not the datagrams of a job.
+//! The ledger is the study's: totals of whole trials, warm-up and drain included, so that every
+//! datagram is in the account. A *gap* is a datagram missing below the highest sequence number
+//! seen, the *tail* is missing above it, *all* is a flow of which nothing came. Losses are located
+//! as far as counters of queues, devices and sockets allow; the rest is *unexplained*, and places
+//! whose counters could not be read are named. What network controllers dropped stands apart (see
+//! `controllers`): they count frames of all traffic, not the datagrams of a job.
 
 mod controllers;
 
@@ -48,7 +49,8 @@ impl Section for Loss {
     }
 
     fn summary(&self) -> &'static str {
-        "the loss ledger of datagram workloads, where lost ones were found, and what network controllers dropped"
+        "the loss ledger of datagram workloads, where lost ones were found, and what network \
+            controllers dropped"
     }
 
     fn order(&self) -> u32 {
@@ -124,7 +126,10 @@ fn names(places: &[LossPlace]) -> String {
 /// What tells accounts of one sweep apart: point, pair of endpoints, direction.
 fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> String {
     let mut name = grid.place_of(account.point);
-    if accounts.iter().any(|other| (&other.job.from, &other.job.to) != (&account.job.from, &account.job.to)) {
+    if accounts
+        .iter()
+        .any(|other| (&other.job.from, &other.job.to) != (&account.job.from, &account.job.to))
+    {
         name += &format!(", {} to {}", account.job.from, account.job.to);
     }
     if accounts.iter().any(|other| other.loss.direction != account.loss.direction) {
@@ -149,7 +154,8 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Option<
     for account in accounts {
         let sent = account.loss.ledger.sent.max(1) as f64;
         let mut cells = vec![Cell::Text(name_of(grid, accounts, account))];
-        cells.extend(places.iter().map(|place| Cell::Number(lost_at(account, place) as f64 / sent)));
+        cells
+            .extend(places.iter().map(|place| Cell::Number(lost_at(account, place) as f64 / sent)));
         table.rows.push(Row::plain(cells));
     }
     table.note = Some("Of the datagrams sent, all trials of a point added.".into());
@@ -171,10 +177,14 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Option<
 }
 
 fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Table {
-    let several = accounts.iter().any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));
+    let several = accounts
+        .iter()
+        .any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));
     let has = |count: fn(&LossStudy) -> u64| accounts.iter().any(|account| count(account.loss) > 0);
-    let says = |is_silent: fn(&LossStudy) -> bool| accounts.iter().any(|account| !is_silent(account.loss));
-    let (unobserved, imbalance) = (says(|loss| loss.unobserved.is_empty()), says(|loss| loss.imbalance.is_empty()));
+    let says =
+        |is_silent: fn(&LossStudy) -> bool| accounts.iter().any(|account| !is_silent(account.loss));
+    let (unobserved, imbalance) =
+        (says(|loss| loss.unobserved.is_empty()), says(|loss| loss.imbalance.is_empty()));
     let mut columns = grid.axis_columns();
     if several {
         columns.push(Column::text("between"));
@@ -195,7 +205,11 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Table 
     columns.extend(kinds.iter().map(|(head, _)| number(head)));
     columns.extend(unobserved.then(|| Column::text("not observed")));
     columns.extend(imbalance.then(|| Column::text("does not balance")));
-    let mut table = Table::new(format!("loss-{}", grid.number), format!("Loss ledger: {}", grid.sweep), columns);
+    let mut table = Table::new(
+        format!("loss-{}", grid.number),
+        format!("Loss ledger: {}", grid.sweep),
+        columns,
+    );
     for account in accounts {
         let loss = account.loss;
         let count = |n: u64| Cell::Number(n as f64);
@@ -218,10 +232,14 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Table 
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "Datagrams of whole trials, warm-up and drain included: sent = unique + late + lost. A gap is below the highest number \
-         seen, the tail above it, all is a flow of which nothing came. Lost ones are located by the counters of queues, devices \
-         and sockets; where the sender's queue dropped whole GSO messages, by what it let through instead, for it counts such a drop \
-         once. Unexplained is what none of these accounts for. Columns that are zero throughout are left out."
+        "Datagrams of whole trials, warm-up and drain included: sent = unique + late + lost. A gap \
+            is below the highest number \
+         seen, the tail above it, all is a flow of which nothing came. Lost ones are located by \
+         the counters of queues, devices \
+         and sockets; where the sender's queue dropped whole GSO messages, by what it let through \
+         instead, for it counts such a drop \
+         once. Unexplained is what none of these accounts for. Columns that are zero throughout \
+         are left out."
             .into(),
     );
     table

@@ -1,4 +1,5 @@
-//! What independent observers counted at their ports beside what the load amounts to there, and how much of it was not the load's.
+//! What independent observers counted at their ports beside what the load amounts to there, and how
+//! much of it was not the load's.
 //!
 //! Octets at L2, as the observer counts them, whole trials added. It cannot see who sent the rest.
 
@@ -23,7 +24,8 @@ impl Section for Observers {
     }
 
     fn summary(&self) -> &'static str {
-        "octets that a switch or another observer counted beside those of the load by the layer algebra, and the background's share"
+        "octets that a switch or another observer counted beside those of the load by the layer \
+            algebra, and the background's share"
     }
 
     fn order(&self) -> u32 {
@@ -31,9 +33,13 @@ impl Section for Observers {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-        let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> =
-            points.flat_map(|(grid, point)| point.observed.iter().map(move |port| (grid, point, port))).collect();
+        let points = subject
+            .grids
+            .iter()
+            .flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+        let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> = points
+            .flat_map(|(grid, point)| point.observed.iter().map(move |port| (grid, point, port)))
+            .collect();
         if ports.is_empty() {
             return Vec::new();
         }
@@ -60,8 +66,10 @@ impl Section for Observers {
 fn answer(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> String {
     let n = |wanted| ports.iter().filter(|(_, _, port)| port.agreement == wanted).count();
     let agree = n(Agreement::Agrees);
-    let mut text =
-        format!("{agree} of {} counts of observers agree with the load's bytes within their bounds.", ports.len());
+    let mut text = format!(
+        "{agree} of {} counts of observers agree with the load's bytes within their bounds.",
+        ports.len()
+    );
     if n(Agreement::Background) > 0 {
         let most = ports.iter().filter(|(_, _, port)| port.agreement == Agreement::Background);
         let most = most.filter_map(|(_, _, port)| port.background()).fold(0.0, f64::max);
@@ -72,7 +80,10 @@ fn answer(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> String {
         ));
     }
     if n(Agreement::Missing) > 0 {
-        text.push_str(&format!(" In {} the observer missed some of the load.", n(Agreement::Missing)));
+        text.push_str(&format!(
+            " In {} the observer missed some of the load.",
+            n(Agreement::Missing)
+        ));
     }
     if n(Agreement::Unknown) > 0 {
         text.push_str(&format!(" {} could not be compared.", n(Agreement::Unknown)));
@@ -94,7 +105,11 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
         Column::number("bound", Scale::PERCENT),
         Column::text("verdict"),
     ];
-    let mut table = Table::new("observers-ports", "Octets counted by observers, and those of the load", columns);
+    let mut table = Table::new(
+        "observers-ports",
+        "Octets counted by observers, and those of the load",
+        columns,
+    );
     for (grid, point, port) in ports {
         let what = match port.direction {
             Direction::Rx => format!("to {}", port.faces),
@@ -128,8 +143,10 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "The load's octets are its payload, retransmissions included, and the headers of each of its frames, acknowledgements included. \
-         What is beyond the bound was not the load's, or, if it is negative, did not pass the port while it was counted."
+        "The load's octets are its payload, retransmissions included, and the headers of each of \
+            its frames, acknowledgements included. \
+         What is beyond the bound was not the load's, or, if it is negative, did not pass the port \
+         while it was counted."
             .into(),
     );
     table

@@ -1,6 +1,7 @@
 //! What measuring itself cost: samplers, engine step, start skew.
 //!
-//! It cannot see what the observer displaced from caches; compare a campaign without samplers for that.
+//! It cannot see what the observer displaced from caches; compare a campaign without samplers for
+//! that.
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
@@ -31,22 +32,32 @@ impl Section for Overhead {
         let mut rows: Vec<(String, String, f64)> = overhead
             .samplers
             .iter()
-            .map(|(host, cores)| (format!("samplers on {host}"), "% of one core".to_owned(), cores * 100.0))
+            .map(|(host, cores)| {
+                (format!("samplers on {host}"), "% of one core".to_owned(), cores * 100.0)
+            })
             .collect();
-        rows.extend(overhead.null_step_ns.map(|ns| ("one engine step (null workload)".into(), "ns".into(), ns)));
         rows.extend(
             overhead
-                .worst_start_skew_ns
-                .map(|ns| ("largest start skew, clock uncertainty added".into(), "µs".into(), ns as f64 / 1e3)),
+                .null_step_ns
+                .map(|ns| ("one engine step (null workload)".into(), "ns".into(), ns)),
         );
+        rows.extend(overhead.worst_start_skew_ns.map(|ns| {
+            ("largest start skew, clock uncertainty added".into(), "µs".into(), ns as f64 / 1e3)
+        }));
         if rows.is_empty() {
             return Vec::new();
         }
-        let columns = vec![Column::text("of what"), Column::number("figure", Scale::COUNT), Column::text("unit")];
+        let columns = vec![
+            Column::text("of what"),
+            Column::number("figure", Scale::COUNT),
+            Column::text("unit"),
+        ];
         let mut table = Table::new("overhead-cost", "Cost of measuring", columns);
         table.rows = rows
             .into_iter()
-            .map(|(what, unit, value)| Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)]))
+            .map(|(what, unit, value)| {
+                Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)])
+            })
             .collect();
         vec![Block::Table(table)]
     }

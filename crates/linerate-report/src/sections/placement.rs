@@ -1,9 +1,11 @@
-//! Where the work was done: which CPUs took the packets in, per point, and what each interface was set to.
+//! Where the work was done: which CPUs took the packets in, per point, and what each interface was
+//! set to.
 //!
-//! Packets are those that the receive path of the kernel processed on each CPU (sampler `softnet`) over whole trials, warm-up
-//! included; a machine of several hosts is told once. What interrupts, queues and polling of an interface are bound to is as
-//! the agents read it at the start; what an arm of a comparison sets stands beside its points. What it does not see: packets that XDP
-//! took first.
+//! Packets are those that the receive path of the kernel processed on each CPU (sampler `softnet`)
+//! over whole trials, warm-up included; a machine of several hosts is told once. What interrupts,
+//! queues and polling of an interface are bound to is as the agents read it at the start; what an
+//! arm of a comparison sets stands beside its points. What it does not see: packets that XDP took
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +37,8 @@ impl Section for Placement {
     }
 
     fn summary(&self) -> &'static str {
-        "which CPUs took packets in, where workers ran, and what interrupts, queues and polling of interfaces are bound to"
+        "which CPUs took packets in, where workers ran, and what interrupts, queues and polling of \
+            interfaces are bound to"
     }
 
     fn order(&self) -> u32 {
@@ -53,7 +56,9 @@ type PerCpu = BTreeMap<u32, f64>;
 
 fn packets(subject: &Subject<'_>) -> Option<Table> {
     let mut rows: Vec<(String, String, &PointStudy, PerCpu)> = Vec::new();
-    for (grid, point) in subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point))) {
+    for (grid, point) in
+        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
+    {
         for (host, rates) in of_point(subject.campaign, point) {
             rows.push((grid.full_place_of(point), host, point, rates));
         }
@@ -66,7 +71,11 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     shown.sort_by(|a, b| totals[b].total_cmp(&totals[a]));
     shown.truncate(MOST_CPUS);
     shown.sort_unstable();
-    let scale = Scale::fit(metric::PACKET_RATE, linerate_model::Unit::PacketPerSecond, totals.values().copied());
+    let scale = Scale::fit(
+        metric::PACKET_RATE,
+        linerate_model::Unit::PacketPerSecond,
+        totals.values().copied(),
+    );
     let mut columns = vec![Column::text("point"), Column::text("machine")];
     columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
     columns.extend([Column::text("workers on"), Column::text("set for this arm")]);
@@ -76,10 +85,11 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
         let set = settings(subject.campaign, point);
         any_set |= set.is_some();
         let mut cells = vec![Cell::Text(place), Cell::Text(host)];
-        cells.extend(
-            shown.iter().map(|cpu| rates.get(cpu).map_or(Cell::Missing("–".into()), |rate| Cell::Number(*rate))),
-        );
-        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text);
+        cells.extend(shown.iter().map(|cpu| {
+            rates.get(cpu).map_or(Cell::Missing("–".into()), |rate| Cell::Number(*rate))
+        }));
+        let workers =
+            point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text);
         cells.push(workers.map_or_else(|| Cell::Missing("not told".into()), Cell::Text));
         cells.push(set.map_or_else(|| Cell::Missing("–".into()), Cell::Text));
         table.rows.push(Row::judged(cells, point.validity));
@@ -87,8 +97,10 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     // Where nothing was placed, it is there for whoever asks.
     table.folded = !any_set;
     table.note = Some(
-        "Packets that the kernel's receive path processed on each CPU, per second of whole trials, mean over the trials of a point; a \
-         packet that several hosts of one machine take in counts at each, and other traffic of the machine counts too."
+        "Packets that the kernel's receive path processed on each CPU, per second of whole trials, \
+            mean over the trials of a point; a \
+         packet that several hosts of one machine take in counts at each, and other traffic of the \
+         machine counts too."
             .into(),
     );
     (!table.rows.is_empty() && !shown.is_empty()).then_some(table)
@@ -96,12 +108,16 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
 
 /// What each machine's CPUs took in at `point`: the first host of each kernel.
 fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
-    let trials: Vec<&TrialRecord> =
-        campaign.trials.iter().filter(|trial| point.trials.iter().any(|one| one.id == trial.spec.id)).collect();
+    let trials: Vec<&TrialRecord> = campaign
+        .trials
+        .iter()
+        .filter(|trial| point.trials.iter().any(|one| one.id == trial.spec.id))
+        .collect();
     let mut machines: Vec<(Option<&str>, &str)> = Vec::new();
     for host in &campaign.hosts {
         let boot = host.facts["kernel"]["boot_id"].as_str();
-        let took_part = trials.iter().any(|trial| trial.samples.iter().any(|(name, _)| *name == host.host));
+        let took_part =
+            trials.iter().any(|trial| trial.samples.iter().any(|(name, _)| *name == host.host));
         let known = boot.is_some() && machines.iter().any(|(other, _)| *other == boot);
         if took_part && !known {
             machines.push((boot, &host.host));
@@ -109,8 +125,10 @@ fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
     }
     let mut found = Vec::new();
     for (_, host) in machines {
-        let blocks = || trials.iter().flat_map(|trial| &trial.samples).filter(|(name, _)| name == host);
-        let runs: Vec<PerCpu> = blocks().map(|(_, block)| rates(block)).filter(|rates| !rates.is_empty()).collect();
+        let blocks =
+            || trials.iter().flat_map(|trial| &trial.samples).filter(|(name, _)| name == host);
+        let runs: Vec<PerCpu> =
+            blocks().map(|(_, block)| rates(block)).filter(|rates| !rates.is_empty()).collect();
         let mut mean = PerCpu::new();
         for (cpu, rate) in runs.iter().flatten() {
             *mean.entry(*cpu).or_default() += rate / runs.len() as f64;
@@ -123,24 +141,33 @@ fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
 }
 
 fn rates(block: &SampleBlock) -> PerCpu {
-    let seconds =
-        block.times.first().zip(block.times.last()).map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
+    let seconds = block
+        .times
+        .first()
+        .zip(block.times.last())
+        .map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
     let of_series = |(place, spec): (usize, &linerate_model::SeriesSpec)| {
         let cpu = spec.instance.strip_prefix("cpu")?.parse().ok()?;
         let mut known = block.columns.get(place)?.iter().flatten();
         let first = known.next()?;
         let last = known.next_back()?;
-        (spec.sampler == SAMPLER && spec.name == PROCESSED).then_some((cpu, (last - first) / seconds))
+        (spec.sampler == SAMPLER && spec.name == PROCESSED)
+            .then_some((cpu, (last - first) / seconds))
     };
-    if seconds > 0.0 { block.series.iter().enumerate().filter_map(of_series).collect() } else { PerCpu::new() }
+    if seconds > 0.0 {
+        block.series.iter().enumerate().filter_map(of_series).collect()
+    } else {
+        PerCpu::new()
+    }
 }
 
 /// What the arm of `point` sets at hosts.
 fn settings(campaign: &Campaign, point: &PointStudy) -> Option<String> {
     let id = point.trials.first()?.id;
     let arm = campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()?;
-    let told =
-        |setting: &linerate_model::HostSetting| format!("{} of {} = {}", setting.name, setting.at, setting.value);
+    let told = |setting: &linerate_model::HostSetting| {
+        format!("{} of {} = {}", setting.name, setting.at, setting.value)
+    };
     let all: Vec<String> = arm.settings.iter().map(told).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
@@ -154,25 +181,42 @@ fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
         "transmit queues (XPS)",
         "polled by",
     ];
-    let mut table =
-        Table::new("placement-interfaces", "What interfaces are bound to", columns.map(Column::text).into());
+    let mut table = Table::new(
+        "placement-interfaces",
+        "What interfaces are bound to",
+        columns.map(Column::text).into(),
+    );
     for host in hosts {
-        for (name, facts) in
-            host.facts["interfaces"].as_object().into_iter().flatten().filter(|(name, _)| *name != "lo")
+        for (name, facts) in host.facts["interfaces"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| *name != "lo")
         {
-            let cells = [irqs(&facts["irqs"]), masks(facts, "rps_cpus"), masks(facts, "xps_cpus"), polled(facts)];
-            let row = [host.host.clone(), name.clone()].into_iter().chain(cells).map(Cell::Text).collect();
+            let cells = [
+                irqs(&facts["irqs"]),
+                masks(facts, "rps_cpus"),
+                masks(facts, "xps_cpus"),
+                polled(facts),
+            ];
+            let row = [host.host.clone(), name.clone()]
+                .into_iter()
+                .chain(cells)
+                .map(Cell::Text)
+                .collect();
             table.rows.push(Row::plain(row));
         }
     }
     table.folded = true;
-    table.note = Some("As read when the host joined: before any arm of a comparison set it.".into());
+    table.note =
+        Some("As read when the host joined: before any arm of a comparison set it.".into());
     (!table.rows.is_empty()).then_some(table)
 }
 
 fn irqs(facts: &Value) -> String {
     let vector = |vector: &Value| {
-        let cpus = vector["effective"].as_str().or_else(|| vector["affinity"].as_str()).unwrap_or("?");
+        let cpus =
+            vector["effective"].as_str().or_else(|| vector["affinity"].as_str()).unwrap_or("?");
         Some(format!("{}: {cpus}", vector["vector"].as_str()?))
     };
     match facts.as_array() {
@@ -184,7 +228,9 @@ fn irqs(facts: &Value) -> String {
 
 fn masks(facts: &Value, name: &str) -> String {
     let steering = &facts["steering"];
-    let Some(set) = steering.as_object().filter(|set| !set.contains_key("unavailable")) else { return why(steering) };
+    let Some(set) = steering.as_object().filter(|set| !set.contains_key("unavailable")) else {
+        return why(steering);
+    };
     let told = |(place, mask): (&String, &Value)| {
         Some(format!("{}: {}", place.strip_suffix(name)?.trim_end_matches('.'), mask.as_str()?))
     };
@@ -201,7 +247,9 @@ fn polled(facts: &Value) -> String {
 }
 
 fn why(fact: &Value) -> String {
-    fact["unavailable"].as_str().map_or_else(|| "not told".to_owned(), |why| format!("unavailable: {why}"))
+    fact["unavailable"]
+        .as_str()
+        .map_or_else(|| "not told".to_owned(), |why| format!("unavailable: {why}"))
 }
 
 #[cfg(test)]
@@ -220,7 +268,11 @@ mod tests {
             kind: SeriesKind::Counter,
         };
         let block = SampleBlock {
-            series: vec![series(PROCESSED, "cpu0"), series("dropped", "cpu0"), series(PROCESSED, "cpu1")],
+            series: vec![
+                series(PROCESSED, "cpu0"),
+                series("dropped", "cpu0"),
+                series(PROCESSED, "cpu1"),
+            ],
             times: vec![Nanos(0), Nanos::from_secs(1), Nanos::from_secs(2)],
             columns: vec![
                 vec![Some(10.0), Some(20.0), Some(210.0)],
@@ -240,8 +292,14 @@ mod tests {
             "napi_threaded": false,
         });
         assert_eq!(irqs(&facts["irqs"]), "70:eth1-rx-0: 1");
-        assert_eq!((masks(&facts, "rps_cpus"), masks(&facts, "xps_cpus")), ("rx-0: 2".into(), "not set".into()));
+        assert_eq!(
+            (masks(&facts, "rps_cpus"), masks(&facts, "xps_cpus")),
+            ("rx-0: 2".into(), "not set".into())
+        );
         assert_eq!(polled(&facts), "softirqs");
-        assert_eq!(polled(&json!({ "napi_threaded": { "unavailable": "no sysfs" } })), "unavailable: no sysfs");
+        assert_eq!(
+            polled(&json!({ "napi_threaded": { "unavailable": "no sysfs" } })),
+            "unavailable: no sysfs"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Every point with its main figures: the table one computes with.
 //!
-//! Metrics of all directions that carry a figure somewhere in the sweep; the JSON of the study has the rest and the
-//! values of single trials.
+//! Metrics of all directions that carry a figure somewhere in the sweep; the JSON of the study has
+//! the rest and the values of single trials.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Estimate, Metric, Use};
@@ -39,7 +39,10 @@ impl Section for Points {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let of = |family: &Family<'_>| {
-            std::iter::once(table(family)).chain(means(family)).map(Block::Table).collect::<Vec<_>>()
+            std::iter::once(table(family))
+                .chain(means(family))
+                .map(Block::Table)
+                .collect::<Vec<_>>()
         };
         let looks = crate::looks::table(subject.grids).map(Block::Table);
         looks.into_iter().chain(families(subject.grids).iter().flat_map(of)).collect()
@@ -52,7 +55,13 @@ fn means(family: &Family<'_>) -> Option<Table> {
         let metric = headline(point)?.metric(name, direction)?;
         let of = metric.mean?;
         let n = metric.values.iter().flatten().count() as u32;
-        Some(Estimate { value: of.value, low: Some(of.low), high: Some(of.high), confidence: Some(0.95), n })
+        Some(Estimate {
+            value: of.value,
+            low: Some(of.low),
+            high: Some(of.high),
+            confidence: Some(0.95),
+            n,
+        })
     };
     let mut columns = family.place_columns();
     columns.push(Column::number("runs", Scale::COUNT));
@@ -60,8 +69,10 @@ fn means(family: &Family<'_>) -> Option<Table> {
     for known in Use::Mean.metrics() {
         let name = known.name;
         for direction in DIRECTIONS {
-            let values: Vec<f64> =
-                family.points().filter_map(|(_, point)| Some(mean(point, name, direction)?.value)).collect();
+            let values: Vec<f64> = family
+                .points()
+                .filter_map(|(_, point)| Some(mean(point, name, direction)?.value))
+                .collect();
             if !values.is_empty() {
                 let scale = Scale::fit(name, known.unit, values);
                 columns.push(Column::estimate(metric_title(name), scale, known.layer, direction));
@@ -69,7 +80,8 @@ fn means(family: &Family<'_>) -> Option<Table> {
             }
         }
     }
-    let mut table = Table::new(format!("means-{}", family.id), format!("Means: {}", family.name), columns);
+    let mut table =
+        Table::new(format!("means-{}", family.id), format!("Means: {}", family.name), columns);
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
         cells.push(Cell::Number(point.trials.len() as f64));
@@ -82,7 +94,8 @@ fn means(family: &Family<'_>) -> Option<Table> {
     table.folded = true;
     table.figures_at = Some(POINTS.to_owned());
     table.note = Some(
-        "The second line: means over runs, with Student's intervals at 95 %, from three runs on. They hold for runs that are near normal; \
+        "The second line: means over runs, with Student's intervals at 95 %, from three runs on. \
+            They hold for runs that are near normal; \
          of skewed runs they cover a few percent less. No end is above a ceiling or below zero."
             .into(),
     );
@@ -91,7 +104,9 @@ fn means(family: &Family<'_>) -> Option<Table> {
 
 fn table(family: &Family<'_>) -> Table {
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
-    for known in Use::Points.metrics().filter(|known| family.grids.iter().any(|grid| grid.tells(known.name))) {
+    for known in
+        Use::Points.metrics().filter(|known| family.grids.iter().any(|grid| grid.tells(known.name)))
+    {
         let name = known.name;
         let told = DIRECTIONS.into_iter().filter(|direction| {
             let jobs = family.points().filter_map(|(_, point)| headline(point));
@@ -108,12 +123,14 @@ fn table(family: &Family<'_>) -> Table {
         columns.push(Column::text("over time"));
     }
     for (known, direction) in &figures {
-        let value =
-            |(_, point)| -> Option<f64> { Some(headline(point)?.metric(known.name, *direction)?.estimate?.value) };
+        let value = |(_, point)| -> Option<f64> {
+            Some(headline(point)?.metric(known.name, *direction)?.estimate?.value)
+        };
         let scale = Scale::fit(known.name, known.unit, family.points().filter_map(value));
         columns.push(Column::estimate(metric_title(known.name), scale, known.layer, *direction));
     }
-    let mut table = Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
+    let mut table =
+        Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
     table.figures_at = Some(POINTS.to_owned());
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
@@ -133,11 +150,13 @@ fn table(family: &Family<'_>) -> Table {
     table
 }
 
-/// How the rates of `point` went over time, each word once with the ways it stands for: `steady`, or `tx slows down, rx steady`.
+/// How the rates of `point` went over time, each word once with the ways it stands for: `steady`,
+/// or `tx slows down, rx steady`.
 fn over_time(point: &PointStudy) -> Option<String> {
     let rates = headline(point)?.metrics.iter().filter(|metric| Use::Mean.has(&metric.name));
-    let known: Vec<(Direction, &str)> =
-        rates.filter_map(|metric| Some((metric.direction, metric.settled.as_ref()?.word.as_str()))).collect();
+    let known: Vec<(Direction, &str)> = rates
+        .filter_map(|metric| Some((metric.direction, metric.settled.as_ref()?.word.as_str())))
+        .collect();
     let (_, first) = known.first()?;
     if known.iter().all(|(_, word)| word == first) {
         return Some((*first).to_owned());
@@ -170,7 +189,10 @@ mod tests {
     }
 
     fn point(metrics: Vec<MetricStudy>) -> PointStudy {
-        PointStudy { jobs: vec![JobStudy { metrics, ..JobStudy::default() }], ..PointStudy::default() }
+        PointStudy {
+            jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
+            ..PointStudy::default()
+        }
     }
 
     #[test]
@@ -179,7 +201,11 @@ mod tests {
         let one = point(vec![falls.clone()]);
         assert_eq!(over_time(&one).as_deref(), Some("slows down"));
         assert_eq!(estimate_cell(&one, Some(&falls)), Cell::Missing("slows down".into()));
-        let both = point(vec![falls, rate(Direction::Rx, "steady", true), rate(Direction::Sum, "slows down", false)]);
+        let both = point(vec![
+            falls,
+            rate(Direction::Rx, "steady", true),
+            rate(Direction::Sum, "slows down", false),
+        ]);
         assert_eq!(over_time(&both).as_deref(), Some("tx slows down, rx steady"));
         assert_eq!(over_time(&PointStudy::default()), None);
     }

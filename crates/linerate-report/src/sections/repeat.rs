@@ -26,7 +26,8 @@ impl Section for Repeat {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let header = &subject.campaign.header;
-        let ended = subject.campaign.ended.map_or_else(|| "it did not come to its end".to_owned(), rfc3339);
+        let ended =
+            subject.campaign.ended.map_or_else(|| "it did not come to its end".to_owned(), rfc3339);
         let rows = [
             ("campaign", header.id.clone()),
             ("command", header.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
@@ -41,14 +42,22 @@ impl Section for Repeat {
             "Identity of the campaign",
             vec![Column::text("what"), Column::text("value")],
         );
-        table.rows =
-            rows.into_iter().map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)])).collect();
+        table.rows = rows
+            .into_iter()
+            .map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)]))
+            .collect();
         let mut blocks = vec![
             Block::Table(table),
-            Block::Listing { caption: "The plan as run".into(), text: header.plan.trim_end().into() },
+            Block::Listing {
+                caption: "The plan as run".into(),
+                text: header.plan.trim_end().into(),
+            },
         ];
         blocks.extend(
-            header.lab.as_ref().map(|lab| Block::Listing { caption: "The lab".into(), text: lab.trim_end().into() }),
+            header.lab.as_ref().map(|lab| Block::Listing {
+                caption: "The lab".into(),
+                text: lab.trim_end().into(),
+            }),
         );
         blocks
     }

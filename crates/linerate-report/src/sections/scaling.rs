@@ -1,7 +1,8 @@
-//! Scaling over what works in parallel: connections, CPUs, pairs of endpoints; with the fairness among flows.
+//! Scaling over what works in parallel: connections, CPUs, pairs of endpoints; with the fairness
+//! among flows.
 //!
-//! Fairness is Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow taking all. It does not fit
-//! a scaling law to the points.
+//! Fairness is Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow
+//! taking all. It does not fit a scaling law to the points.
 
 use linerate_model::Use;
 

@@ -1,8 +1,9 @@
 //! Searches: the bounds found for each goal, run by run, and the trials that led there.
 //!
-//! Loads are of each direction. Bounds are told strictly, from every trial the device answers for, and without trials that something
-//! disturbed; a result whose bounds are missing or too far apart is irregular and says so. Where a sweep has one axis, the
-//! graph of RFC 2544 26.1 shows what was found beside what the path could carry.
+//! Loads are of each direction. Bounds are told strictly, from every trial the device answers for,
+//! and without trials that something disturbed; a result whose bounds are missing or too far apart
+//! is irregular and says so. Where a sweep has one axis, the graph of RFC 2544 26.1 shows what was
+//! found beside what the path could carry.
 
 use linerate_analysis::{Found, Reason, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
@@ -32,7 +33,8 @@ impl Section for Searches {
     }
 
     fn summary(&self) -> &'static str {
-        "bounds of each searched goal, run by run, the trials that led there, loss curves, bursts and recovery"
+        "bounds of each searched goal, run by run, the trials that led there, loss curves, bursts \
+            and recovery"
     }
 
     fn order(&self) -> u32 {
@@ -50,9 +52,13 @@ impl Section for Searches {
         blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
         blocks.extend(latency::table(searches).map(Block::Table));
         blocks.extend(other_answers(searches).map(Block::Table));
-        let logs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
+        let logs =
+            searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
         blocks.extend(
-            logs.clone().take(MOST_LOGS).enumerate().map(|(n, (search, run))| Block::Chart(log(n, search, run))),
+            logs.clone()
+                .take(MOST_LOGS)
+                .enumerate()
+                .map(|(n, (search, run))| Block::Chart(log(n, search, run))),
         );
         if !searches.is_empty() {
             blocks.push(Block::Table(trials(searches)));
@@ -74,7 +80,11 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
                 (None, _) => "no load meets it".to_owned(),
             };
             let (regular, n) = (goal.n_regular, search.runs.len());
-            format!("{}, {}: {found} ({regular} of {n} runs regular)", place(search), goal.goal.name)
+            format!(
+                "{}, {}: {found} ({regular} of {n} runs regular)",
+                place(search),
+                goal.goal.name
+            )
         });
         let others = search.runs.iter().flat_map(|run| answers(search, run));
         let others = others.map(|(what, answer)| format!("{}, {what}: {answer}", place(search)));
@@ -85,9 +95,15 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
 
 /// The sweep and coordinate of a search.
 fn place(search: &SearchStudy) -> String {
-    let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let axes: Vec<String> = search.parameters.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect();
-    if axes.is_empty() { search.sweep.clone() } else { format!("{}, {}", search.sweep, axes.join(", ")) }
+    let value =
+        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes: Vec<String> =
+        search.parameters.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect();
+    if axes.is_empty() {
+        search.sweep.clone()
+    } else {
+        format!("{}, {}", search.sweep, axes.join(", "))
+    }
 }
 
 /// One scale for the loads of `searches`.
@@ -127,7 +143,11 @@ fn goals(searches: &[SearchStudy]) -> Table {
             let share = goal.lower.map(|lower| lower / search.search.max);
             let cells = vec![
                 Cell::Text(place(search)),
-                Cell::Text(format!("{} (loss at most {} %)", goal.goal.name, goal.goal.loss_ratio * 100.0)),
+                Cell::Text(format!(
+                    "{} (loss at most {} %)",
+                    goal.goal.name,
+                    goal.goal.loss_ratio * 100.0
+                )),
                 load(goal.lower, "even the lowest load loses"),
                 load(goal.upper, "none: the highest load holds"),
                 load(width, "-"),
@@ -141,8 +161,10 @@ fn goals(searches: &[SearchStudy]) -> Table {
             table.rows.push(Row { cells, tone: if regular { Tone::Plain } else { Tone::Marked } });
         }
     }
-    let note = "A lower bound meets the goal, an upper one does not; a run is regular if both exist and are no further apart than the \
-                goal's width. The width is the resolution: differences below it are none. Loads are intended ones, of each direction.";
+    let note = "A lower bound meets the goal, an upper one does not; a run is regular if both \
+        exist and are no further apart than the \
+                goal's width. The width is the resolution: differences below it are none. Loads \
+                are intended ones, of each direction.";
     table.note = Some(note.into());
     table
 }
@@ -188,8 +210,10 @@ fn runs(searches: &[SearchStudy]) -> Table {
             }
         }
     }
-    let note = "Strict: every trial the device answers for. Untainted: without those in which something disturbed the tester (steal, waiting \
-                for a CPU, softirq rounds cut short). Tester alone: the load it carried without loss with the device replaced by a \
+    let note = "Strict: every trial the device answers for. Untainted: without those in which \
+        something disturbed the tester (steal, waiting \
+                for a CPU, softirq rounds cut short). Tester alone: the load it carried without \
+                loss with the device replaced by a \
                 wire, or over its loopback where there is none.";
     table.note = Some(note.into());
     table
@@ -202,7 +226,9 @@ fn result(run: &SearchRun, found: &Found) -> String {
     let withheld = found.withheld.as_ref().map_or_else(String::new, |why| format!("; {why}"));
     let told = match (run.tester_limited, found.regular, bounds.lower, bounds.upper) {
         (Some(_), ..) => "IRREGULAR: the tester spoilt its last trial each time",
-        _ if found.at_least => "IRREGULAR: at least the lower bound, above which the tester is the limit",
+        _ if found.at_least => {
+            "IRREGULAR: at least the lower bound, above which the tester is the limit"
+        }
         (_, true, ..) => "regular",
         (_, _, None, _) => "IRREGULAR: no load meets the goal",
         (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
@@ -219,8 +245,10 @@ fn graphs(searches: &[SearchStudy]) -> Vec<Chart> {
 }
 
 fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> {
-    let own: Vec<&SearchStudy> =
-        searches.iter().filter(|search| search.sweep == sweep && !search.goals.is_empty()).collect();
+    let own: Vec<&SearchStudy> = searches
+        .iter()
+        .filter(|search| search.sweep == sweep && !search.goals.is_empty())
+        .collect();
     let one_axis = own.iter().all(|search| search.parameters.len() == 1);
     if own.len() < 2 || !one_axis {
         return None;
@@ -231,17 +259,26 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     let mut columns = vec![Column::number(axis.clone(), Scale::COUNT)];
     let mut marks = Vec::new();
     for goal in &goals {
-        marks.push(Mark { column: columns.len(), name: format!("{goal}, measured"), role: Role::Line });
+        marks.push(Mark {
+            column: columns.len(),
+            name: format!("{goal}, measured"),
+            role: Role::Line,
+        });
         columns.push(Column::number(goal.clone(), scale));
     }
-    marks.push(Mark { column: columns.len(), name: "highest load".into(), role: Role::Ceiling(None) });
+    marks.push(Mark {
+        column: columns.len(),
+        name: "highest load".into(),
+        role: Role::Ceiling(None),
+    });
     columns.push(Column::number("highest load", scale));
     let title = format!("{sweep}: rate found over {axis}, and the highest load");
     let mut table = Table::new(format!("searches-graph-{number}"), title.clone(), columns);
     for search in &own {
         let value = &search.parameters[&axis];
         let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let digits: String = label.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let digits: String =
+            label.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         let mut cells = vec![Cell::Coordinate { value: digits.parse().ok()?, label }];
         cells.extend(goals.iter().map(|name| {
             let goal = search.goals.iter().find(|goal| goal.goal.name == *name);
@@ -250,7 +287,10 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
         cells.push(Cell::Number(search.search.max));
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some(format!("The highest load is {}. RFC 2544 26.1 asks for both lines.", own[0].search.max_source));
+    table.note = Some(format!(
+        "The highest load is {}. RFC 2544 26.1 asks for both lines.",
+        own[0].search.max_source
+    ));
     Some(Chart {
         summary: format!("The rate found at each {axis}, below the highest load tried there."),
         title,
@@ -266,7 +306,8 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
 
 /// RFC 2544 26.3: loss over load.
 fn loss_curves(searches: &[SearchStudy]) -> Vec<Chart> {
-    let curves = searches.iter().filter(|search| matches!(search.search.method, Method::LossCurve { .. }));
+    let curves =
+        searches.iter().filter(|search| matches!(search.search.method, Method::LossCurve { .. }));
     curves.enumerate().filter_map(|(n, search)| loss_curve(n, search)).collect()
 }
 
@@ -274,11 +315,18 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     let mut columns = vec![Column::number("load, of the highest", Scale::PERCENT)];
     let mut marks = Vec::new();
     for run in &search.runs {
-        marks.push(Mark { column: columns.len(), name: format!("run {}", run.repeat + 1), role: Role::Line });
+        marks.push(Mark {
+            column: columns.len(),
+            name: format!("run {}", run.repeat + 1),
+            role: Role::Line,
+        });
         columns.push(Column::number(format!("loss, run {}", run.repeat + 1), Scale::PERCENT));
     }
     let of_run = |run: &SearchRun| -> Vec<(f64, f64)> {
-        let counted = run.trials.iter().filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
+        let counted = run
+            .trials
+            .iter()
+            .filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
         counted.map(|trial| (trial.load, trial.loss_ratio)).collect()
     };
     let points: Vec<Vec<(f64, f64)>> = search.runs.iter().map(of_run).collect();
@@ -289,7 +337,11 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     let mut table = Table::new(format!("searches-loss-{number}"), title.clone(), columns);
     for at in &loads {
         let mut cells = vec![Cell::Number(at / search.search.max)];
-        cells.extend(points.iter().map(|run| load(run.iter().find(|(l, _)| l == at).map(|(_, loss)| *loss), "-")));
+        cells.extend(
+            points
+                .iter()
+                .map(|run| load(run.iter().find(|(l, _)| l == at).map(|(_, loss)| *loss), "-")),
+        );
         table.rows.push(Row::plain(cells));
     }
     table.note = Some(format!(
@@ -298,7 +350,8 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
         search.search.max_source
     ));
     (!loads.is_empty()).then(|| Chart {
-        summary: "The share of frames lost at each load; the grid is finer around the first loss.".into(),
+        summary: "The share of frames lost at each load; the grid is finer around the first loss."
+            .into(),
         title,
         plot: Plot::Lines,
         x_scale: AxisScale::Linear,
@@ -310,12 +363,18 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     })
 }
 
-/// What the kinds of search without a goal's bounds answer, and what those with more answer besides.
+/// What the kinds of search without a goal's bounds answer, and what those with more answer
+/// besides.
 fn other_answers(searches: &[SearchStudy]) -> Option<Table> {
     let mut table = Table::new(
         "searches-answers",
         "Other answers of the searches",
-        vec![Column::text("search"), Column::number("run", Scale::COUNT), Column::text("what"), Column::text("answer")],
+        vec![
+            Column::text("search"),
+            Column::number("run", Scale::COUNT),
+            Column::text("what"),
+            Column::text("answer"),
+        ],
     );
     for search in searches {
         for run in &search.runs {
@@ -340,7 +399,8 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             Some(bursts) => (
                 "back-to-back (RFC 9004)",
                 format!(
-                    "{:.0} frames at {} (n {} of {repeats}, {:.0} to {:.0}), implied {:.3} ms, corrected buffer time {:.3} ms",
+                    "{:.0} frames at {} (n {} of {repeats}, {:.0} to {:.0}), implied {:.3} ms, \
+                        corrected buffer time {:.3} ms",
                     bursts.mean,
                     rate(search, bursts.rate),
                     bursts.bursts.len(),
@@ -352,23 +412,29 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             ),
             None => (
                 "back-to-back (RFC 9004)",
-                "no answer: no burst lost a frame, or the throughput reaches the highest load".into(),
+                "no answer: no burst lost a frame, or the throughput reaches the highest load"
+                    .into(),
             ),
         }],
         Method::Recovery { .. } => {
             let overloads = counted().filter(|trial| trial.purpose == Purpose::Overload);
             let times: Vec<String> = overloads.map(recovery).collect();
-            let told = if times.is_empty() { "no overload was made".to_owned() } else { times.join(", ") };
+            let told =
+                if times.is_empty() { "no overload was made".to_owned() } else { times.join(", ") };
             vec![("recovery after an overload (RFC 2544 26.5)", told)]
         }
         Method::Latency { .. } if run.latencies.is_empty() => {
-            let why = "no frame was timed: no load without loss was found, or the ends have two clocks";
+            let why =
+                "no frame was timed: no load without loss was found, or the ends have two clocks";
             vec![("latency (RFC 2544 26.2)", why.into())]
         }
         Method::Frmol { .. } => counted()
             .filter(|trial| trial.purpose == Purpose::Load)
             .map(|trial| {
-                ("forwarding rate at maximum offered load (RFC 2285)", rate(search, search.possible(forwarded(trial))))
+                (
+                    "forwarding rate at maximum offered load (RFC 2285)",
+                    rate(search, search.possible(forwarded(trial))),
+                )
             })
             .collect(),
         Method::Steps { loss_ratio, .. } => counted()
@@ -398,13 +464,25 @@ fn recovery(trial: &SearchTrial) -> String {
 
 /// Where the loss curve of `run` begins; `None` if no trial counts.
 fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
-    let counted = || run.trials.iter().filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
+    let counted = || {
+        run.trials
+            .iter()
+            .filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some())
+    };
     let most = counted().map(|trial| trial.load).max_by(f64::total_cmp)?;
-    let lossy = counted().filter(|trial| trial.loss_ratio > 0.0).min_by(|a, b| a.load.total_cmp(&b.load));
-    let Some(lossy) = lossy else { return Some(format!("nothing lost up to {}", rate(search, most))) };
-    let clean = counted().filter(|trial| trial.load < lossy.load).map(|trial| trial.load).max_by(f64::total_cmp);
-    let clean = clean
-        .map_or_else(|| "lost at every load".to_owned(), |load| format!("nothing lost up to {}", rate(search, load)));
+    let lossy =
+        counted().filter(|trial| trial.loss_ratio > 0.0).min_by(|a, b| a.load.total_cmp(&b.load));
+    let Some(lossy) = lossy else {
+        return Some(format!("nothing lost up to {}", rate(search, most)));
+    };
+    let clean = counted()
+        .filter(|trial| trial.load < lossy.load)
+        .map(|trial| trial.load)
+        .max_by(f64::total_cmp);
+    let clean = clean.map_or_else(
+        || "lost at every load".to_owned(),
+        |load| format!("nothing lost up to {}", rate(search, load)),
+    );
     let lost = round_half_up(lossy.loss_ratio * 100.0, 2);
     Some(format!("{clean}, {lost} % at {}", rate(search, lossy.load)))
 }
@@ -448,7 +526,9 @@ fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
     }
     table.folded = true;
     Chart {
-        summary: "The load of each trial as a line, the share lost as bars; the search closes in on the load where loss begins.".into(),
+        summary: "The load of each trial as a line, the share lost as bars; the search closes in \
+            on the load where loss begins."
+            .into(),
         title,
         plot: Plot::Lines,
         x_scale: AxisScale::Category,
@@ -486,11 +566,13 @@ fn trials(searches: &[SearchStudy]) -> Table {
     for search in searches {
         for run in &search.runs {
             for trial in &run.trials {
-                let located: Vec<String> = trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
-                let standing = match trial.why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ") {
-                    why if why.is_empty() => trial.validity.word().to_owned(),
-                    why => format!("{}: {why}", trial.validity.word()),
-                };
+                let located: Vec<String> =
+                    trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
+                let standing =
+                    match trial.why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ") {
+                        why if why.is_empty() => trial.validity.word().to_owned(),
+                        why => format!("{}: {why}", trial.validity.word()),
+                    };
                 let cells = vec![
                     Cell::Text(place(search)),
                     Cell::Number(f64::from(run.repeat + 1)),

@@ -1,7 +1,9 @@
-//! Over time: the best point of each sweep, and one that is in doubt, with retransmits or losses as bars.
+//! Over time: the best point of each sweep, and one that is in doubt, with retransmits or losses as
+//! bars.
 //!
-//! One trial of each is drawn: the first valid one, or the first that was judged not to be. Readings are as fine as the
-//! trial's intervals (100 ms unless the plan says otherwise); the warm-up, which no figure contains, is shaded.
+//! One trial of each is drawn: the first valid one, or the first that was judged not to be.
+//! Readings are as fine as the trial's intervals (100 ms unless the plan says otherwise); the
+//! warm-up, which no figure contains, is shaded.
 
 use linerate_analysis::statistics::Class;
 use linerate_analysis::{PointStudy, TrialStudy};
@@ -16,11 +18,13 @@ use crate::number::Scale;
 /// What is drawn as lines: the first of these with a reading.
 const RATES: [&str; 3] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::GOODPUT];
 /// The same of files, of which each interval has few.
-const RATES_OF_FILES: [&str; 3] = [metric::GOODPUT, metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
+const RATES_OF_FILES: [&str; 3] =
+    [metric::GOODPUT, metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
 /// What is drawn as bars: the first of these with a reading.
 const COUNTS: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
 /// Series that stand in the table only.
-const BESIDE: [&str; 4] = [metric::RTT, metric::PEER_WINDOW, "datagrams_sent", "datagrams_received"];
+const BESIDE: [&str; 4] =
+    [metric::RTT, metric::PEER_WINDOW, "datagrams_sent", "datagrams_received"];
 /// Doubtful points drawn in each sweep beside the best.
 const DOUBTFUL: usize = 1;
 
@@ -46,7 +50,11 @@ impl Section for Series {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let all = &subject.study.points;
-        let drawn = subject.grids.iter().flat_map(chosen).filter_map(|(grid, point)| chart(grid, point, all));
+        let drawn = subject
+            .grids
+            .iter()
+            .flat_map(chosen)
+            .filter_map(|(grid, point)| chart(grid, point, all));
         drawn.map(Block::Chart).collect()
     }
 }
@@ -54,14 +62,19 @@ impl Section for Series {
 fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     let figure = |point: &PointStudy| {
         let job = headline(point)?;
-        rates(point)
-            .iter()
-            .find_map(|name| job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value))
+        rates(point).iter().find_map(|name| {
+            job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value)
+        })
     };
-    let best = grid.points.iter().filter(|point| point.validity == Validity::Valid).filter(|p| figure(p).is_some());
+    let best = grid
+        .points
+        .iter()
+        .filter(|point| point.validity == Validity::Valid)
+        .filter(|p| figure(p).is_some());
     let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
     // Readings above a ceiling are no figures, also not as a curve.
-    let in_doubt = |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
+    let in_doubt =
+        |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
     let doubtful = grid.points.iter().filter(in_doubt).take(DOUBTFUL);
     best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
 }
@@ -98,12 +111,18 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         let named = trial.series.iter().filter(|(name, _)| split(name).0 == wanted);
         named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
     };
-    let (rate, lines) = rates(point).iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
+    let (rate, lines) =
+        rates(point).iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
     // Bars of nothing but zeros would say less than the table does.
     let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name));
-    let counts = counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
+    let counts =
+        counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
     let known = metric(rate)?;
-    let scale = Scale::fit(rate, known.unit, lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()));
+    let scale = Scale::fit(
+        rate,
+        known.unit,
+        lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()),
+    );
     let one_way = lines.len() == 1;
     let mut columns = vec![Column::number("time", Scale::SECONDS)];
     let mut marks = Vec::new();
@@ -130,7 +149,10 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     }
     for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
         let (unit, _) = unit_of(name);
-        columns.push(Column::number(metric_title(name), Scale::fit(name, unit, values.iter().flatten().copied())));
+        columns.push(Column::number(
+            metric_title(name),
+            Scale::fit(name, unit, values.iter().flatten().copied()),
+        ));
         data.push(values);
     }
     let standing = match point.validity {
@@ -142,7 +164,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let id = format!("series-{}-{}", grid.number, trial.id.0);
     let mut table = Table::new(id, caption.clone(), columns);
     let point_idx = all.iter().position(|one| std::ptr::eq(one, point));
-    table.figures_at = point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
+    table.figures_at =
+        point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
     for (index, second) in trial.seconds.iter().enumerate() {
         let cell = |values: &&Vec<Option<f64>>| match values.get(index).copied().flatten() {
             Some(value) if value.is_finite() => Cell::Number(value),
@@ -153,7 +176,9 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         table.rows.push(Row::plain(cells));
     }
     table.note = Some(
-        "Each reading ends its interval; seconds since the start barrier. Counts stand where they were read.".into(),
+        "Each reading ends its interval; seconds since the start barrier. Counts stand where they \
+            were read."
+            .into(),
     );
     table.folded = true;
     Some(Chart {
@@ -177,11 +202,13 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     })
 }
 
-/// How `rate` went in `trial` of `point`, if that was asked and it was not steady: the worst of its directions.
+/// How `rate` went in `trial` of `point`, if that was asked and it was not steady: the worst of its
+/// directions.
 fn went(point: &PointStudy, trial: &TrialStudy, rate: &str) -> Option<&'static str> {
     let place = point.trials.iter().position(|one| one.id == trial.id)?;
     let asked = headline(point)?.metrics.iter().filter(|metric| metric.name == rate);
-    let classes = asked.filter_map(|metric| Some(metric.settled.as_ref()?.trials.get(place)?.as_ref()?.class));
+    let classes = asked
+        .filter_map(|metric| Some(metric.settled.as_ref()?.trials.get(place)?.as_ref()?.class));
     classes.max().filter(|class| *class != Class::Steady).map(Class::word)
 }
 

@@ -1,4 +1,5 @@
-//! Every other sweep: over an offered rate, a time, a buffer alone, or words such as congestion control.
+//! Every other sweep: over an offered rate, a time, a buffer alone, or words such as congestion
+//! control.
 //!
 //! Sweeps over message size and over counts have sections of their own.
 
@@ -32,7 +33,9 @@ impl Section for Settings {
         let over_rest = |grid| {
             let grid: &crate::grid::Grid<'_> = grid;
             let axis = |index: usize| &grid.axes[index];
-            let main = grid.main_axis().filter(|&main| !axis(main).is_message() && !axis(main).is_parallel())?;
+            let main = grid
+                .main_axis()
+                .filter(|&main| !axis(main).is_message() && !axis(main).is_parallel())?;
             Some(
                 Use::BySetting
                     .metrics()

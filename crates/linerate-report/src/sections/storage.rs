@@ -1,8 +1,12 @@
-//! Disks and files: everything in Iometer's result table under Iometer's names, how the load was carried out, and the knee of a curve.
+//! Disks and files: everything in Iometer's result table under Iometer's names, how the load was
+//! carried out, and the knee of a curve.
 //!
-//! Where only reads or only writes were made, columns of one direction would say everything twice, and are left out; likewise transactions where there
-//! are no replies. `report --format iometer-csv` has all of them. Iometer's figures of connections are absent: nothing here opens a disk again and again. A transaction is a transfer with its reply; where
-//! there are no replies each transfer is one, as in Iometer. `% CPU` is of the whole host, without steal and waiting, as there.
+//! Where only reads or only writes were made, columns of one direction would say everything twice,
+//! and are left out; likewise transactions where there are no replies. `report --format
+//! iometer-csv` has all of them. Iometer's figures of connections are absent: nothing here opens a
+//! disk again and again. A transaction is a transfer with its reply; where there are no replies
+//! each transfer is one, as in Iometer. `% CPU` is of the whole host, without steal and waiting, as
+//! there.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -20,7 +24,8 @@ const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
 const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0 };
 
-/// A column: Iometer's name, our metrics of which the first known one stands, direction (`Sum`: all), unit shown.
+/// A column: Iometer's name, our metrics of which the first known one stands, direction (`Sum`:
+/// all), unit shown.
 struct StorageColumn(&'static str, &'static [&'static str], Direction, Scale);
 
 /// The tables: name of the table, caption, columns.
@@ -33,11 +38,36 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
             StorageColumn("Read IOps", &[metric::IOPS], Direction::Rx, PER_SECOND),
             StorageColumn("Write IOps", &[metric::IOPS], Direction::Tx, PER_SECOND),
             StorageColumn("MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Sum, MEGABYTES),
-            StorageColumn("Read MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Rx, MEGABYTES),
-            StorageColumn("Write MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Tx, MEGABYTES),
-            StorageColumn("MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Sum, MEBIBYTES),
-            StorageColumn("Read MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Rx, MEBIBYTES),
-            StorageColumn("Write MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Direction::Tx, MEBIBYTES),
+            StorageColumn(
+                "Read MBps (Decimal)",
+                &[metric::TRANSFER_RATE],
+                Direction::Rx,
+                MEGABYTES,
+            ),
+            StorageColumn(
+                "Write MBps (Decimal)",
+                &[metric::TRANSFER_RATE],
+                Direction::Tx,
+                MEGABYTES,
+            ),
+            StorageColumn(
+                "MiBps (Binary)",
+                &[metric::TRANSFER_RATE_BINARY],
+                Direction::Sum,
+                MEBIBYTES,
+            ),
+            StorageColumn(
+                "Read MiBps (Binary)",
+                &[metric::TRANSFER_RATE_BINARY],
+                Direction::Rx,
+                MEBIBYTES,
+            ),
+            StorageColumn(
+                "Write MiBps (Binary)",
+                &[metric::TRANSFER_RATE_BINARY],
+                Direction::Tx,
+                MEBIBYTES,
+            ),
             StorageColumn(
                 "Transactions per Second",
                 &[metric::EXCHANGE_RATE, metric::IOPS],
@@ -50,18 +80,48 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
         "times",
         "Response times and errors",
         &[
-            StorageColumn("Average Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            StorageColumn("Average Read Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Rx, MILLISECONDS),
-            StorageColumn("Average Write Response Time", &[metric::SERVICE_TIME_MEAN], Direction::Tx, MILLISECONDS),
+            StorageColumn(
+                "Average Response Time",
+                &[metric::SERVICE_TIME_MEAN],
+                Direction::Sum,
+                MILLISECONDS,
+            ),
+            StorageColumn(
+                "Average Read Response Time",
+                &[metric::SERVICE_TIME_MEAN],
+                Direction::Rx,
+                MILLISECONDS,
+            ),
+            StorageColumn(
+                "Average Write Response Time",
+                &[metric::SERVICE_TIME_MEAN],
+                Direction::Tx,
+                MILLISECONDS,
+            ),
             StorageColumn(
                 "Average Transaction Time",
                 &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN],
                 Direction::Sum,
                 MILLISECONDS,
             ),
-            StorageColumn("Maximum Response Time", &[metric::SERVICE_TIME_MAX], Direction::Sum, MILLISECONDS),
-            StorageColumn("Maximum Read Response Time", &[metric::SERVICE_TIME_MAX], Direction::Rx, MILLISECONDS),
-            StorageColumn("Maximum Write Response Time", &[metric::SERVICE_TIME_MAX], Direction::Tx, MILLISECONDS),
+            StorageColumn(
+                "Maximum Response Time",
+                &[metric::SERVICE_TIME_MAX],
+                Direction::Sum,
+                MILLISECONDS,
+            ),
+            StorageColumn(
+                "Maximum Read Response Time",
+                &[metric::SERVICE_TIME_MAX],
+                Direction::Rx,
+                MILLISECONDS,
+            ),
+            StorageColumn(
+                "Maximum Write Response Time",
+                &[metric::SERVICE_TIME_MAX],
+                Direction::Tx,
+                MILLISECONDS,
+            ),
             StorageColumn(
                 "Maximum Transaction Time",
                 &[metric::RESPONSE_TIME_MAX, metric::SERVICE_TIME_MAX],
@@ -83,9 +143,24 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
             StorageColumn("p99 write", &[metric::SERVICE_TIME_P99], Direction::Tx, MILLISECONDS),
             StorageColumn("p99.9 write", &[metric::SERVICE_TIME_P999], Direction::Tx, MILLISECONDS),
             StorageColumn("depth", &[metric::ACHIEVED_DEPTH], Direction::Sum, Scale::COUNT),
-            StorageColumn("off Little's law", &[metric::DEPTH_ERROR], Direction::Sum, Scale::PERCENT),
-            StorageColumn("device over load, read", &[metric::DEVICE_SHARE], Direction::Rx, Scale::PERCENT),
-            StorageColumn("device over load, written", &[metric::DEVICE_SHARE], Direction::Tx, Scale::PERCENT),
+            StorageColumn(
+                "off Little's law",
+                &[metric::DEPTH_ERROR],
+                Direction::Sum,
+                Scale::PERCENT,
+            ),
+            StorageColumn(
+                "device over load, read",
+                &[metric::DEVICE_SHARE],
+                Direction::Rx,
+                Scale::PERCENT,
+            ),
+            StorageColumn(
+                "device over load, written",
+                &[metric::DEVICE_SHARE],
+                Direction::Tx,
+                Scale::PERCENT,
+            ),
         ],
     ),
     (
@@ -111,14 +186,49 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
         &[
             StorageColumn("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
             StorageColumn("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
-            StorageColumn("% Privileged Time", &[metric::HOST_CPU_PRIVILEGED], Direction::Sum, Scale::PERCENT),
-            StorageColumn("% DPC Time", &[metric::HOST_CPU_SOFTIRQ], Direction::Sum, Scale::PERCENT),
-            StorageColumn("% Interrupt Time", &[metric::HOST_CPU_IRQ], Direction::Sum, Scale::PERCENT),
-            StorageColumn("Interrupts per Second", &[metric::INTERRUPTS], Direction::Sum, PER_SECOND),
-            StorageColumn("CPU Effectiveness", &[metric::CPU_EFFECTIVENESS], Direction::Sum, PER_SECOND),
+            StorageColumn(
+                "% Privileged Time",
+                &[metric::HOST_CPU_PRIVILEGED],
+                Direction::Sum,
+                Scale::PERCENT,
+            ),
+            StorageColumn(
+                "% DPC Time",
+                &[metric::HOST_CPU_SOFTIRQ],
+                Direction::Sum,
+                Scale::PERCENT,
+            ),
+            StorageColumn(
+                "% Interrupt Time",
+                &[metric::HOST_CPU_IRQ],
+                Direction::Sum,
+                Scale::PERCENT,
+            ),
+            StorageColumn(
+                "Interrupts per Second",
+                &[metric::INTERRUPTS],
+                Direction::Sum,
+                PER_SECOND,
+            ),
+            StorageColumn(
+                "CPU Effectiveness",
+                &[metric::CPU_EFFECTIVENESS],
+                Direction::Sum,
+                PER_SECOND,
+            ),
             StorageColumn("Packets/Second", &[metric::HOST_PACKETS], Direction::Sum, PACKETS),
-            StorageColumn("Packet Errors", &[metric::HOST_PACKET_ERRORS], Direction::Sum, PER_SECOND),
-            StorageColumn("Segments Retransmitted/Second", &[metric::HOST_RETRANSMITS], Direction::Sum, PER_SECOND),
+            StorageColumn(
+                "Packet Errors",
+                &[metric::HOST_PACKET_ERRORS],
+                Direction::Sum,
+                PER_SECOND,
+            ),
+            StorageColumn(
+                "Segments Retransmitted/Second",
+                &[metric::HOST_RETRANSMITS],
+                Direction::Sum,
+                PER_SECOND,
+            ),
         ],
     ),
 ];
@@ -135,8 +245,10 @@ const CIRCUMSTANCES: [(&str, &str); 8] = [
     ("steady_rounds", "steady over rounds"),
 ];
 const STEADY_STATE: &str = "steady_state";
-const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test specification: over fifths of a trial the range of the rate is at most 20 % of its \
-     mean and its trend at most 10 %. The worst trial of a row is told. Over rounds: the same of five repeats in a row, the first five that are so.";
+const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test specification: over \
+    fifths of a trial the range of the rate is at most 20 % of its \
+     mean and its trend at most 10 %. The worst trial of a row is told. Over rounds: the same of \
+     five repeats in a row, the first five that are so.";
 
 /// See the file.
 pub(super) struct Storage;
@@ -151,7 +263,8 @@ impl Section for Storage {
     }
 
     fn summary(&self) -> &'static str {
-        "Iometer's result table under its own names, engines and conditioning, steady state, and the knee of a load curve"
+        "Iometer's result table under its own names, engines and conditioning, steady state, and \
+            the knee of a load curve"
     }
 
     fn order(&self) -> u32 {
@@ -167,13 +280,18 @@ type Loaded<'a> = (&'a PointStudy, &'a JobStudy);
 
 fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     let jobs = grid.points.iter().flat_map(|point| point.jobs.iter().map(move |job| (*point, job)));
-    let loaded: Vec<Loaded<'_>> = jobs.filter(|(_, job)| !job.background && job.workload == NAME).collect();
+    let loaded: Vec<Loaded<'_>> =
+        jobs.filter(|(_, job)| !job.background && job.workload == NAME).collect();
     if loaded.is_empty() {
         return Vec::new();
     }
-    let mut blocks: Vec<Block> =
-        [most(grid, &loaded), knee(grid, &loaded)].into_iter().flatten().map(Block::Paragraph).collect();
-    blocks.extend(TABLES.iter().filter_map(|table| figures(grid, &loaded, table)).map(Block::Table));
+    let mut blocks: Vec<Block> = [most(grid, &loaded), knee(grid, &loaded)]
+        .into_iter()
+        .flatten()
+        .map(Block::Paragraph)
+        .collect();
+    blocks
+        .extend(TABLES.iter().filter_map(|table| figures(grid, &loaded, table)).map(Block::Table));
     let (alike, differing) =
         CIRCUMSTANCES.iter().partition::<Vec<Circumstance>, _>(|(name, _)| is_alike(&loaded, name));
     blocks.extend(throughout(&alike, &loaded).map(Block::Paragraph));
@@ -185,15 +303,19 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     let value = |job, name: &str| Some(metric_of(job, &[name], Direction::Sum)?.estimate?.value);
     let top = |name: &str| {
-        let known = loaded.iter().filter_map(|(point, job)| Some((value(job, name)?, *point, *job)));
+        let known =
+            loaded.iter().filter_map(|(point, job)| Some((value(job, name)?, *point, *job)));
         known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
     };
     let shown = |value: f64, scale: Scale| format!("{} {}", scale.plain(value), scale.symbol);
     let (iops, at, job) = top(metric::IOPS)?;
-    let tail = value(job, metric::SERVICE_TIME_P99)
-        .map_or_else(String::new, |tail| format!(", 99 % of them within {}", shown(tail, MILLISECONDS)));
+    let tail = value(job, metric::SERVICE_TIME_P99).map_or_else(String::new, |tail| {
+        format!(", 99 % of them within {}", shown(tail, MILLISECONDS))
+    });
     let (bytes, bytes_at, _) = top(metric::TRANSFER_RATE)?;
-    let place = |point| if loaded.len() > 1 { format!(" at {}", grid.place_of(point)) } else { String::new() };
+    let place = |point| {
+        if loaded.len() > 1 { format!(" at {}", grid.place_of(point)) } else { String::new() }
+    };
     let also = if std::ptr::eq(at, bytes_at) { String::new() } else { place(bytes_at) };
     Some(format!(
         "{} reached {iops:.0} transfers per second{}{tail}, and {}{also}.",
@@ -209,26 +331,38 @@ type Circumstance = &'static (&'static str, &'static str);
 /// Whether every job says the same of `name`, and something.
 fn is_alike(loaded: &[Loaded<'_>], name: &str) -> bool {
     let said = |(_, job): &Loaded<'_>| job.obtained.get(name).map(obtained_text);
-    loaded.len() > 1 && said(&loaded[0]).is_some() && loaded.iter().all(|one| said(one) == said(&loaded[0]))
+    loaded.len() > 1
+        && said(&loaded[0]).is_some()
+        && loaded.iter().all(|one| said(one) == said(&loaded[0]))
 }
 
 /// One sentence for what is the same in all rows.
 fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
     let (_, job) = loaded.first()?;
-    let told: Vec<String> =
-        alike.iter().map(|(name, head)| format!("{head} {}", obtained_text(&job.obtained[*name]))).collect();
+    let told: Vec<String> = alike
+        .iter()
+        .map(|(name, head)| format!("{head} {}", obtained_text(&job.obtained[*name])))
+        .collect();
     (!told.is_empty()).then(|| format!("In every row: {}.", told.join("; ")))
 }
 
-/// The first of `names` that `job` has a figure of; of a total, that of the only direction there is.
-fn metric_of<'a>(job: &'a JobStudy, names: &[&str], direction: Direction) -> Option<&'a MetricStudy> {
+/// The first of `names` that `job` has a figure of; of a total, that of the only direction there
+/// is.
+fn metric_of<'a>(
+    job: &'a JobStudy,
+    names: &[&str],
+    direction: Direction,
+) -> Option<&'a MetricStudy> {
     let of = |name: &str, direction| {
-        job.metrics.iter().find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+        job.metrics
+            .iter()
+            .find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
     };
     let total = direction == Direction::Sum;
     names.iter().find_map(|name| {
-        of(name, direction)
-            .or_else(|| if total { of(name, Direction::Rx).or_else(|| of(name, Direction::Tx)) } else { None })
+        of(name, direction).or_else(|| {
+            if total { of(name, Direction::Rx).or_else(|| of(name, Direction::Tx)) } else { None }
+        })
     })
 }
 
@@ -241,21 +375,30 @@ struct Redundant {
 impl Redundant {
     fn of(loaded: &[Loaded<'_>]) -> Self {
         let has = |name: &str, direction| {
-            let of = |job: &JobStudy| job.metrics.iter().any(|one| one.name == name && one.direction == direction);
+            let of = |job: &JobStudy| {
+                job.metrics.iter().any(|one| one.name == name && one.direction == direction)
+            };
             loaded.iter().any(|(_, job)| of(job))
         };
         Self {
-            has_one_direction: !(has(metric::IOPS, Direction::Rx) && has(metric::IOPS, Direction::Tx)),
+            has_one_direction: !(has(metric::IOPS, Direction::Rx)
+                && has(metric::IOPS, Direction::Tx)),
             has_replies: has(metric::EXCHANGE_RATE, Direction::Sum),
         }
     }
 
     /// Whether `column` of `table` says what another one there says.
-    fn has(&self, StorageColumn(name, names, direction, _): &StorageColumn, table: &[StorageColumn]) -> bool {
-        let is_total =
-            |StorageColumn(_, others, direction, _): &StorageColumn| others == names && *direction == Direction::Sum;
+    fn has(
+        &self,
+        StorageColumn(name, names, direction, _): &StorageColumn,
+        table: &[StorageColumn],
+    ) -> bool {
+        let is_total = |StorageColumn(_, others, direction, _): &StorageColumn| {
+            others == names && *direction == Direction::Sum
+        };
         let repeats_total = *direction != Direction::Sum && table.iter().any(is_total);
-        (self.has_one_direction && repeats_total) || (!self.has_replies && name.contains("Transaction"))
+        (self.has_one_direction && repeats_total)
+            || (!self.has_replies && name.contains("Transaction"))
     }
 }
 
@@ -276,23 +419,29 @@ fn figures(
         return None;
     }
     let mut columns = places(grid, loaded);
-    columns.extend(
-        known.iter().map(|StorageColumn(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)),
+    columns.extend(known.iter().map(|StorageColumn(name, _, direction, scale)| {
+        Column::estimate(*name, *scale, None, *direction)
+    }));
+    let mut table = Table::new(
+        format!("{NAME}-{}-{id}", grid.number),
+        format!("{caption}: {}", grid.sweep),
+        columns,
     );
-    let mut table = Table::new(format!("{NAME}-{}-{id}", grid.number), format!("{caption}: {}", grid.sweep), columns);
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
-        cells.extend(
-            known
-                .iter()
-                .map(|StorageColumn(_, names, direction, _)| estimate_cell(point, metric_of(job, names, *direction))),
-        );
+        cells.extend(known.iter().map(|StorageColumn(_, names, direction, _)| {
+            estimate_cell(point, metric_of(job, names, *direction))
+        }));
         table.rows.push(Row::judged(cells, point.validity));
     }
     Some(table)
 }
 
-fn circumstances(grid: &Grid<'_>, loaded: &[Loaded<'_>], differing: &[Circumstance]) -> Option<Table> {
+fn circumstances(
+    grid: &Grid<'_>,
+    loaded: &[Loaded<'_>],
+    differing: &[Circumstance],
+) -> Option<Table> {
     let known: Vec<Circumstance> = differing
         .iter()
         .copied()
@@ -305,11 +454,14 @@ fn circumstances(grid: &Grid<'_>, loaded: &[Loaded<'_>], differing: &[Circumstan
     columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
     let caption = format!("How it was done: {}", grid.sweep);
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
-    table.note = known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
+    table.note =
+        known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
         let said = |name: &str| {
-            job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), |told| Cell::Text(obtained_text(told)))
+            job.obtained
+                .get(name)
+                .map_or_else(|| Cell::Missing("–".into()), |told| Cell::Text(obtained_text(told)))
         };
         cells.extend(known.iter().map(|(name, _)| said(name)));
         table.rows.push(Row::judged(cells, point.validity));
@@ -331,13 +483,15 @@ fn places(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Vec<Column> {
 fn place(grid: &Grid<'_>, loaded: &[Loaded<'_>], point: &PointStudy, job: &JobStudy) -> Vec<Cell> {
     let mut cells = grid.axis_cells(point);
     if is_several(loaded) {
-        let target = job.params.get("target").and_then(|target| target.as_str()).unwrap_or(&job.from);
+        let target =
+            job.params.get("target").and_then(|target| target.as_str()).unwrap_or(&job.from);
         cells.push(Cell::text(target));
     }
     cells
 }
 
-/// Where the load curve bends: the point with most transfers per second for its mean time (Kleinrock 1979, "power").
+/// Where the load curve bends: the point with most transfers per second for its mean time
+/// (Kleinrock 1979, "power").
 fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     const LEAST_POINTS: usize = 3;
     const AXES: [&str; 2] = ["depth", "rate"];
@@ -347,8 +501,10 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     }
     let value = |job, names: &[&str]| Some(metric_of(job, names, Direction::Sum)?.estimate?.value);
     let powers = loaded.iter().filter_map(|(point, job)| {
-        let (rate, time) =
-            (value(job, &[metric::IOPS])?, value(job, &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN])?);
+        let (rate, time) = (
+            value(job, &[metric::IOPS])?,
+            value(job, &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN])?,
+        );
         (time > 0.0 && time.is_finite()).then_some((rate / time, rate, time, *point))
     });
     let (_, rate, time, point) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -358,7 +514,8 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     }
     let place = grid.place_of(point);
     Some(format!(
-        "The knee of {} is at {place}: {rate:.0} transfers per second in {:.3} ms on average. Beyond it time grows faster than the rate, before it \
+        "The knee of {} is at {place}: {rate:.0} transfers per second in {:.3} ms on average. \
+            Beyond it time grows faster than the rate, before it \
          the disk has more to give.",
         grid.sweep,
         time * 1e3

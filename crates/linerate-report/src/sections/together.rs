@@ -1,18 +1,24 @@
-//! Alone and together: share of each job's figure alone, the combined efficiency, the direction matrix, and the shared resource.
+//! Alone and together: share of each job's figure alone, the combined efficiency, the direction
+//! matrix, and the shared resource.
 //!
-//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The combined efficiency is the sum of these shares:
-//! as many as there are jobs without interference, 1 if they take turns.
+//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The
+//! combined efficiency is the sum of these shares: as many as there are jobs without interference,
+//! 1 if they take turns.
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Study, Way};
+use linerate_analysis::{
+    Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Study, Way,
+};
 use linerate_model::{Estimate, Role as ArmRole, Verdict};
 use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
 use crate::curves::{metric_title, uncapitalised};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
+};
 use crate::effects::{scale, shift, verdict};
 use crate::grid::{axis_name, words};
 use crate::number::{Scale, round_half_up};
@@ -34,7 +40,8 @@ impl Section for Together {
     }
 
     fn summary(&self) -> &'static str {
-        "jobs alone and at once: share of each one's figure alone, combined efficiency, the direction matrix, and the shared resource"
+        "jobs alone and at once: share of each one's figure alone, combined efficiency, the \
+            direction matrix, and the shared resource"
     }
 
     fn order(&self) -> u32 {
@@ -48,12 +55,18 @@ impl Section for Together {
                 sweeps.push(&mix.sweep);
             }
         }
-        let mut blocks: Vec<Block> =
-            sweeps.into_iter().enumerate().flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep)).collect();
+        let mut blocks: Vec<Block> = sweeps
+            .into_iter()
+            .enumerate()
+            .flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep))
+            .collect();
         // Everything that was compared, for those who look for more.
         for (number, comparison) in subject.study.comparisons.iter().enumerate() {
             if comparison.base.role == ArmRole::Alone && !comparison.figures.is_empty() {
-                blocks.push(Block::Table(Table { folded: true, ..table(subject, number + 1, comparison) }));
+                blocks.push(Block::Table(Table {
+                    folded: true,
+                    ..table(subject, number + 1, comparison)
+                }));
             }
         }
         blocks
@@ -66,14 +79,18 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     const READ: usize = 2;
     let alike = |a: &&Mix, b: &&Mix| {
         let lost = |mix: &Mix| mix.jobs.iter().any(MixedJob::lost);
-        let names = |mix: &Mix| -> Vec<String> { mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect() };
+        let names = |mix: &Mix| -> Vec<String> {
+            mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect()
+        };
         a.sweep == b.sweep && !lost(a) && !lost(b) && cause(a) == cause(b) && names(a) == names(b)
     };
     let mixes: Vec<&Mix> = subject.study.mixes.iter().collect();
     let groups = mixes.chunk_by(alike);
     groups
         .flat_map(|group| match group {
-            [first, ..] if group.len() > READ && !first.jobs.is_empty() => vec![of_group(first, group)],
+            [first, ..] if group.len() > READ && !first.jobs.is_empty() => {
+                vec![of_group(first, group)]
+            }
             _ => group.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect(),
         })
         .collect()
@@ -94,7 +111,8 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
 fn of_group(first: &Mix, group: &[&Mix]) -> String {
     let span = |values: Vec<f64>, unit: f64, decimals: usize| {
         let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(0.0) / unit;
-        let [low, high] = [end(f64::min), end(f64::max)].map(|value| round_half_up(value, decimals));
+        let [low, high] =
+            [end(f64::min), end(f64::max)].map(|value| round_half_up(value, decimals));
         if low == high { low } else { format!("{low} to {high}") }
     };
     const PERCENT: f64 = 0.01;
@@ -103,24 +121,34 @@ fn of_group(first: &Mix, group: &[&Mix]) -> String {
         .iter()
         .enumerate()
         .map(|(at, job)| {
-            let effects = || group.iter().filter_map(|mix| mix.jobs.get(at)).map(|job| &job.main.effect);
+            let effects =
+                || group.iter().filter_map(|mix| mix.jobs.get(at)).map(|job| &job.main.effect);
             let verdicts: BTreeSet<String> = effects().map(verdict).collect();
             let verdicts: Vec<String> = verdicts.into_iter().collect();
             let left = span(effects().map(|effect| effect.shift).collect(), PERCENT, 1);
             format!("{} {left} % of alone ({})", name(job, &first.jobs), verdicts.join("; "))
         })
         .collect();
-    let joint: Vec<f64> = group.iter().filter_map(|mix| mix.joint.as_ref()).map(|joint| joint.value).collect();
+    let joint: Vec<f64> =
+        group.iter().filter_map(|mix| mix.joint.as_ref()).map(|joint| joint.value).collect();
     let joint = match joint.len() {
         0 => String::new(),
         _ => format!(". Combined efficiency {} of {}", span(joint, 1.0, 3), first.jobs.len()),
     };
-    format!("{}, {}: {}{joint}. {}", first.sweep, count(group.len(), "point"), kept.join(", "), cause(first))
+    format!(
+        "{}, {}: {}{joint}. {}",
+        first.sweep,
+        count(group.len(), "point"),
+        kept.join(", "),
+        cause(first)
+    )
 }
 
 fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
     let mixes: Vec<&Mix> = subject.study.mixes.iter().filter(|mix| mix.sweep == sweep).collect();
-    let mut blocks = vec![Block::List(mixes.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect())];
+    let mut blocks = vec![Block::List(
+        mixes.iter().map(|mix| format!("{}: {}", place(mix), sentence(mix))).collect(),
+    )];
     let matrices: Vec<&DirectionMatrix> =
         subject.study.matrices.iter().filter(|matrix| matrix.sweep == sweep).collect();
     for (at, matrix) in matrices.iter().enumerate() {
@@ -131,7 +159,9 @@ fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
     blocks.extend(times_table(&mixes, number).map(Block::Table));
     let evidence: Vec<String> = mixes
         .iter()
-        .flat_map(|mix| mix.attribution.evidence.iter().map(move |told| format!("{}: {told}", place(mix))))
+        .flat_map(|mix| {
+            mix.attribution.evidence.iter().map(move |told| format!("{}: {told}", place(mix)))
+        })
         .collect();
     blocks.push(Block::List(evidence));
     blocks
@@ -158,30 +188,37 @@ fn name(job: &MixedJob, jobs: &[MixedJob]) -> String {
 }
 
 fn sentence(mix: &Mix) -> String {
-    let kept: Vec<String> =
-        mix.jobs.iter().map(|job| format!("{} {}", name(job, &mix.jobs), left(&job.main))).collect();
+    let kept: Vec<String> = mix
+        .jobs
+        .iter()
+        .map(|job| format!("{} {}", name(job, &mix.jobs), left(&job.main)))
+        .collect();
     if kept.is_empty() {
         return "inconclusive, because no job has a figure both alone and together".into();
     }
     let n = mix.jobs.len();
-    let joint =
-        mix.joint.as_ref().map_or(String::new(), |joint| format!(". Combined efficiency {}", joint_words(joint, n)));
+    let joint = mix
+        .joint
+        .as_ref()
+        .map_or(String::new(), |joint| format!(". Combined efficiency {}", joint_words(joint, n)));
     format!("{}{joint}. {}", kept.join(", "), cause(mix))
 }
 
 /// Of `n` jobs.
 fn joint_words(joint: &Joint, n: usize) -> String {
-    let interval = joint
-        .interval
-        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", round_half_up(low, 3), round_half_up(high, 3)));
+    let interval = joint.interval.map_or(String::new(), |(low, high)| {
+        format!(" [{}, {}]", round_half_up(low, 3), round_half_up(high, 3))
+    });
     format!("{}{interval} of {n} (n {})", round_half_up(joint.value, 3), joint.n)
 }
 
 /// What is left of a job, per cent of alone.
 fn left(main: &Compared) -> String {
     let percent = |ratio: f64| round_half_up(ratio * 100.0, 1);
-    let interval =
-        main.effect.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", percent(low), percent(high)));
+    let interval = main
+        .effect
+        .interval
+        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", percent(low), percent(high)));
     format!("{}{interval} % of alone ({})", percent(main.effect.shift), verdict(&main.effect))
 }
 
@@ -203,15 +240,22 @@ fn matrix_sentence(matrix: &DirectionMatrix) -> String {
     let says = match matrix.says {
         MatrixVerdict::Nothing => "No pair of directions loses: no shared resource is full",
         MatrixVerdict::EachWay => {
-            "Jobs in the same direction lose, jobs in opposite directions do not. The shared resource is a link that carries each direction \
+            "Jobs in the same direction lose, jobs in opposite directions do not. The shared \
+                resource is a link that carries each direction \
              separately, such as PCI Express; CPU and memory are ruled out"
         }
         MatrixVerdict::Undirected => {
-            "All pairs of directions lose alike: the shared resource has no direction, such as CPU, memory or a half-duplex bus"
+            "All pairs of directions lose alike: the shared resource has no direction, such as \
+                CPU, memory or a half-duplex bus"
         }
-        MatrixVerdict::Unclear => "Inconclusive: the cells follow neither pattern, or are inconclusive themselves",
+        MatrixVerdict::Unclear => {
+            "Inconclusive: the cells follow neither pattern, or are inconclusive themselves"
+        }
     };
-    format!("Direction matrix of {} and {} at host {}. {says}.", matrix.workloads[0], matrix.workloads[1], matrix.host)
+    format!(
+        "Direction matrix of {} and {} at host {}. {says}.",
+        matrix.workloads[0], matrix.workloads[1], matrix.host
+    )
 }
 
 /// What a way is called: to memory go disk reads and received frames.
@@ -249,7 +293,8 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
         }));
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some("2: no interference. 1: both take turns at one resource that is full.".into());
+    table.note =
+        Some("2: no interference. 1: both take turns at one resource that is full.".into());
     Chart {
         title,
         summary: format!(
@@ -320,10 +365,13 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     let metrics: Vec<String> = most
         .jobs
         .iter()
-        .map(|job| format!("{}: {}", name(job, &most.jobs), uncapitalised(&metric_title(&job.main.metric))))
+        .map(|job| {
+            format!("{}: {}", name(job, &most.jobs), uncapitalised(&metric_title(&job.main.metric)))
+        })
         .collect();
     table.note = Some(format!(
-        "Together over alone: each round measures every job alone and all jobs together. Typical ratio (Hodges-Lehmann) with its interval \
+        "Together over alone: each round measures every job alone and all jobs together. Typical \
+            ratio (Hodges-Lehmann) with its interval \
          at 95 %. Main figures: {}. The combined efficiency is the sum of the ratios.",
         metrics.join(", ")
     ));
@@ -346,11 +394,15 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
 
 /// By how much times grew.
 fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
-    let columns = ["point", "job", "time", "alone", "together", "change", "verdict"].map(Column::text).to_vec();
+    let columns = ["point", "job", "time", "alone", "together", "change", "verdict"]
+        .map(Column::text)
+        .to_vec();
     let caption = format!("Times together and alone: {}", mixes.first()?.sweep);
     let mut table = Table::new(format!("together-{number}-times"), caption, columns);
     for mix in mixes {
-        for (job, time) in mix.jobs.iter().flat_map(|job| job.times.iter().map(move |time| (job, time))) {
+        for (job, time) in
+            mix.jobs.iter().flat_map(|job| job.times.iter().map(move |time| (job, time)))
+        {
             let unit = scale(time);
             let value = |value: f64| Cell::Text(format!("{} {}", unit.plain(value), unit.symbol));
             let cells = vec![

@@ -1,8 +1,9 @@
-//! Files by FTP and HTTP: how long each part of a transfer took (connect, first byte, transfer, close), the sustained rate beside the
-//! best second, and how the bytes went.
+//! Files by FTP and HTTP: how long each part of a transfer took (connect, first byte, transfer,
+//! close), the sustained rate beside the best second, and how the bytes went.
 //!
-//! Times are of the active end; of a connection that carries many files there is no time to connect. Of several jobs at once, the
-//! first that has times stands for the point. Medians of parts do not add up to the median of the whole.
+//! Times are of the active end; of a connection that carries many files there is no time to
+//! connect. Of several jobs at once, the first that has times stands for the point. Medians of
+//! parts do not add up to the median of the whole.
 
 use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
 use linerate_model::{Direction, metric};
@@ -52,7 +53,8 @@ impl Section for Transfers {
     }
 
     fn summary(&self) -> &'static str {
-        "times to connect, to the first byte, of the transfer and to its end, the best second beside the average, and how bytes went"
+        "times to connect, to the first byte, of the transfer and to its end, the best second \
+            beside the average, and how bytes went"
     }
 
     fn order(&self) -> u32 {
@@ -68,10 +70,16 @@ type Moved<'a> = (&'a PointStudy, &'a JobStudy);
 
 fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     let of_point = |point: &&'_ PointStudy| {
-        point.jobs.iter().position(|job| !job.background && figure(job, metric::TRANSFER_TIME_P50).is_some())
+        point
+            .jobs
+            .iter()
+            .position(|job| !job.background && figure(job, metric::TRANSFER_TIME_P50).is_some())
     };
-    let moved: Vec<Moved<'_>> =
-        grid.points.iter().filter_map(|point| Some((*point, &point.jobs[of_point(point)?]))).collect();
+    let moved: Vec<Moved<'_>> = grid
+        .points
+        .iter()
+        .filter_map(|point| Some((*point, &point.jobs[of_point(point)?])))
+        .collect();
     if moved.is_empty() {
         return Vec::new();
     }
@@ -84,16 +92,23 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 /// The figure of `name`, of both directions or of the only one there is.
 fn figure<'a>(job: &'a JobStudy, name: &str) -> Option<&'a MetricStudy> {
     [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().find_map(|direction| {
-        job.metrics.iter().find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+        job.metrics
+            .iter()
+            .find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
     })
 }
 
 /// The parts' medians along the only axis there is, stacked.
 fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     let axis = &grid.axes[grid.main_axis()?];
-    let known: Vec<_> =
-        PARTS.iter().filter(|(_, p50, _)| moved.iter().any(|(_, job)| figure(job, p50).is_some())).collect();
-    if grid.axes.iter().filter(|axis| axis.values.len() > 1).count() != 1 || known.len() < 2 || moved.len() < 2 {
+    let known: Vec<_> = PARTS
+        .iter()
+        .filter(|(_, p50, _)| moved.iter().any(|(_, job)| figure(job, p50).is_some()))
+        .collect();
+    if grid.axes.iter().filter(|axis| axis.values.len() > 1).count() != 1
+        || known.len() < 2
+        || moved.len() < 2
+    {
         return None;
     }
     let caption = format!("Median time of each part of a file by {}: {}", axis.name, grid.sweep);
@@ -101,10 +116,14 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     let mut marks = Vec::new();
     for (told, ..) in &known {
         marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
-        columns.push(Column { direction: None, ..Column::estimate(*told, MILLISECONDS, None, Direction::Sum) });
+        columns.push(Column {
+            direction: None,
+            ..Column::estimate(*told, MILLISECONDS, None, Direction::Sum)
+        });
     }
     let mut table = Table::new(format!("{NAME}-{}-parts", grid.number), caption.clone(), columns);
-    let mut along: Vec<_> = moved.iter().filter_map(|(point, job)| Some((axis.place(point)?, *point, *job))).collect();
+    let mut along: Vec<_> =
+        moved.iter().filter_map(|(point, job)| Some((axis.place(point)?, *point, *job))).collect();
     along.sort_by_key(|(place, ..)| *place);
     for (place, point, job) in along {
         let mut cells = vec![axis.cell(place)];
@@ -114,7 +133,8 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     table.folded = true;
     Some(Chart {
         title: caption,
-        summary: "Median times to connect, to the first byte, of the transfer and until it is confirmed, stacked."
+        summary: "Median times to connect, to the first byte, of the transfer and until it is \
+            confirmed, stacked."
             .into(),
         plot: Plot::StackedBars,
         x_scale: AxisScale::Category,
@@ -134,7 +154,10 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
         ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),
     ];
     for (name, p50, p99) in PARTS {
-        told.extend([(format!("{name}, p50"), p50, MILLISECONDS), (format!("{name}, p99"), p99, MILLISECONDS)]);
+        told.extend([
+            (format!("{name}, p50"), p50, MILLISECONDS),
+            (format!("{name}, p99"), p99, MILLISECONDS),
+        ]);
     }
     told.retain(|(_, name, _)| moved.iter().any(|(_, job)| figure(job, name).is_some()));
     let mut columns = grid.axis_columns();
@@ -150,8 +173,10 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(
-        "Connecting includes a handshake of TLS; a kept connection is opened once. The first byte is counted from the request, the \
-         transfer from the first byte to the last, closing from the last byte until it is stored and confirmed. A percentile needs \
+        "Connecting includes a handshake of TLS; a kept connection is opened once. The first byte \
+            is counted from the request, the \
+         transfer from the first byte to the last, closing from the last byte until it is stored \
+         and confirmed. A percentile needs \
          ten files beyond it."
             .into(),
     );
@@ -176,7 +201,8 @@ fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
             Some("false") => Cell::text("no"),
             _ => Cell::Text(obtained_text(said)),
         };
-        let said = |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
+        let said =
+            |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
         cells.extend(known.iter().map(|(name, _)| said(name)));
         table.rows.push(Row::judged(cells, point.validity));
     }

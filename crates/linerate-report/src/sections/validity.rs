@@ -31,14 +31,23 @@ impl Section for Validity {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let mut blocks = Vec::new();
-        let missing = subject.campaign.trials.iter().filter(|trial| trial.outcome.is_none()).count();
-        let interrupted =
-            subject.campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Interrupted)).count();
+        let missing =
+            subject.campaign.trials.iter().filter(|trial| trial.outcome.is_none()).count();
+        let interrupted = subject
+            .campaign
+            .trials
+            .iter()
+            .filter(|trial| trial.outcome == Some(TrialOutcome::Interrupted))
+            .count();
         if missing + interrupted > 0 {
-            let stopped =
-                if interrupted > 0 { format!(", {} interrupted", count(interrupted, "trial")) } else { String::new() };
+            let stopped = if interrupted > 0 {
+                format!(", {} interrupted", count(interrupted, "trial"))
+            } else {
+                String::new()
+            };
             blocks.push(Block::Paragraph(format!(
-                "{} of {} planned were not run to their end{stopped}; `linerate run --resume` carries on.",
+                "{} of {} planned were not run to their end{stopped}; `linerate run --resume` \
+                    carries on.",
                 count(missing + interrupted, "trial"),
                 subject.campaign.trials.len()
             )));
@@ -91,8 +100,11 @@ fn doubtful(subject: &Subject<'_>) -> Table {
             if point.validity != Standing::Valid {
                 tell("the point".into(), point.validity, &point.why);
             }
-            let tells = |trial: &&TrialStudy| trial.validity != Standing::Valid && trial.why != point.why;
-            for trial in point.trials.iter().filter(|trial| tells(trial) && !not_run.contains(&trial.id)) {
+            let tells =
+                |trial: &&TrialStudy| trial.validity != Standing::Valid && trial.why != point.why;
+            for trial in
+                point.trials.iter().filter(|trial| tells(trial) && !not_run.contains(&trial.id))
+            {
                 tell(trial.id.0.to_string(), trial.validity, &trial.why);
             }
         }
@@ -112,7 +124,9 @@ fn withheld(subject: &Subject<'_>) -> Table {
     let mut table = Table::new("validity-withheld", "Figures that are withheld", columns);
     for grid in subject.grids {
         for point in &grid.points {
-            for (job, one) in point.jobs.iter().flat_map(|job| job.withheld.iter().map(move |one| (job, one))) {
+            for (job, one) in
+                point.jobs.iter().flat_map(|job| job.withheld.iter().map(move |one| (job, one)))
+            {
                 let cells = vec![
                     Cell::text(grid.sweep),
                     Cell::Text(grid.place_of(point)),
@@ -137,12 +151,11 @@ fn incidents(subject: &Subject<'_>) -> Table {
         Column::number("times", Scale::COUNT),
     ];
     let mut table = Table::new("validity-incidents", "Incidents", columns);
-    let of_trials = subject
-        .campaign
-        .trials
-        .iter()
-        .flat_map(|trial| trial.incidents.iter().map(move |incident| (trial.spec.id.0.to_string(), incident)));
-    let outside = subject.campaign.incidents.iter().map(|incident| ("outside".to_owned(), incident));
+    let of_trials = subject.campaign.trials.iter().flat_map(|trial| {
+        trial.incidents.iter().map(move |incident| (trial.spec.id.0.to_string(), incident))
+    });
+    let outside =
+        subject.campaign.incidents.iter().map(|incident| ("outside".to_owned(), incident));
     // The same incident in many trials is told once.
     let mut told: Vec<(Vec<String>, &linerate_model::Incident)> = Vec::new();
     for (trial, incident) in of_trials.chain(outside) {

@@ -1,4 +1,5 @@
-//! A campaign whose every text has control characters in it, as a ledger that somebody sent may have: no format repeats one.
+//! A campaign whose every text has control characters in it, as a ledger that somebody sent may
+//! have: no format repeats one.
 
 use linerate_model::{Campaign, is_obeyed};
 use linerate_report::{Format, compose, render, text};
@@ -7,7 +8,8 @@ use serde_json::Value;
 use crate::fixture;
 use crate::spreadsheets::unzip;
 
-/// A window's title, a colour, C1's spelling of one, an override of direction, and a line of its own.
+/// A window's title, a colour, C1's spelling of one, an override of direction, and a line of its
+/// own.
 const HOSTILE: &str = "\x1b]0;owned\x07\x1b[31m\u{7f}\u{9b}1m\u{202e}\r\n# forged";
 
 /// Appends [`HOSTILE`] to every text at a key called `name` in `value`.
@@ -69,16 +71,22 @@ fn no_format_repeats_a_control_character_of_a_campaign() {
                 Format::Xlsx => unzip(&artifact.bytes),
                 _ => vec![(artifact.file_name, artifact.bytes)],
             };
-            written.extend(files.into_iter().map(|(name, bytes)| (name, String::from_utf8(bytes).expect("text"))));
+            written.extend(
+                files
+                    .into_iter()
+                    .map(|(name, bytes)| (name, String::from_utf8(bytes).expect("text"))),
+            );
         }
     }
     assert!(written.iter().any(|(_, text)| text.contains("\\u001b]0;owned\\u0007")), "it is shown");
     for (file, text) in &written {
         let obeyed = text.chars().find(|&c| is_obeyed(c) && !matches!(c, '\n' | '\t'));
         assert_eq!(obeyed, None, "{file}: {text}");
-        // As the format of workbooks spells what it cannot hold; a program that opens one turns it back.
+        // As the format of workbooks spells what it cannot hold; a program that opens one turns it
+        // back.
         assert!(!text.contains("_x001B_"), "{file}: {text}");
-        // Only the plan, which is listed line by line, may begin a line. In a page a line feed is a blank.
+        // Only the plan, which is listed line by line, may begin a line. In a page a line feed is a
+        // blank.
         let forged = text.lines().filter(|line| line.starts_with("# forged")).count();
         assert!(forged <= 1 || file.ends_with(".html"), "{file}: {forged} lines");
     }

@@ -34,8 +34,10 @@ fn html_is_well_formed_and_ordered() {
         if let Some(id) = tag.split("id=\"").nth(1).filter(|_| tag.contains(" id=\"")) {
             ids.push(id.split('"').next().expect("a value"));
         }
-        if let Some(level) =
-            name.strip_prefix('h').and_then(|level| level.parse::<u32>().ok()).filter(|_| !tag.starts_with('/'))
+        if let Some(level) = name
+            .strip_prefix('h')
+            .and_then(|level| level.parse::<u32>().ok())
+            .filter(|_| !tag.starts_with('/'))
         {
             assert!(level <= heading + 1, "h{level} after h{heading}");
             heading = level;
@@ -44,7 +46,9 @@ fn html_is_well_formed_and_ordered() {
             "!doctype" | "meta" => {}
             // Elements of SVG close themselves.
             _ if tag.ends_with('/') => {}
-            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "closes what was opened last"),
+            _ if tag.starts_with('/') => {
+                assert_eq!(open.pop(), Some(name), "closes what was opened last")
+            }
             "style" | "script" => {
                 let close = format!("</{name}>");
                 rest = &rest[rest.find(&close).expect("closed") + close.len()..];
@@ -81,11 +85,19 @@ fn names_from_outside_are_escaped_everywhere() {
     let document = compose(&campaign, &study);
     let text = |format| -> Vec<String> {
         let artifacts = render(&document, format).expect("renders");
-        artifacts.into_iter().map(|artifact| String::from_utf8_lossy(&artifact.bytes).into_owned()).collect()
+        artifacts
+            .into_iter()
+            .map(|artifact| String::from_utf8_lossy(&artifact.bytes).into_owned())
+            .collect()
     };
     assert!(!text(Format::Html)[0].contains("<script>alert"));
     assert!(!text(Format::Md)[0].contains("<script>"));
     for file in text(Format::Csv) {
-        assert!(!file.lines().flat_map(|line| line.split(',')).any(|field| field.trim_matches('"').starts_with('=')));
+        assert!(
+            !file
+                .lines()
+                .flat_map(|line| line.split(','))
+                .any(|field| field.trim_matches('"').starts_with('='))
+        );
     }
 }

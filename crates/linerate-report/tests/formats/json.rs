@@ -6,7 +6,9 @@ use linerate_analysis::compare::{Side, campaigns};
 use linerate_analysis::limits::pcie::Link;
 use linerate_model::{BitRate, Bytes};
 use linerate_report::document::{Block, Cell};
-use linerate_report::{Document, Format, Named, compare_campaigns, compose, link_figures, render, study_json};
+use linerate_report::{
+    Document, Format, Named, compare_campaigns, compose, link_figures, render, study_json,
+};
 use serde_json::Value;
 
 use crate::{document, fixture, one};
@@ -35,7 +37,11 @@ fn json_has_the_stable_shape() {
         ("/points/0/trials/0/intervals/seconds/0", "1.0"),
         ("/findings/0/verdict", "\"proven\""),
     ] {
-        assert_eq!(json.pointer(pointer).map(ToString::to_string).as_deref(), Some(expected), "{pointer}");
+        assert_eq!(
+            json.pointer(pointer).map(ToString::to_string).as_deref(),
+            Some(expected),
+            "{pointer}"
+        );
     }
 }
 
@@ -71,7 +77,8 @@ pub(crate) fn visible(page: &str) -> String {
         text.push_str(&rest[..start]);
         text.push(' ');
         rest = &rest[start..];
-        let hidden = ["script", "style", "svg"].into_iter().find(|name| rest[1..].starts_with(name));
+        let hidden =
+            ["script", "style", "svg"].into_iter().find(|name| rest[1..].starts_with(name));
         let end = hidden.map_or_else(|| ">".to_owned(), |name| format!("</{name}>"));
         let at = rest.find(&end).expect("every tag ends") + end.len();
         rest = &rest[at..];
@@ -100,7 +107,9 @@ fn tables<'a>(value: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| tables(item, found)),
         Value::Object(fields) => {
-            if let (Some(id), Some(_)) = (fields.get("id").and_then(Value::as_str), fields.get("columns")) {
+            if let (Some(id), Some(_)) =
+                (fields.get("id").and_then(Value::as_str), fields.get("columns"))
+            {
                 found.push((id, value));
             }
             fields.values().for_each(|field| tables(field, found));
@@ -109,8 +118,8 @@ fn tables<'a>(value: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
     }
 }
 
-/// The numbers that a page may show where `json` is all there is to show: those in its texts, and its figures as their tables and key
-/// figures show them.
+/// The numbers that a page may show where `json` is all there is to show: those in its texts, and
+/// its figures as their tables and key figures show them.
 fn showable(json: &Value, document: &Document) -> BTreeSet<String> {
     let (mut texts, mut figures) = (Vec::new(), Vec::new());
     leaves(json, &mut texts, &mut figures);
@@ -138,8 +147,13 @@ fn showable(json: &Value, document: &Document) -> BTreeSet<String> {
             }
         }
     }
-    let blocks = json["report"].as_array().into_iter().flatten().flat_map(|section| section["blocks"].as_array());
-    let told: Vec<&Value> = blocks.flatten().filter_map(|block| block["figures"].as_array()).flatten().collect();
+    let blocks = json["report"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|section| section["blocks"].as_array());
+    let told: Vec<&Value> =
+        blocks.flatten().filter_map(|block| block["figures"].as_array()).flatten().collect();
     for block in document.sections.iter().flat_map(|section| &section.blocks) {
         let Block::KeyFigures(figures) = block else { continue };
         for figure in figures {
@@ -150,9 +164,13 @@ fn showable(json: &Value, document: &Document) -> BTreeSet<String> {
             };
             if told.iter().find(is_same).is_some() {
                 shown.extend(numbers(&Cell::Estimate(figure.estimate).shown(&figure.scale, 0)));
-                let percent = [figure.ceiling.as_ref().map(|(share, _)| *share), figure.estimate.confidence];
+                let percent =
+                    [figure.ceiling.as_ref().map(|(share, _)| *share), figure.estimate.confidence];
                 shown.extend(
-                    percent.into_iter().flatten().flat_map(|share| numbers(&linerate_report::number::percent(share))),
+                    percent
+                        .into_iter()
+                        .flatten()
+                        .flat_map(|share| numbers(&linerate_report::number::percent(share))),
                 );
             }
         }
@@ -163,13 +181,18 @@ fn showable(json: &Value, document: &Document) -> BTreeSet<String> {
 /// The figures at the place that a table without rows names.
 fn figures_at(json: &Value, place: &str) -> HashSet<u64> {
     let (mut texts, mut figures) = (Vec::new(), Vec::new());
-    leaves(json.pointer(place).unwrap_or_else(|| panic!("{place} is not in the JSON")), &mut texts, &mut figures);
+    leaves(
+        json.pointer(place).unwrap_or_else(|| panic!("{place} is not in the JSON")),
+        &mut texts,
+        &mut figures,
+    );
     figures.into_iter().map(f64::to_bits).collect()
 }
 
 /// The numbers that the page of `document` shows and `json` lacks.
 fn lacking(document: &Document, json: &Value) -> Vec<String> {
-    let page = String::from_utf8(render(document, Format::Html).expect("renders").remove(0).bytes).expect("text");
+    let page = String::from_utf8(render(document, Format::Html).expect("renders").remove(0).bytes)
+        .expect("text");
     let shown = showable(json, document);
     numbers(&visible(&page)).into_iter().filter(|number| !shown.contains(number)).collect()
 }
@@ -192,8 +215,12 @@ fn every_number_of_the_page_is_in_the_json() {
         assert_eq!(count("sent"), count("unique") + count("late") + count("lost"), "{ledger}");
         assert_eq!(ledger["unit"], "datagram");
     }
-    for trial in
-        document.study["points"].as_array().into_iter().flatten().flat_map(|point| point["trials"].as_array()).flatten()
+    for trial in document.study["points"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|point| point["trials"].as_array())
+        .flatten()
     {
         let series = trial["intervals"].as_object().expect("series");
         for name in series.keys() {
@@ -206,19 +233,25 @@ fn every_number_of_the_page_is_in_the_json() {
 fn every_number_of_a_comparison_is_in_its_json() {
     let (campaign, mut study) = fixture::fixture();
     let before = study.clone();
-    for metric in study.points.iter_mut().flat_map(|point| &mut point.jobs).flat_map(|job| &mut job.metrics) {
+    for metric in
+        study.points.iter_mut().flat_map(|point| &mut point.jobs).flat_map(|job| &mut job.metrics)
+    {
         metric.values.iter_mut().flatten().for_each(|value| *value *= 0.87);
     }
     let side = |study| Side { campaign: &campaign, study };
     let result = campaigns(side(&before), side(&study), None, 0.02);
     assert!(!result.points.is_empty());
     let named = |name| Named { name, header: &campaign.header };
-    let document = compare_campaigns(&result, named("before.ledger"), named("after.ledger"), None, "0.0.0");
+    let document =
+        compare_campaigns(&result, named("before.ledger"), named("after.ledger"), None, "0.0.0");
     // The page itself counts the rows of a folded table, and says what a KiB is.
-    let is_of_page =
-        |number: &String| number == "1024" || document.tables().any(|table| table.rows.len().to_string() == *number);
-    let lacking_now: Vec<String> =
-        lacking(&document, &document.study).into_iter().filter(|number| !is_of_page(number)).collect();
+    let is_of_page = |number: &String| {
+        number == "1024" || document.tables().any(|table| table.rows.len().to_string() == *number)
+    };
+    let lacking_now: Vec<String> = lacking(&document, &document.study)
+        .into_iter()
+        .filter(|number| !is_of_page(number))
+        .collect();
     assert!(lacking_now.is_empty(), "{lacking_now:?}");
     let mut without = document.study.clone();
     without.as_object_mut().expect("an object").remove("report");
@@ -231,8 +264,10 @@ fn every_number_of_computed_figures_is_in_their_json() {
     let link = Link::new(2, 8, Bytes(128), Bytes(512)).expect("known");
     let document = link_figures(&link, Some(BitRate(20e9)), "0.0.0");
     let is_of_page = |number: &String| number == "1024";
-    let lacking_now: Vec<String> =
-        lacking(&document, &document.study).into_iter().filter(|number| !is_of_page(number)).collect();
+    let lacking_now: Vec<String> = lacking(&document, &document.study)
+        .into_iter()
+        .filter(|number| !is_of_page(number))
+        .collect();
     assert!(lacking_now.is_empty(), "{lacking_now:?}");
     let mut without = document.study.clone();
     without.as_object_mut().expect("an object").remove("report");
@@ -264,10 +299,19 @@ fn a_series_and_the_metrics_of_a_point_stand_in_the_json_once() {
     for (id, place) in places {
         assert!(document.study.pointer(place).is_some(), "{id}: {place}");
     }
-    let trial = document.study.pointer("/points/0/trials/0/intervals").expect("series").as_object().expect("by name");
+    let trial = document
+        .study
+        .pointer("/points/0/trials/0/intervals")
+        .expect("series")
+        .as_object()
+        .expect("by name");
     for values in trial.values() {
-        let values: Vec<f64> = values.as_array().expect("a series").iter().filter_map(Value::as_f64).collect();
-        assert!(values.len() < 4 || repeated(&document.study["report"], &values).is_empty(), "{values:?}");
+        let values: Vec<f64> =
+            values.as_array().expect("a series").iter().filter_map(Value::as_f64).collect();
+        assert!(
+            values.len() < 4 || repeated(&document.study["report"], &values).is_empty(),
+            "{values:?}"
+        );
     }
 }
 
@@ -275,8 +319,16 @@ fn a_series_and_the_metrics_of_a_point_stand_in_the_json_once() {
 fn a_layer_is_told_of_what_has_headers_and_not_of_times() {
     let json = document().study;
     let metrics = &json["points"][0]["jobs"][0]["metrics"];
-    assert_eq!((&metrics["goodput"]["layer"], &metrics["rtt"]["layer"]), (&Value::from("L4"), &Value::Null));
-    for trial in json["points"].as_array().into_iter().flatten().flat_map(|point| point["trials"].as_array()).flatten()
+    assert_eq!(
+        (&metrics["goodput"]["layer"], &metrics["rtt"]["layer"]),
+        (&Value::from("L4"), &Value::Null)
+    );
+    for trial in json["points"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|point| point["trials"].as_array())
+        .flatten()
     {
         for (name, of) in trial["interval_units"].as_object().expect("units") {
             assert!(of["unit"] != "s" || of["layer"].is_null(), "{name}: {of}");

@@ -1,4 +1,5 @@
-//! The made-up campaign in every format: snapshots of what is said, and properties every report must have.
+//! The made-up campaign in every format: snapshots of what is said, and properties every report
+//! must have.
 
 mod accounts;
 #[path = "../fixture/mod.rs"]
@@ -63,7 +64,11 @@ fn every_chart_has_its_table_and_its_marks_are_columns_of_it() {
         for block in section.blocks {
             if let Block::Chart(chart) = block {
                 assert!(!chart.table.rows.is_empty(), "{}", chart.title);
-                assert!(chart.marks.iter().all(|mark| mark.column < chart.table.columns.len()), "{}", chart.title);
+                assert!(
+                    chart.marks.iter().all(|mark| mark.column < chart.table.columns.len()),
+                    "{}",
+                    chart.title
+                );
                 assert!(!chart.summary.is_empty());
             }
         }
@@ -81,7 +86,11 @@ fn every_section_speaks_of_the_fixture_in_its_order() {
 #[test]
 fn rows_are_as_long_as_the_heading() {
     for table in document().tables() {
-        assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()), "{}", table.id);
+        assert!(
+            table.rows.iter().all(|row| row.cells.len() == table.columns.len()),
+            "{}",
+            table.id
+        );
     }
 }
 

@@ -2,7 +2,8 @@
 
 use linerate_analysis::{JobStudy, Reason, Study};
 use linerate_model::{
-    BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail, Validity,
+    BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail,
+    Validity,
 };
 use linerate_report::document::{Block, Cell, Table};
 use linerate_report::{Format, compose, text};
@@ -12,9 +13,12 @@ use crate::{document, fixture, one};
 #[test]
 fn an_impossible_point_has_no_figure_anywhere() {
     let document = document();
-    let table = document.tables().find(|table| table.id == "throughput-1-goodput").expect("the table");
-    let row =
-        table.rows.iter().find(|row| row.cells[0] == Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() });
+    let table =
+        document.tables().find(|table| table.id == "throughput-1-goodput").expect("the table");
+    let row = table
+        .rows
+        .iter()
+        .find(|row| row.cells[0] == Cell::Coordinate { value: 262_144.0, label: "256 KiB".into() });
     assert_eq!(row.expect("the row").cells[1], Cell::Missing("impossible".into()));
 }
 
@@ -25,18 +29,26 @@ fn one_direction_and_the_sum_of_both_are_told_apart() {
         Block::KeyFigures(figures) => Some(figures),
         _ => None,
     });
-    let told: Vec<(&str, Direction)> =
-        figures.expect("key figures").iter().take(2).map(|figure| (figure.label.as_str(), figure.direction)).collect();
+    let told: Vec<(&str, Direction)> = figures
+        .expect("key figures")
+        .iter()
+        .take(2)
+        .map(|figure| (figure.label.as_str(), figure.direction))
+        .collect();
     assert_eq!(
         told,
-        [("Highest TCP goodput", Direction::Tx), ("Highest TCP goodput, both directions", Direction::Sum)]
+        [
+            ("Highest TCP goodput", Direction::Tx),
+            ("Highest TCP goodput, both directions", Direction::Sum)
+        ]
     );
 }
 
 #[test]
 fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
     let (campaign, mut study) = fixture::fixture();
-    let point = study.points.iter_mut().find(|point| point.jobs[0].workload == "tcp_rr").expect("requests");
+    let point =
+        study.points.iter_mut().find(|point| point.jobs[0].workload == "tcp_rr").expect("requests");
     let rate = point.jobs[0].metrics[0].clone();
     // Far above any stream's, as if payload counted.
     for name in ["goodput", "packet_rate"] {
@@ -48,14 +60,21 @@ fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
     let summary = text::summary(&compose(&campaign, &study));
     let figures: Vec<&str> = summary.lines().filter(|line| line.starts_with("  ")).collect();
     assert!(figures.iter().any(|line| line.starts_with("  Highest tcp_rr rate ")), "{summary}");
-    assert!(!figures.iter().any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")), "{summary}");
+    assert!(
+        !figures
+            .iter()
+            .any(|line| line.contains("tcp_rr goodput") || line.contains("tcp_rr packet")),
+        "{summary}"
+    );
     assert!(figures.iter().any(|line| line.starts_with("  Highest UDP goodput ")), "{summary}");
 }
 
 #[test]
 fn every_stream_is_told_its_own_cost() {
     let (campaign, mut study) = fixture::fixture();
-    let cost = |study: &Study| study.points[0].jobs[0].metric("cpu_seconds_per_gigabyte", Direction::Sum).cloned();
+    let cost = |study: &Study| {
+        study.points[0].jobs[0].metric("cpu_seconds_per_gigabyte", Direction::Sum).cloned()
+    };
     let mut cheap = cost(&study).expect("the cost of a TCP stream");
     cheap.estimate.as_mut().expect("an estimate").value = 0.5;
     let datagrams = study.points.iter_mut().find(|point| point.jobs[0].workload == "udp_stream");
@@ -68,31 +87,46 @@ fn every_stream_is_told_its_own_cost() {
 #[test]
 fn an_expected_value_is_not_drawn_as_a_ceiling() {
     let document = document();
-    let expected = document.tables().find(|table| table.id == "limits-expected").expect("the table");
+    let expected =
+        document.tables().find(|table| table.id == "limits-expected").expect("the table");
     assert_eq!(expected.rows[0].cells[0], Cell::text("peer window over round-trip time"));
-    let ceilings = document.tables().find(|table| table.id == "limits-ceilings").expect("the table");
-    assert!(ceilings.rows.iter().all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500")));
+    let ceilings =
+        document.tables().find(|table| table.id == "limits-ceilings").expect("the table");
+    assert!(
+        ceilings.rows.iter().all(|row| row.cells[0] == Cell::text("ethernet 1 Gbit/s, MTU 1500"))
+    );
     let page = one(Format::Html);
-    let charts =
-        page.split("<script type=\"application/json\"").skip(1).filter_map(|part| part.split("</script>").next());
+    let charts = page
+        .split("<script type=\"application/json\"")
+        .skip(1)
+        .filter_map(|part| part.split("</script>").next());
     assert!(charts.into_iter().all(|chart| !chart.contains("expected")));
 }
 
 #[test]
 fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
     let document = document();
-    let is_of_disk = |head: &'static str| move |table: &&Table| table.columns.iter().any(|column| column.head == head);
+    let is_of_disk = |head: &'static str| {
+        move |table: &&Table| table.columns.iter().any(|column| column.head == head)
+    };
     let cell = |table: &Table, row: usize, head: &str| {
-        let column = table.columns.iter().position(|column| column.head == head).expect("the column");
+        let column =
+            table.columns.iter().position(|column| column.head == head).expect("the column");
         table.rows[row].cells[column].clone()
     };
     // Of depth 64: all, reads, writes.
-    let account = document.tables().filter(|table| table.id.starts_with("account-")).find(is_of_disk("operations"));
+    let account = document
+        .tables()
+        .filter(|table| table.id.starts_with("account-"))
+        .find(is_of_disk("operations"));
     let account = account.expect("the account of the disk");
     let count = |row: usize, head: &str| cell(account, row, head).value().expect("a count");
     let last = account.rows.len() - 3;
     for row in last..account.rows.len() {
-        assert_eq!(count(row, "due"), count(row, "answered") + count(row, "lost") + count(row, "open"));
+        assert_eq!(
+            count(row, "due"),
+            count(row, "answered") + count(row, "lost") + count(row, "open")
+        );
     }
     // Four in each of six runs.
     assert_eq!([last, last + 1, last + 2].map(|row| count(row, "open")), [24.0, 24.0, 0.0]);
@@ -106,17 +140,26 @@ fn transfers_that_never_ended_are_counted_and_their_mean_time_is_a_bound() {
 fn losses_stand_where_they_were_found() {
     let document = document();
     let ledger = document.tables().find(|table| table.id == "loss-3").expect("the ledger");
-    let column = |head: &str| ledger.columns.iter().position(|column| column.head == head).expect("the column");
-    let count = |head: &str| ledger.rows.last().and_then(|row| row.cells[column(head)].value()).expect("a number");
+    let column = |head: &str| {
+        ledger.columns.iter().position(|column| column.head == head).expect("the column")
+    };
+    let count = |head: &str| {
+        ledger.rows.last().and_then(|row| row.cells[column(head)].value()).expect("a number")
+    };
     assert!(count("lost") > 0.0);
     assert_eq!(count("at receiver socket") + count("unexplained"), count("lost"));
-    assert!(ledger.columns.iter().all(|column| column.head != "duplicates"), "nothing was received twice");
+    assert!(
+        ledger.columns.iter().all(|column| column.head != "duplicates"),
+        "nothing was received twice"
+    );
 }
 
 #[test]
 fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
     let (campaign, mut study) = fixture::fixture();
-    let told = |study: &Study| compose(&campaign, study).tables().find(|table| table.id == "loss-controllers").cloned();
+    let told = |study: &Study| {
+        compose(&campaign, study).tables().find(|table| table.id == "loss-controllers").cloned()
+    };
     assert_eq!(told(&study), None, "no controller was read");
     let sample = study.points[0].jobs[0].metrics[0].clone();
     for (at, dropped) in [(0, 0.0), (1, 50.0)] {
@@ -128,24 +171,40 @@ fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
         }
     }
     let table = told(&study).expect("two points have readings");
-    let share = table.columns.iter().position(|column| column.head == "of those received").expect("the share");
+    let share = table
+        .columns
+        .iter()
+        .position(|column| column.head == "of those received")
+        .expect("the share");
     let shares: Vec<Option<f64>> = table.rows.iter().map(|row| row.cells[share].value()).collect();
     assert_eq!(shares, [Some(0.0), Some(0.05)], "points without a reading are absent");
-    assert!(table.columns.iter().any(|column| column.head == "retransmits"), "beside what TCP noticed");
+    assert!(
+        table.columns.iter().any(|column| column.head == "retransmits"),
+        "beside what TCP noticed"
+    );
 }
 
 #[test]
 fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands_beside_it() {
     let (campaign, mut study) = fixture::fixture();
-    let best = study.points.iter_mut().find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);
+    let best = study
+        .points
+        .iter_mut()
+        .find(|p| p.parameters.values().filter(|v| **v == "1 MiB").count() == 2);
     let best = best.expect("1 MiB by 1 MiB");
     best.validity = Validity::Suspect;
-    for metric in best.jobs.iter_mut().flat_map(|job| &mut job.metrics).filter(|metric| metric.name == "goodput") {
+    for metric in best
+        .jobs
+        .iter_mut()
+        .flat_map(|job| &mut job.metrics)
+        .filter(|metric| metric.name == "goodput")
+    {
         metric.estimate.as_mut().expect("an estimate").value *= 1.001;
     }
     let summary = text::summary(&compose(&campaign, &study));
     assert!(summary.contains("highest of valid points: "), "{summary}");
-    let highest = summary.lines().find(|line| line.contains("Highest TCP goodput ")).expect("a maximum");
+    let highest =
+        summary.lines().find(|line| line.contains("Highest TCP goodput ")).expect("a maximum");
     assert!(highest.contains("message size 1 MiB, socket buffer 1 MiB"), "{summary}");
 }
 
@@ -153,30 +212,48 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
 #[test]
 fn trials_that_were_not_run_are_not_among_those_that_are_not_valid() {
     let (mut campaign, mut study) = fixture::fixture();
-    let ids: Vec<_> = study.points[0].trials.iter().chain(&study.points[1].trials[..1]).map(|trial| trial.id).collect();
+    let ids: Vec<_> = study.points[0]
+        .trials
+        .iter()
+        .chain(&study.points[1].trials[..1])
+        .map(|trial| trial.id)
+        .collect();
     for trial in campaign.trials.iter_mut().filter(|trial| ids.contains(&trial.spec.id)) {
         (trial.started, trial.outcome) = (None, None);
     }
-    for trial in study.points.iter_mut().flat_map(|point| &mut point.trials).filter(|trial| ids.contains(&trial.id)) {
+    for trial in study
+        .points
+        .iter_mut()
+        .flat_map(|point| &mut point.trials)
+        .filter(|trial| ids.contains(&trial.id))
+    {
         (trial.validity, trial.why) = (Validity::Invalid, vec![Reason::NotRun]);
     }
     (study.points[0].validity, study.points[0].why) = (Validity::Invalid, vec![Reason::NoFigure]);
     let document = compose(&campaign, &study);
-    let table = document.tables().find(|table| table.id == "validity-trials").expect("others are not valid");
+    let table = document
+        .tables()
+        .find(|table| table.id == "validity-trials")
+        .expect("others are not valid");
     let told: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row.cells)).collect();
-    let wrong = |row: &&String| row.contains("not run") || row.contains("no trial carries a figure");
+    let wrong =
+        |row: &&String| row.contains("not run") || row.contains("no trial carries a figure");
     assert_eq!(told.iter().filter(wrong).count(), 0, "{told:?}");
-    assert!(text::summary(&document).contains(&format!("{} trials were planned and not run", ids.len())));
+    assert!(
+        text::summary(&document)
+            .contains(&format!("{} trials were planned and not run", ids.len()))
+    );
 }
 
 #[test]
 fn the_port_and_the_bus_behind_it_are_both_drawn() {
     let (campaign, mut study) = fixture::fixture();
     for point in &mut study.points {
-        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
+        let bounds: Vec<_> =
+            point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
         for mut bound in bounds {
-            let part =
-                BoundPart::new(BoundClass::Bus, "b", "pcie 0000:01:00.0").with(PartDetail::Function { writes: true });
+            let part = BoundPart::new(BoundClass::Bus, "b", "pcie 0000:01:00.0")
+                .with(PartDetail::Function { writes: true });
             bound.subject = CeilingSubject::Part { part, rate: BitRate(12e9), mtu: Bytes(1500) };
             bound.value *= 1.2;
             point.ceilings.push(bound);
@@ -188,7 +265,11 @@ fn the_port_and_the_bus_behind_it_are_both_drawn() {
         named("ceiling, ethernet") && named("ceiling, pcie 0000:01:00.0 of b (writing)")
     });
     let table = both.expect("a chart with two ceilings");
-    assert!(table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")), "{:?}", table.note);
+    assert!(
+        table.note.as_ref().is_some_and(|note| note.contains("pcie 0000:01:00.0")),
+        "{:?}",
+        table.note
+    );
 }
 
 #[test]
@@ -197,14 +278,16 @@ fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
     for point in &mut study.points {
         let Some(job) = point.jobs.first().cloned() else { continue };
         point.jobs = vec![job.clone(), job.clone(), JobStudy { workload: "all".into(), ..job }];
-        let bounds: Vec<_> = point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
+        let bounds: Vec<_> =
+            point.ceilings.iter().filter(|c| c.class() == BoundClass::Link).cloned().collect();
         for mut bound in bounds {
             // Of one job, which is no bound of the figure they have together.
             bound.subject = "port 1, 1 Gbit/s, a to b".into();
             bound.scope = CeilingScope::Job { job: 0, pair: None };
             point.ceilings.push(bound.clone());
             let edge = |name: &str| {
-                BoundPart::new(BoundClass::Link, "", format!("{name}, a to b")).with(PartDetail::Edge(name.to_owned()))
+                BoundPart::new(BoundClass::Link, "", format!("{name}, a to b"))
+                    .with(PartDetail::Edge(name.to_owned()))
             };
             bound.subject = CeilingSubject::Parts(vec![edge("port 1"), edge("port 2")]);
             bound.scope = CeilingScope::AllJobs;
@@ -219,7 +302,8 @@ fn of_several_jobs_the_ports_together_and_the_bus_behind_them_are_both_drawn() {
         let heads = table.columns.iter().map(|column| column.head.clone());
         heads.filter(|head| head.starts_with("ceiling")).collect()
     };
-    let drawn: Vec<Vec<String>> = document.tables().map(heads).filter(|heads| heads.len() > 1).collect();
+    let drawn: Vec<Vec<String>> =
+        document.tables().map(heads).filter(|heads| heads.len() > 1).collect();
     assert!(!drawn.is_empty(), "no chart has two ceilings");
     for heads in drawn {
         assert_eq!(heads, ["ceiling, port 1 + port 2", "ceiling, slot"]);
@@ -231,18 +315,27 @@ fn points_that_lost_nothing_are_told_in_one_sentence_and_losses_one_by_one() {
     let (campaign, mut study) = fixture::fixture();
     let answer = |study: &Study| {
         let document = compose(&campaign, study);
-        let blocks = document.sections.into_iter().find(|section| section.id == "answer").expect("a section").blocks;
-        let lists =
-            blocks.into_iter().filter_map(|block| if let Block::List(told) = block { Some(told) } else { None });
+        let blocks = document
+            .sections
+            .into_iter()
+            .find(|section| section.id == "answer")
+            .expect("a section")
+            .blocks;
+        let lists = blocks
+            .into_iter()
+            .filter_map(|block| if let Block::List(told) = block { Some(told) } else { None });
         lists.flatten().filter(|told| told.starts_with("disk and network")).collect::<Vec<String>>()
     };
     assert_eq!(answer(&study).len(), 4, "two losses and two without are read one by one");
-    let kept = study.mixes.iter().find(|mix| !mix.jobs[0].lost()).expect("one that kept all").clone();
+    let kept =
+        study.mixes.iter().find(|mix| !mix.jobs[0].lost()).expect("one that kept all").clone();
     study.mixes.extend([kept.clone(), kept]);
     // The order of the plan: lost, kept, kept, lost, kept, kept.
     study.mixes.swap(3, 5);
     let told = answer(&study);
     assert_eq!(told.len(), 3, "{told:#?}");
-    let together = told[1].starts_with("disk and network, 4 points: storage 99.8 % of alone (equivalent), tcp_stream");
+    let together = told[1].starts_with(
+        "disk and network, 4 points: storage 99.8 % of alone (equivalent), tcp_stream",
+    );
     assert!(together && told[1].contains("Combined efficiency 1.998 of 2"), "{}", told[1]);
 }

@@ -24,7 +24,8 @@ pub(crate) fn append(
     body: &[u8],
 ) -> Outcome<()> {
     let sql = "SELECT sequence, digest FROM head";
-    let (last, before): (i64, Vec<u8>) = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (last, before): (i64, Vec<u8>) =
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let sequence = last + 1;
     let mut hash = Sha256::new();
     hash.update(b"label");
@@ -38,8 +39,8 @@ pub(crate) fn append(
     hash.update(label);
     hash.update(body);
     let digest = &hash.finalize()[..16];
-    let sql =
-        "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO record (sequence, campaign, trial, kind, body, label, digest) VALUES \
+        (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     connection.execute(sql, params![sequence, campaign, trial, kind, body, label, digest])?;
     connection.execute("UPDATE head SET sequence = ?1, digest = ?2", params![sequence, digest])?;
     Ok(())

@@ -75,8 +75,8 @@ impl<'a> Reader<'a> {
         Err(BlobError::Content("a number of more than 64 bits".to_owned()))
     }
 
-    /// A number of things of which each takes at least one byte: more than are left is a lie, found before memory is
-    /// taken for them.
+    /// A number of things of which each takes at least one byte: more than are left is a lie, found
+    /// before memory is taken for them.
     pub(super) fn count(&mut self) -> Result<usize, BlobError> {
         let count = usize::try_from(self.varint()?).map_err(|_| BlobError::Truncated)?;
         if count > self.0.len() { Err(BlobError::Truncated) } else { Ok(count) }
@@ -101,13 +101,19 @@ impl<'a> Reader<'a> {
 
     /// Numbers that must fit 32 bits.
     pub(super) fn column_u32(&mut self, n_values: usize) -> Result<Vec<u32>, BlobError> {
-        let narrow = |value: u64| u32::try_from(value).map_err(|_| BlobError::Content("a number too large".to_owned()));
+        let narrow = |value: u64| {
+            u32::try_from(value).map_err(|_| BlobError::Content("a number too large".to_owned()))
+        };
         self.column(n_values)?.into_iter().map(narrow).collect()
     }
 
     /// Nothing may be left.
     pub(super) fn end(&self) -> Result<(), BlobError> {
-        if self.0.is_empty() { Ok(()) } else { Err(BlobError::Content(format!("{} bytes too many", self.0.len()))) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(BlobError::Content(format!("{} bytes too many", self.0.len())))
+        }
     }
 }
 

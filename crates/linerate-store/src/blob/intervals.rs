@@ -1,7 +1,10 @@
-//! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three distributions, the TCP state
-//! of the flows, and, if there are any, further distributions under their names.
+//! Intervals as columns: worker, start, end, each counter that is not zero throughout, the three
+//! distributions, the TCP state of the flows, and, if there are any, further distributions under
+//! their names.
 
-use linerate_model::{Carried, Counter, Distribution, FlowTcp, Interval, Nanos, OperationKind, StepGap, TcpState};
+use linerate_model::{
+    Carried, Counter, Distribution, FlowTcp, Interval, Nanos, OperationKind, StepGap, TcpState,
+};
 use serde_json::{Map, Value};
 
 use super::column::{Reader, Writer};
@@ -16,19 +19,24 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     writer.column(intervals.iter().map(|interval| interval.start.0));
     writer.column(intervals.iter().map(|interval| interval.end.0));
     let used = |counter: Counter| intervals.iter().any(|interval| interval.counters[counter] != 0);
-    let used: Vec<Counter> = Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
+    let used: Vec<Counter> =
+        Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
     let held = intervals.iter().any(|interval| interval.held_bytes.is_some());
     let stepped = intervals.iter().any(|interval| interval.longest_step.is_some());
     writer.varint(used.len() as u64 + u64::from(held) + 3 * u64::from(stepped));
     if held {
         writer.text(HELD);
-        writer.column(intervals.iter().map(|interval| interval.held_bytes.map_or(0, |bytes| bytes.saturating_add(1))));
+        writer.column(
+            intervals
+                .iter()
+                .map(|interval| interval.held_bytes.map_or(0, |bytes| bytes.saturating_add(1))),
+        );
     }
     if stepped {
         let longest = |of: fn(&StepGap) -> u64| {
-            intervals
-                .iter()
-                .map(move |interval| interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1)))
+            intervals.iter().map(move |interval| {
+                interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1))
+            })
         };
         writer.text(LONGEST_STEP[0]);
         writer.column(longest(|gap| gap.start.0));
@@ -45,7 +53,10 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
         encode_distributions(&mut writer, intervals, of);
     }
     writer.column(intervals.iter().map(|interval| interval.flows.len() as u64));
-    encode_flow_states(&mut writer, &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>());
+    encode_flow_states(
+        &mut writer,
+        &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>(),
+    );
     for (name, of) in NAMED {
         if intervals.iter().any(|interval| !of(interval).is_empty()) {
             writer.text(name);
@@ -54,16 +65,23 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     }
     for kind in OperationKind::ALL {
         for (place, (name, _)) in Carried::NOTHING.all().into_iter().enumerate() {
-            if intervals.iter().any(|interval| !interval.carried_of(kind).all()[place].1.is_empty()) {
+            if intervals.iter().any(|interval| !interval.carried_of(kind).all()[place].1.is_empty())
+            {
                 writer.text(&format!("{}{name}", kind.prefix()));
-                encode_distributions(&mut writer, intervals, |interval| interval.carried_of(kind).all()[place].1);
+                encode_distributions(&mut writer, intervals, |interval| {
+                    interval.carried_of(kind).all()[place].1
+                });
             }
         }
     }
     pack(&writer.0)
 }
 
-fn encode_distributions<F: Fn(&Interval) -> &Distribution>(writer: &mut Writer, intervals: &[&Interval], of: F) {
+fn encode_distributions<F: Fn(&Interval) -> &Distribution>(
+    writer: &mut Writer,
+    intervals: &[&Interval],
+    of: F,
+) {
     let distributions = || intervals.iter().map(|interval| of(interval));
     let any = distributions().any(|distribution| !distribution.is_empty());
     writer.varint(u64::from(any));
@@ -75,11 +93,12 @@ fn encode_distributions<F: Fn(&Interval) -> &Distribution>(writer: &mut Writer, 
     }
 }
 
-/// The name under which memory held stands among the counters, so that a version that does not know it skips it: one more
-/// than the bytes, and 0 where nobody looked.
+/// The name under which memory held stands among the counters, so that a version that does not know
+/// it skips it: one more than the bytes, and 0 where nobody looked.
 const HELD: &str = "held_bytes";
 
-/// Likewise of the longest gap between two steps: its start, its length, and for how much of it the thread ran.
+/// Likewise of the longest gap between two steps: its start, its length, and for how much of it the
+/// thread ran.
 const LONGEST_STEP: [&str; 3] = ["longest_step_start_ns", "longest_step_ns", "longest_step_ran_ns"];
 
 /// One of the distributions of an interval.
@@ -88,7 +107,8 @@ type DistributionOf = fn(&Interval) -> &Distribution;
 /// The distributions of an interval, in the order written.
 const DISTRIBUTIONS: [DistributionOf; 3] = [|i| &i.service, |i| &i.response, |i| &i.gap];
 
-/// Distributions that came later, by name and behind everything else, so that a ledger without them is what it always was.
+/// Distributions that came later, by name and behind everything else, so that a ledger without them
+/// is what it always was.
 const NAMED: [(&str, DistributionOf); 11] = [
     ("falls", |i| &i.variation.falls),
     ("rises", |i| &i.variation.rises),
@@ -140,17 +160,24 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
         }
         // A counter of a later version is skipped.
         if let Some(&counter) = Counter::ALL.iter().find(|counter| counter.name() == name) {
-            intervals.iter_mut().zip(values).for_each(|(interval, value)| interval.counters[counter] = value);
+            intervals
+                .iter_mut()
+                .zip(values)
+                .for_each(|(interval, value)| interval.counters[counter] = value);
         }
     }
     for set in [set_service, set_response, set_gap] {
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
-        intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
+        intervals
+            .iter_mut()
+            .zip(distributions)
+            .for_each(|(interval, distribution)| set(interval, distribution));
     }
     let n_flows = reader.column(n_intervals)?;
     let mut states = decode_flow_states(&mut reader, &n_flows, budget)?.into_iter();
     for (interval, n_flows) in intervals.iter_mut().zip(n_flows) {
-        interval.flows = states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
+        interval.flows =
+            states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
     }
     while reader.end().is_err() {
         let name = reader.text()?;
@@ -170,8 +197,10 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
             name => {
                 // One of a later version is skipped.
                 let Some((kind, name)) = carried(name) else { continue };
-                for (interval, distribution) in
-                    intervals.iter_mut().zip(distributions).filter(|(_, distribution)| !distribution.is_empty())
+                for (interval, distribution) in intervals
+                    .iter_mut()
+                    .zip(distributions)
+                    .filter(|(_, distribution)| !distribution.is_empty())
                 {
                     if let Some(carried) = interval.carried_of_mut(kind).named_mut(name) {
                         *carried = distribution;
@@ -180,7 +209,10 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
                 continue;
             }
         };
-        intervals.iter_mut().zip(distributions).for_each(|(interval, distribution)| set(interval, distribution));
+        intervals
+            .iter_mut()
+            .zip(distributions)
+            .for_each(|(interval, distribution)| set(interval, distribution));
     }
     budget.give(body.len(), 1);
     Ok(intervals)
@@ -263,7 +295,8 @@ fn decode_distributions(
     let n_buckets = reader.column(n_intervals)?;
     let mut distributions = Vec::with_capacity(n_intervals);
     for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
-        let values = reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
+        let values =
+            reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
         budget.take(values.len(), size_of::<(u64, u64)>())?;
         distributions.push(Distribution {
             buckets: values.into_iter().map(|value| (value, 0)).collect(),
@@ -285,7 +318,8 @@ const BOOLEAN: u64 = 1;
 /// Flow numbers and TCP states: each field of [`TcpState`] is a column under its own name.
 fn encode_flow_states(writer: &mut Writer, states: &[&FlowTcp]) {
     writer.column(states.iter().map(|state| u64::from(state.flow)));
-    let tables: Vec<Map<String, Value>> = states.iter().map(|state| fields_of(&state.tcp)).collect();
+    let tables: Vec<Map<String, Value>> =
+        states.iter().map(|state| fields_of(&state.tcp)).collect();
     let Some(first) = tables.first() else { return };
     let used = |name: &String| tables.iter().any(|table| column_value(&table[name]) != 0);
     let used: Vec<&String> = first.keys().filter(|name| used(name)).collect();
@@ -308,8 +342,13 @@ fn column_value(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| u64::from(value.as_bool().unwrap_or(false)))
 }
 
-fn decode_flow_states(reader: &mut Reader<'_>, n_flows: &[u64], budget: &Budget) -> Result<Vec<FlowTcp>, BlobError> {
-    let total = n_flows.iter().try_fold(0_usize, |sum, n| sum.checked_add(usize::try_from(*n).ok()?));
+fn decode_flow_states(
+    reader: &mut Reader<'_>,
+    n_flows: &[u64],
+    budget: &Budget,
+) -> Result<Vec<FlowTcp>, BlobError> {
+    let total =
+        n_flows.iter().try_fold(0_usize, |sum, n| sum.checked_add(usize::try_from(*n).ok()?));
     let total = total.ok_or(BlobError::Truncated)?;
     let flows = reader.column_u32(total)?;
     budget.take(total, size_of::<FlowTcp>())?;
@@ -323,8 +362,12 @@ fn decode_flow_states(reader: &mut Reader<'_>, n_flows: &[u64], budget: &Budget)
         }
     }
     let state = |(index, flow): (usize, u32)| {
-        let value = |boolean: bool, value: u64| if boolean { Value::from(value != 0) } else { Value::from(value) };
-        let fields = columns.iter().map(|(name, boolean, values)| (name.clone(), value(*boolean, values[index])));
+        let value = |boolean: bool, value: u64| {
+            if boolean { Value::from(value != 0) } else { Value::from(value) }
+        };
+        let fields = columns
+            .iter()
+            .map(|(name, boolean, values)| (name.clone(), value(*boolean, values[index])));
         match serde_json::from_value(Value::Object(fields.collect())) {
             Ok(tcp) => Ok(FlowTcp { flow, tcp }),
             Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),

@@ -1,9 +1,10 @@
 //! What is recorded many times a second, as compressed columns.
 //!
-//! A blob is one byte of format version, then a deflate stream (RFC 1951). Inside, each field of the records is one
-//! column: numbers as zigzag varints of the difference to the number before, so that a steady counter takes a byte or
-//! two before compression and almost none after. Columns that may change from version to version (counters, fields of
-//! the TCP state) carry their name: a reader skips what it does not know and zeroes what is not there.
+//! A blob is one byte of format version, then a deflate stream (RFC 1951). Inside, each field of
+//! the records is one column: numbers as zigzag varints of the difference to the number before, so
+//! that a steady counter takes a byte or two before compression and almost none after. Columns that
+//! may change from version to version (counters, fields of the TCP state) carry their name: a
+//! reader skips what it does not know and zeroes what is not there.
 
 mod column;
 mod intervals;
@@ -39,7 +40,8 @@ pub enum BlobError {
     #[error("it does not inflate")]
     Compression,
     /// It asks for more memory than a file of this size may.
-    #[error("the file asks for more than the {} MiB of memory that one of its size may take", budget >> 20)]
+    #[error("the file asks for more than the {} MiB of memory that one of its size may \
+        take", budget >> 20)]
     TooMuch {
         /// What it may take, bytes.
         budget: u64,
@@ -63,10 +65,13 @@ pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError>
         return Err(BlobError::Version(version));
     }
     let mut body = Vec::new();
-    let inflated = DeflateDecoder::new(deflated).take(budget.left().saturating_add(1)).read_to_end(&mut body);
+    let inflated =
+        DeflateDecoder::new(deflated).take(budget.left().saturating_add(1)).read_to_end(&mut body);
     match inflated {
         Ok(n_bytes) => budget.take(n_bytes, 1).map(|()| body),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(BlobError::Truncated),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Err(BlobError::Truncated)
+        }
         Err(_) => Err(BlobError::Compression),
     }
 }
@@ -84,7 +89,8 @@ pub(crate) fn decode_flows(blob: &[u8], budget: &Budget) -> Result<Vec<FlowRepor
     let text = unpack(blob, budget)?;
     let text = printable_json(&text, Lines::One);
     budget.take(text.len(), FLOW_BYTES_A_BYTE)?;
-    serde_json::from_slice(&text).map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
+    serde_json::from_slice(&text)
+        .map_err(|error| BlobError::Content(format!("no flow reports: {error}")))
 }
 
 #[cfg(test)]
@@ -118,7 +124,11 @@ mod tests {
         let intervals = hundred_intervals();
         let blob = encode_intervals(&intervals.iter().collect::<Vec<_>>());
         for length in 0..blob.len() {
-            assert!(decode_intervals(&blob[..length], &Budget::plenty()).is_err(), "{length} of {} bytes", blob.len());
+            assert!(
+                decode_intervals(&blob[..length], &Budget::plenty()).is_err(),
+                "{length} of {} bytes",
+                blob.len()
+            );
         }
         let mut later = blob;
         later[0] = 9;

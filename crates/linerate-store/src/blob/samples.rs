@@ -1,5 +1,5 @@
-//! A host's readings as columns. A column of whole numbers is stored by differences, any other bit by bit; where a
-//! reading is missing, a map of bits says so.
+//! A host's readings as columns. A column of whole numbers is stored by differences, any other bit
+//! by bit; where a reading is missing, a map of bits says so.
 
 use linerate_model::{Nanos, SampleBlock, SeriesKind, SeriesSpec};
 
@@ -79,14 +79,17 @@ pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock
 
 fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
     let values = || column.iter().flatten().copied();
-    let whole = |value: f64| value.fract() == 0.0 && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive());
+    let whole = |value: f64| {
+        value.fract() == 0.0 && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive())
+    };
     let kind = if values().all(whole) { WHOLE } else { REAL };
     let gaps = values().count() < column.len();
     writer.varint(column.len() as u64);
     writer.0.push(kind | if gaps { GAPS } else { 0 });
     if gaps {
         for group in column.chunks(8) {
-            let bits = group.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit);
+            let bits =
+                group.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit);
             writer.0.push(bits.sum());
         }
     }
@@ -115,7 +118,11 @@ fn decode_column(reader: &mut Reader<'_>, budget: &Budget) -> Result<Vec<Option<
     };
     let n_present = present.iter().filter(|present| **present).count();
     let mut values = match kind & !GAPS {
-        WHOLE => reader.column(n_present)?.into_iter().map(|value| value as i64 as f64).collect::<Vec<_>>(),
+        WHOLE => reader
+            .column(n_present)?
+            .into_iter()
+            .map(|value| value as i64 as f64)
+            .collect::<Vec<_>>(),
         REAL => decode_real(reader, n_present)?,
         other => return Err(BlobError::Content(format!("a column of unknown kind {other}"))),
     }

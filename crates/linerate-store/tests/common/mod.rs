@@ -1,10 +1,11 @@
 //! Campaigns to record: a fixed one, and random ones.
 
 use linerate_model::{
-    BoundClass, Campaign, CampaignHeader, Capacity, Carried, CarriedApart, ClockExchange, Counter, Counters,
-    Distribution, Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident, IncidentKind, Interval,
-    JobSpec, Nanos, Params, PeerClock, Phases, SampleBlock, SeriesKind, SeriesSpec, Side, SocketValue, Stages, StepGap,
-    TcpState, TestbedKind, ToldClock, TrialClocks, TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    BoundClass, Campaign, CampaignHeader, Capacity, Carried, CarriedApart, ClockExchange, Counter,
+    Counters, Distribution, Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident,
+    IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases, SampleBlock, SeriesKind,
+    SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock, TrialClocks,
+    TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -49,8 +50,13 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
     };
     let mut params = Params::default();
     params.set("message_size", "64 KiB");
-    let job =
-        JobSpec { workload: "tcp_stream".into(), from: endpoint("a"), to: endpoint("b"), params, background: None };
+    let job = JobSpec {
+        workload: "tcp_stream".into(),
+        from: endpoint("a"),
+        to: endpoint("b"),
+        params,
+        background: None,
+    };
     TrialSpec {
         id: TrialId(number),
         sweep: "messages".into(),
@@ -73,7 +79,9 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
 
 /// What a recorder is told, and what it must then give back.
 pub fn fold(events: &[Event]) -> Campaign {
-    let Some(Event::CampaignStarted(header)) = events.first() else { panic!("a campaign starts with its header") };
+    let Some(Event::CampaignStarted(header)) = events.first() else {
+        panic!("a campaign starts with its header")
+    };
     let mut campaign = Campaign::new((**header).clone());
     events.iter().for_each(|event| campaign.apply(event));
     campaign
@@ -82,14 +90,25 @@ pub fn fold(events: &[Event]) -> Campaign {
 /// A small campaign with something of everything in it: what `fixtures/v1.ledger` holds.
 pub fn golden_events() -> Vec<Event> {
     let trial = TrialId(1);
-    let mut interval = Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
+    let mut interval =
+        Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = 1_234_567;
-    interval.service = Distribution { buckets: vec![(1_000, 3), (2_000, 1)], lost: 1, ..Distribution::default() };
+    interval.service =
+        Distribution { buckets: vec![(1_000, 3), (2_000, 1)], lost: 1, ..Distribution::default() };
     interval.flows = vec![FlowTcp {
         flow: 2,
-        tcp: TcpState { rtt_us: 250, delivery_rate_app_limited: true, pacing_rate: u64::MAX, ..TcpState::default() },
+        tcp: TcpState {
+            rtt_us: 250,
+            delivery_rate_app_limited: true,
+            pacing_rate: u64::MAX,
+            ..TcpState::default()
+        },
     }];
-    let granted = SocketValue { requested: Some(json!("64 KiB")), granted: Some(json!(131_072)), at_end: None };
+    let granted = SocketValue {
+        requested: Some(json!("64 KiB")),
+        granted: Some(json!(131_072)),
+        at_end: None,
+    };
     let mut counters = Counters::default();
     counters[Counter::CallsReceived] = 77;
     let flow = FlowReport {
@@ -119,8 +138,11 @@ pub fn golden_events() -> Vec<Event> {
         unavailable: vec![("perf".into(), "no PMU".into())],
         cost_ns: 1_234,
     };
-    let incident =
-        |message: &str| Incident { host: "lab".into(), kind: IncidentKind::Environment, message: message.into() };
+    let incident = |message: &str| Incident {
+        host: "lab".into(),
+        kind: IncidentKind::Environment,
+        message: message.into(),
+    };
     let host = HostRecord {
         host: "lab".into(),
         facts: json!({"cpu": {"model": "none", "mhz": 0.1}, "numa": {"unavailable": "no sysfs"}}),
@@ -158,11 +180,13 @@ fn distribution() -> impl Strategy<Value = Distribution> {
 }
 
 fn tcp() -> impl Strategy<Value = TcpState> {
-    (number(), any::<u32>(), any::<bool>()).prop_map(|(bytes_acked, rtt_us, app_limited)| TcpState {
-        bytes_acked,
-        rtt_us,
-        delivery_rate_app_limited: app_limited,
-        ..TcpState::default()
+    (number(), any::<u32>(), any::<bool>()).prop_map(|(bytes_acked, rtt_us, app_limited)| {
+        TcpState {
+            bytes_acked,
+            rtt_us,
+            delivery_rate_app_limited: app_limited,
+            ..TcpState::default()
+        }
     })
 }
 
@@ -187,18 +211,20 @@ fn carried_apart() -> impl Strategy<Value = Option<Box<CarriedApart>>> {
 fn interval() -> impl Strategy<Value = Interval> {
     let counters = prop::collection::vec((0..Counter::ALL.len(), number()), 0..4);
     let flows = prop::collection::vec((any::<u32>(), tcp()), 0..3);
-    let variation = (distribution(), distribution()).prop_map(|(falls, rises)| Variation { falls, rises });
-    let stages = (distribution(), distribution(), distribution(), distribution())
-        .prop_map(|(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close });
+    let variation =
+        (distribution(), distribution()).prop_map(|(falls, rises)| Variation { falls, rises });
+    let stages = (distribution(), distribution(), distribution(), distribution()).prop_map(
+        |(connect, first_byte, transfer, close)| Stages { connect, first_byte, transfer, close },
+    );
     let of_disks = (distribution(), distribution(), distribution());
     let carried = (carried(), carried_apart(), distribution(), distribution());
-    let distributions = (distribution(), of_disks, distribution(), distribution(), variation, stages, carried);
+    let distributions =
+        (distribution(), of_disks, distribution(), distribution(), variation, stages, carried);
     let held = prop::option::of(0..u64::MAX - 1);
-    let gap = [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| StepGap {
-        start: Nanos(start),
-        length: Nanos(length),
-        ran: Nanos(ran),
-    });
+    let gap =
+        [0..u64::MAX - 1, 0..u64::MAX - 1, 0..u64::MAX - 1].prop_map(|[start, length, ran]| {
+            StepGap { start: Nanos(start), length: Nanos(length), ran: Nanos(ran) }
+        });
     let looked = (held, prop::option::of(gap));
     (any::<u32>(), number(), number(), counters, looked, distributions, flows).prop_map(
         |(
@@ -263,23 +289,19 @@ fn block() -> impl Strategy<Value = SampleBlock> {
         kind: if gauge { SeriesKind::Gauge } else { SeriesKind::Counter },
     });
     let columns = prop::collection::vec(column, 0..3);
-    (prop::collection::vec(series, 0..3), prop::collection::vec(number(), 0..5), columns, number()).prop_map(
-        |(series, times, columns, cost_ns)| SampleBlock {
+    (prop::collection::vec(series, 0..3), prop::collection::vec(number(), 0..5), columns, number())
+        .prop_map(|(series, times, columns, cost_ns)| SampleBlock {
             series,
             times: times.into_iter().map(Nanos).collect(),
             columns,
             unavailable: vec![("perf".into(), "é".into())],
             cost_ns,
-        },
-    )
+        })
 }
 
 fn flow() -> impl Strategy<Value = FlowReport> {
-    (any::<u32>(), number(), prop::option::of(tcp())).prop_map(|(flow, next_sequence, tcp)| FlowReport {
-        flow,
-        next_sequence,
-        tcp,
-        ..FlowReport::default()
+    (any::<u32>(), number(), prop::option::of(tcp())).prop_map(|(flow, next_sequence, tcp)| {
+        FlowReport { flow, next_sequence, tcp, ..FlowReport::default() }
     })
 }
 
@@ -293,8 +315,11 @@ pub fn event() -> impl Strategy<Value = Event> {
         kind: IncidentKind::Clock,
         message,
     });
-    let outcome =
-        prop_oneof![Just(TrialOutcome::Completed), Just(TrialOutcome::Failed), Just(TrialOutcome::Interrupted)];
+    let outcome = prop_oneof![
+        Just(TrialOutcome::Completed),
+        Just(TrialOutcome::Failed),
+        Just(TrialOutcome::Interrupted)
+    ];
     let specs = prop::collection::btree_map(
         0..4_u32,
         (

@@ -1,13 +1,15 @@
 //! CPUs kept from deep sleep while something is timed.
 //!
-//! An idle CPU takes tens of microseconds and more to wake out of a deep state. What arrives seldom is then slower than what arrives often,
-//! through no fault of what is timed. Where the kernel governs idle states, a request for no wake-up latency keeps every CPU in
-//! the shallowest (`Documentation/power/pm_qos_interface.rst`), at the cost of power. Where it does not, as on most virtual machines, nothing
-//! is done, and that is told.
+//! An idle CPU takes tens of microseconds and more to wake out of a deep state. What arrives seldom
+//! is then slower than what arrives often, through no fault of what is timed. Where the kernel
+//! governs idle states, a request for no wake-up latency keeps every CPU in the shallowest
+//! (`Documentation/power/pm_qos_interface.rst`), at the cost of power. Where it does not, as on
+//! most virtual machines, nothing is done, and that is told.
 //!
-//! A way not taken: a thread of the idle class turning on each CPU. On Linux 6.18 with lazy preemption and two CPUs it brought the median of
-//! seldom frames from 212 to 184 us, but threads waited six times as long for a CPU: one that wakes on a CPU which runs something, be it
-//! of the idle class, is not let on at once.
+//! A way not taken: a thread of the idle class turning on each CPU. On Linux 6.18 with lazy
+//! preemption and two CPUs it brought the median of seldom frames from 212 to 184 us, but threads
+//! waited six times as long for a CPU: one that wakes on a CPU which runs something, be it of the
+//! idle class, is not let on at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,7 +35,8 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Keeps the CPUs awake from now on, where that can be asked for; all of a process share one request.
+    /// Keeps the CPUs awake from now on, where that can be asked for; all of a process share one
+    /// request.
     #[must_use]
     pub fn keep() -> Arc<Self> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,12 +52,20 @@ impl Awake {
     fn new(driver: &str) -> Self {
         let driver = driver.trim();
         if driver.is_empty() || driver == "none" {
-            let how = "not possible: nothing governs idle states here (a virtual machine's hypervisor may)".to_owned();
+            let how = "not possible: nothing governs idle states here (a virtual machine's \
+                hypervisor may)"
+                .to_owned();
             return Self { request: None, how };
         }
         match or_helper(awake_request(), |helper| helper.keep_awake()) {
-            Ok(file) => Self { request: Some(file), how: format!("no wake-up latency requested of {driver}") },
-            Err(error) => Self { request: None, how: format!("not possible: {LATENCY}: {error} (run as root)") },
+            Ok(file) => Self {
+                request: Some(file),
+                how: format!("no wake-up latency requested of {driver}"),
+            },
+            Err(error) => Self {
+                request: None,
+                how: format!("not possible: {LATENCY}: {error} (run as root)"),
+            },
         }
     }
 
@@ -92,9 +103,15 @@ mod tests {
         assert_eq!(first.is_kept(), !first.how().contains("not possible"), "{first:?}");
         for driver in ["", "none\n"] {
             let none = Awake::new(driver);
-            assert!(!none.is_kept() && none.how().contains("nothing governs idle states"), "{none:?}");
+            assert!(
+                !none.is_kept() && none.how().contains("nothing governs idle states"),
+                "{none:?}"
+            );
         }
         let asked = Awake::new("intel_idle\n");
-        assert!(asked.how().contains(if asked.is_kept() { "intel_idle" } else { LATENCY }), "{asked:?}");
+        assert!(
+            asked.how().contains(if asked.is_kept() { "intel_idle" } else { LATENCY }),
+            "{asked:?}"
+        );
     }
 }

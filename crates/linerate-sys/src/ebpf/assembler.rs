@@ -1,11 +1,12 @@
-//! An assembler for the eBPF instruction set (RFC 9669): instructions are appended, jumps go to labels. Pure.
+//! An assembler for the eBPF instruction set (RFC 9669): instructions are appended, jumps go to
+//! labels. Pure.
 //!
 //! What it does not see: whether a program is one that the kernel accepts; the verifier says that.
 
 use super::map::Map;
 
-/// An eBPF register. `R0` holds results, `R1` to `R5` arguments and are lost in a call, `R6` to `R9` survive it, and `R10` points
-/// to the end of the stack.
+/// An eBPF register. `R0` holds results, `R1` to `R5` arguments and are lost in a call, `R6` to
+/// `R9` survive it, and `R10` points to the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of RFC 9669")]
 pub(crate) enum Register {
@@ -103,7 +104,8 @@ const TO_BIG_ENDIAN: u8 = 0x08;
 const JUMP_ALWAYS: u8 = 0x00;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
-/// What the second register of a wide load says of its number: itself, a map, or the value of a map's first entry.
+/// What the second register of a wide load says of its number: itself, a map, or the value of a
+/// map's first entry.
 const WIDE_NUMBER: u8 = 0;
 const WIDE_MAP: u8 = 1;
 const WIDE_MAP_VALUE: u8 = 2;
@@ -142,7 +144,12 @@ impl Assembler {
     }
 
     /// `destination` becomes `destination` `operation` `operand`.
-    pub(crate) fn compute(&mut self, operation: Operation, destination: Register, operand: Operand) -> &mut Self {
+    pub(crate) fn compute(
+        &mut self,
+        operation: Operation,
+        destination: Register,
+        operand: Operand,
+    ) -> &mut Self {
         let code = match operation {
             Operation::Add => 0x00,
             Operation::Subtract => 0x10,
@@ -161,13 +168,32 @@ impl Assembler {
         self.compute(Operation::Move, destination, operand)
     }
 
-    /// Loads from `offset` bytes after where `base` points to; narrower values are extended with zeros.
-    pub(crate) fn load(&mut self, width: Width, destination: Register, base: Register, offset: i16) -> &mut Self {
-        self.push(CLASS_LOAD_REGISTER | MODE_MEMORY | width.code(), destination, base as u8, offset, 0)
+    /// Loads from `offset` bytes after where `base` points to; narrower values are extended with
+    /// zeros.
+    pub(crate) fn load(
+        &mut self,
+        width: Width,
+        destination: Register,
+        base: Register,
+        offset: i16,
+    ) -> &mut Self {
+        self.push(
+            CLASS_LOAD_REGISTER | MODE_MEMORY | width.code(),
+            destination,
+            base as u8,
+            offset,
+            0,
+        )
     }
 
     /// Stores the low bits of `source`.
-    pub(crate) fn store(&mut self, width: Width, base: Register, offset: i16, source: Register) -> &mut Self {
+    pub(crate) fn store(
+        &mut self,
+        width: Width,
+        base: Register,
+        offset: i16,
+        source: Register,
+    ) -> &mut Self {
         self.push(CLASS_STORE_REGISTER | MODE_MEMORY | width.code(), base, source as u8, offset, 0)
     }
 
@@ -187,7 +213,12 @@ impl Assembler {
     }
 
     /// `destination` becomes a pointer `offset` bytes into the first value of `map`, an array.
-    pub(crate) fn set_map_value(&mut self, destination: Register, map: &Map, offset: i32) -> &mut Self {
+    pub(crate) fn set_map_value(
+        &mut self,
+        destination: Register,
+        map: &Map,
+        offset: i32,
+    ) -> &mut Self {
         self.wide(destination, WIDE_MAP_VALUE, map.number(), offset)
     }
 
@@ -235,15 +266,24 @@ impl Assembler {
             let to = self.places[label.0].expect("every label that is jumped to is placed");
             // Distances count from the instruction after the jump.
             let distance = to as i64 - (from as i64 + 1);
-            let distance = i16::try_from(distance).expect("programs here are far shorter than 32,767 instructions");
+            let distance = i16::try_from(distance)
+                .expect("programs here are far shorter than 32,767 instructions");
             self.instructions[from][2..4].copy_from_slice(&distance.to_ne_bytes());
         }
         Code(self.instructions)
     }
 
-    fn operate(&mut self, code: u8, register: Register, operand: Operand, offset: i16) -> &mut Self {
+    fn operate(
+        &mut self,
+        code: u8,
+        register: Register,
+        operand: Operand,
+        offset: i16,
+    ) -> &mut Self {
         match operand {
-            Operand::Of(source) => self.push(code | SOURCE_REGISTER, register, source as u8, offset, 0),
+            Operand::Of(source) => {
+                self.push(code | SOURCE_REGISTER, register, source as u8, offset, 0)
+            }
             Operand::Number(number) => self.push(code, register, 0, offset, number),
         }
     }
@@ -254,7 +294,14 @@ impl Assembler {
         self.push(0, Register::R0, 0, 0, high)
     }
 
-    fn push(&mut self, code: u8, destination: Register, source: u8, offset: i16, number: i32) -> &mut Self {
+    fn push(
+        &mut self,
+        code: u8,
+        destination: Register,
+        source: u8,
+        offset: i16,
+        number: i32,
+    ) -> &mut Self {
         // The two registers share a byte whose halves lie as the machine's bit fields do.
         let registers = if cfg!(target_endian = "little") {
             destination as u8 | source << 4
@@ -331,7 +378,12 @@ mod tests {
     fn jumps_go_forward_and_back() {
         let mut assembler = Assembler::new();
         let (again, done) = (assembler.label(), assembler.label());
-        assembler.place(again).jump_if(Condition::Equal, R1, Operand::Number(0), done).jump(again).place(done).exit();
+        assembler
+            .place(again)
+            .jump_if(Condition::Equal, R1, Operand::Number(0), done)
+            .jump(again)
+            .place(done)
+            .exit();
         let code = assembler.finish();
         let distance = |index: usize| i16::from_ne_bytes([code.0[index][2], code.0[index][3]]);
         assert_eq!((distance(0), distance(1), code.0.len()), (1, -2, 3));

@@ -26,7 +26,13 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    fn create(kind: u32, name: &str, value_bytes: u32, n_entries: u32, flags: u32) -> Result<Self, SysError> {
+    fn create(
+        kind: u32,
+        name: &str,
+        value_bytes: u32,
+        n_entries: u32,
+        flags: u32,
+    ) -> Result<Self, SysError> {
         raw::create_map(kind, name, KEY_BYTES, value_bytes, n_entries, flags)
             .map(|fd| Self { fd, value_bytes })
             .map_err(|cause| SysError::new("create BPF map (needs CAP_BPF or root)", name, cause))
@@ -227,10 +233,12 @@ impl From<PerCpuCounters> for OwnedFd {
 fn possible_cpus() -> Result<usize, SysError> {
     const FILE: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(FILE).map_err(|cause| SysError::new("read", FILE, cause))?;
-    count(&text).ok_or_else(|| SysError::new("read a list of CPUs in", FILE, io::ErrorKind::InvalidData))
+    count(&text)
+        .ok_or_else(|| SysError::new("read a list of CPUs in", FILE, io::ErrorKind::InvalidData))
 }
 
-/// How many numbers a list like `0-3,5` holds; possible CPUs are counted to the highest, as the kernel does.
+/// How many numbers a list like `0-3,5` holds; possible CPUs are counted to the highest, as the
+/// kernel does.
 fn count(list: &str) -> Option<usize> {
     let last = list.trim().rsplit([',', '-']).next()?;
     last.parse::<usize>().ok().map(|last| last + 1)
@@ -242,6 +250,9 @@ mod tests {
 
     #[test]
     fn cpus_are_counted_to_the_highest() {
-        assert_eq!((count("0-1\n"), count("0"), count("0-3,8-11\n"), count("")), (Some(2), Some(1), Some(12), None));
+        assert_eq!(
+            (count("0-1\n"), count("0"), count("0-3,8-11\n"), count("")),
+            (Some(2), Some(1), Some(12), None)
+        );
     }
 }

@@ -32,7 +32,8 @@ const KIND_XDP: u32 = 6;
 const KIND_RAW_TRACEPOINT: u32 = 17;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_FRAGMENTS: u32 = 1 << 5;
-/// Some helpers are for programs under the GPL only; these instructions are offered under it as well.
+/// Some helpers are for programs under the GPL only; these instructions are offered under it as
+/// well.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 /// Room for what the verifier says.
 const LOG_BYTES: usize = 256 << 10;
@@ -49,8 +50,8 @@ impl Program {
     /// Loads `code`; `name` is what tools show.
     ///
     /// # Errors
-    /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or with the verifier's last words if it rejects
-    /// the program.
+    /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or with the
+    /// verifier's last words if it rejects the program.
     pub(crate) fn load(kind: Kind, name: &str, code: &Code) -> Result<Self, SysError> {
         let (number, flags) = match kind {
             Kind::Xdp => (KIND_XDP, 0),
@@ -58,7 +59,8 @@ impl Program {
             Kind::RawTracepoint => (KIND_RAW_TRACEPOINT, 0),
         };
         let load = |log: Option<&mut [u8]>| raw::load(number, name, &code.0, LICENSE, flags, log);
-        // The log costs time and may itself be what fails, so it is asked for only when there is something to say.
+        // The log costs time and may itself be what fails, so it is asked for only when there is
+        // something to say.
         let cause = match load(None) {
             Ok(fd) => return Ok(Self { fd }),
             Err(cause) => cause,
@@ -75,8 +77,9 @@ impl Program {
     /// # Errors
     /// If the kernel refuses: frames are at least 14 bytes long.
     pub(crate) fn judge(&self, frame: &[u8]) -> Result<u32, SysError> {
-        raw::run_once(self.fd.as_fd(), frame)
-            .map_err(|cause| SysError::new("run a BPF program on", format!("{} bytes", frame.len()), cause))
+        raw::run_once(self.fd.as_fd(), frame).map_err(|cause| {
+            SysError::new("run a BPF program on", format!("{} bytes", frame.len()), cause)
+        })
     }
 }
 
@@ -95,12 +98,15 @@ impl From<Program> for OwnedFd {
 
 fn refused(name: &str, cause: std::io::Error, log: &[u8]) -> SysError {
     let said = log.split(|byte| *byte == 0).next().unwrap_or_default();
-    let said = String::from_utf8_lossy(&said[said.len().saturating_sub(LOG_SHOWN)..]).trim().to_owned();
+    let said =
+        String::from_utf8_lossy(&said[said.len().saturating_sub(LOG_SHOWN)..]).trim().to_owned();
     let operation = "load BPF program (needs CAP_BPF and CAP_NET_ADMIN, or root)";
     match cause.raw_os_error() {
-        Some(code) if !said.is_empty() => {
-            SysError::new(operation, name, Refusal { code, words: Some(format!("the verifier says: {said}")) })
-        }
+        Some(code) if !said.is_empty() => SysError::new(
+            operation,
+            name,
+            Refusal { code, words: Some(format!("the verifier says: {said}")) },
+        ),
         _ => SysError::new(operation, name, cause),
     }
 }
@@ -128,7 +134,8 @@ impl Tracepoint {
     /// Attaches `program` to the tracepoint called `name`.
     ///
     /// # Errors
-    /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or without CAP_PERFMON.
+    /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or
+    /// without CAP_PERFMON.
     pub(crate) fn attach(program: &Program, name: &CStr) -> Result<Self, SysError> {
         raw::open_tracepoint(program.as_fd(), name).map(|link| Self { link }).map_err(|cause| {
             SysError::new(
@@ -150,9 +157,14 @@ mod tests {
         let mut assembler = Assembler::new();
         // R5 was never written.
         assembler.load(Width::Bits64, Register::R0, Register::R5, 0).exit();
-        let error = Program::load(Kind::Xdp, "bad", &assembler.finish()).expect_err("R5 is not readable");
+        let error =
+            Program::load(Kind::Xdp, "bad", &assembler.finish()).expect_err("R5 is not readable");
         let text = error.to_string();
-        assert!(text.contains("bad") && (text.contains("R5 !read_ok") || error.errno() == Some(libc::EPERM)), "{text}");
+        assert!(
+            text.contains("bad")
+                && (text.contains("R5 !read_ok") || error.errno() == Some(libc::EPERM)),
+            "{text}"
+        );
     }
 
     #[test]
@@ -160,7 +172,9 @@ mod tests {
         let mut assembler = Assembler::new();
         assembler.set(Register::R0, Operand::Number(Action::Pass as i32)).exit();
         match Program::load(Kind::Xdp, "drops", &assembler.finish()) {
-            Ok(program) => assert_eq!(program.judge(&[0; 60]).expect("long enough"), Action::Pass as u32),
+            Ok(program) => {
+                assert_eq!(program.judge(&[0; 60]).expect("long enough"), Action::Pass as u32)
+            }
             Err(why) => println!("skipped: a_program_judges_a_frame: {why}"),
         }
     }

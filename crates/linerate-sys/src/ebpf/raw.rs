@@ -93,7 +93,8 @@ struct LinkCreate {
     flags: u32,
 }
 
-// The kernel takes what it does not know for zero and refuses what is longer and not zero: sizes are part of the interface.
+// The kernel takes what it does not know for zero and refuses what is longer and not zero: sizes
+// are part of the interface.
 const _: () = assert!(size_of::<MapCreate>() == 44);
 const _: () = assert!(size_of::<MapElement>() == 32);
 const _: () = assert!(size_of::<ProgramLoad>() == 72);
@@ -104,8 +105,10 @@ const _: () = assert!(size_of::<LinkCreate>() == 16);
 /// # Safety
 /// Every address in `attributes` must be valid for what `command` does with it.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
-    // SAFETY: `attributes` is live, initialised and writable for its size; the caller answers for the addresses in it.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
+    // SAFETY: `attributes` is live, initialised and writable for its size; the caller answers for
+    // the addresses in it.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
@@ -141,29 +144,53 @@ pub(super) fn create_map(
     n_entries: u32,
     flags: u32,
 ) -> io::Result<OwnedFd> {
-    let mut attributes =
-        MapCreate { kind, key_bytes, value_bytes, n_entries, flags, name: short(name), ..MapCreate::default() };
+    let mut attributes = MapCreate {
+        kind,
+        key_bytes,
+        value_bytes,
+        n_entries,
+        flags,
+        name: short(name),
+        ..MapCreate::default()
+    };
     // SAFETY: no address is passed.
     unsafe { open(MAP_CREATE, &mut attributes) }
 }
 
 /// Writes the entry at `key`. `value` must be as long as the map's values.
-pub(super) fn update(map: BorrowedFd<'_>, value_bytes: usize, key: u32, value: &[u8]) -> io::Result<()> {
+pub(super) fn update(
+    map: BorrowedFd<'_>,
+    value_bytes: usize,
+    key: u32,
+    value: &[u8],
+) -> io::Result<()> {
     assert_eq!(value.len(), value_bytes, "a value as long as the map's");
     let key = [key];
-    let mut attributes =
-        MapElement { map: number(&map), key: address(&key), value: address(value), ..MapElement::default() };
-    // SAFETY: the kernel reads a key of four bytes, which every map here has, and a value of the map's size, checked above.
+    let mut attributes = MapElement {
+        map: number(&map),
+        key: address(&key),
+        value: address(value),
+        ..MapElement::default()
+    };
+    // SAFETY: the kernel reads a key of four bytes, which every map here has, and a value of the
+    // map's size, checked above.
     unsafe { bpf(MAP_UPDATE, &mut attributes) }.map(drop)
 }
 
 /// Reads the entry at `key` of a map whose value, all CPUs together, is `value_bytes` long.
-pub(super) fn look_up(map: BorrowedFd<'_>, value_bytes: usize, key: u32, value: &mut [u8]) -> io::Result<()> {
+pub(super) fn look_up(
+    map: BorrowedFd<'_>,
+    value_bytes: usize,
+    key: u32,
+    value: &mut [u8],
+) -> io::Result<()> {
     assert_eq!(value.len(), value_bytes, "a value as long as the map's");
     let key = [key];
     let to = value.as_mut_ptr().expose_provenance() as u64;
-    let mut attributes = MapElement { map: number(&map), key: address(&key), value: to, ..MapElement::default() };
-    // SAFETY: the kernel reads a key of four bytes, which every map here has, and writes a value of the map's size, checked above.
+    let mut attributes =
+        MapElement { map: number(&map), key: address(&key), value: to, ..MapElement::default() };
+    // SAFETY: the kernel reads a key of four bytes, which every map here has, and writes a value of
+    // the map's size, checked above.
     unsafe { bpf(MAP_LOOKUP, &mut attributes) }.map(drop)
 }
 
@@ -190,12 +217,19 @@ pub(super) fn load(
         attributes.log_bytes = log.len() as u32;
         attributes.log = log.as_mut_ptr().expose_provenance() as u64;
     }
-    // SAFETY: instructions, licence and log outlive the call and have the lengths given; only the log is written to.
+    // SAFETY: instructions, licence and log outlive the call and have the lengths given; only the
+    // log is written to.
     unsafe { open(PROGRAM_LOAD, &mut attributes) }
 }
 
-/// Runs an XDP program `repeat` times on copies of `data` that are frames like any other (`BPF_F_TEST_XDP_LIVE_FRAMES`).
-pub(crate) fn run_live(program: BorrowedFd<'_>, data: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
+/// Runs an XDP program `repeat` times on copies of `data` that are frames like any other
+/// (`BPF_F_TEST_XDP_LIVE_FRAMES`).
+pub(crate) fn run_live(
+    program: BorrowedFd<'_>,
+    data: &[u8],
+    repeat: u32,
+    batch: u32,
+) -> io::Result<()> {
     const LIVE_FRAMES: u32 = 1 << 1;
     let mut attributes = ProgramRun {
         program: number(&program),
@@ -206,7 +240,8 @@ pub(crate) fn run_live(program: BorrowedFd<'_>, data: &[u8], repeat: u32, batch:
         batch,
         ..ProgramRun::default()
     };
-    // SAFETY: the kernel reads `data`, which outlives the call, for the length given; nothing is written but `attributes`.
+    // SAFETY: the kernel reads `data`, which outlives the call, for the length given; nothing is
+    // written but `attributes`.
     unsafe { bpf(PROGRAM_RUN, &mut attributes) }.map(drop)
 }
 
@@ -224,7 +259,8 @@ pub(super) fn run_once(program: BorrowedFd<'_>, data: &[u8]) -> io::Result<u32> 
     Ok(attributes.result)
 }
 
-/// Attaches a program to the tracepoint called `name`; it is detached when the descriptor is closed.
+/// Attaches a program to the tracepoint called `name`; it is detached when the descriptor is
+/// closed.
 pub(super) fn open_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let mut attributes = RawTracepointOpen {
         name: address(name.to_bytes_with_nul()),
@@ -236,10 +272,15 @@ pub(super) fn open_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Resul
 }
 
 /// Attaches an XDP program to an interface; it is detached when the descriptor is closed.
-pub(crate) fn create_xdp_link(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
+pub(crate) fn create_xdp_link(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     /// `BPF_XDP`.
     const XDP: u32 = 37;
-    let mut attributes = LinkCreate { program: number(&program), target_ifindex: ifindex, attach_type: XDP, flags };
+    let mut attributes =
+        LinkCreate { program: number(&program), target_ifindex: ifindex, attach_type: XDP, flags };
     // SAFETY: no address is passed.
     unsafe { open(LINK_CREATE, &mut attributes) }
 }

@@ -1,15 +1,19 @@
-//! What a driver took of the frames redirected to it, counted where the kernel learns it: at the tracepoints `xdp_devmap_xmit`, of
-//! what was handed to the driver, and `xdp_redirect_err`, of what could not even be handed over.
+//! What a driver took of the frames redirected to it, counted where the kernel learns it: at the
+//! tracepoints `xdp_devmap_xmit`, of what was handed to the driver, and `xdp_redirect_err`, of what
+//! could not even be handed over.
 //!
-//! The tracepoints tell of every redirected frame of the machine. Ours are told apart by order: the generator, whose batch nothing
-//! on its CPU interrupts, counts up what it redirects there, and the tracepoints count down until nothing is pending at the
-//! batch's end. What somebody else redirects comes when nothing of ours is pending.
+//! The tracepoints tell of every redirected frame of the machine. Ours are told apart by order: the
+//! generator, whose batch nothing on its CPU interrupts, counts up what it redirects there, and the
+//! tracepoints count down until nothing is pending at the batch's end. What somebody else redirects
+//! comes when nothing of ours is pending.
 
 use std::os::fd::OwnedFd;
 
 use crate::SysError;
 use crate::ebpf::assembler::Register::{R0, R1, R2, R6, R7, R8, R9, R10};
-use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Width};
+use crate::ebpf::assembler::{
+    Assembler, Code, Condition, Helper, Label, Operand, Operation, Width,
+};
 use crate::ebpf::map::PerCpuCounters;
 use crate::ebpf::program::{Kind, Program, Tracepoint};
 
@@ -19,7 +23,8 @@ const SENT: usize = 1;
 const DROPPED: usize = 2;
 const N_COUNTERS: usize = 3;
 
-/// Arguments of the tracepoint, eight bytes each: from, to, sent, drops, error (include/trace/events/xdp.h).
+/// Arguments of the tracepoint, eight bytes each: from, to, sent, drops, error
+/// (include/trace/events/xdp.h).
 const ARGUMENT_SENT: i16 = 16;
 const ARGUMENT_DROPS: i16 = 24;
 
@@ -39,8 +44,10 @@ impl Departures {
         let counters = PerCpuCounters::new("lr_departures", N_COUNTERS)?;
         let handed = Program::load(Kind::RawTracepoint, "lr_handed", &handed(&counters))?;
         let refused = Program::load(Kind::RawTracepoint, "lr_refused", &refused(&counters))?;
-        let tracepoints =
-            [Tracepoint::attach(&handed, c"xdp_devmap_xmit")?, Tracepoint::attach(&refused, c"xdp_redirect_err")?];
+        let tracepoints = [
+            Tracepoint::attach(&handed, c"xdp_devmap_xmit")?,
+            Tracepoint::attach(&refused, c"xdp_redirect_err")?,
+        ];
         Ok(Self { counters, tracepoints: tracepoints.map(OwnedFd::from) })
     }
 
@@ -68,7 +75,12 @@ impl Departures {
 /// At `xdp_devmap_xmit`: some frames were handed to a driver, which took so many.
 fn handed(counters: &PerCpuCounters) -> Code {
     let mut assembler = Assembler::new();
-    assembler.load(Width::Bits64, R6, R1, ARGUMENT_SENT).load(Width::Bits64, R7, R1, ARGUMENT_DROPS);
+    assembler.load(Width::Bits64, R6, R1, ARGUMENT_SENT).load(
+        Width::Bits64,
+        R7,
+        R1,
+        ARGUMENT_DROPS,
+    );
     settle(assembler, counters)
 }
 
@@ -91,26 +103,23 @@ fn settle(mut assembler: Assembler, counters: &PerCpuCounters) -> Code {
         .compute(Operation::Subtract, R8, Operand::Of(R9))
         .store(Width::Bits64, R0, at(PENDING), R8);
     for (counter, count) in [(SENT, R6), (DROPPED, R7)] {
-        assembler.load(Width::Bits64, R1, R0, at(counter)).compute(Operation::Add, R1, Operand::Of(count)).store(
-            Width::Bits64,
-            R0,
-            at(counter),
-            R1,
-        );
+        assembler
+            .load(Width::Bits64, R1, R0, at(counter))
+            .compute(Operation::Add, R1, Operand::Of(count))
+            .store(Width::Bits64, R0, at(counter), R1);
     }
     assembler.place(done).set(R0, Operand::Number(0)).exit();
     assembler.finish()
 }
 
-/// Instructions of the generator: one more frame is pending on this CPU. Goes on at `fail` if there are no counters.
+/// Instructions of the generator: one more frame is pending on this CPU. Goes on at `fail` if there
+/// are no counters.
 pub(super) fn expect_one(assembler: &mut Assembler, counters: &PerCpuCounters, fail: Label) {
     look_up(assembler, counters, fail);
-    assembler.load(Width::Bits64, R1, R0, at(PENDING)).compute(Operation::Add, R1, Operand::Number(1)).store(
-        Width::Bits64,
-        R0,
-        at(PENDING),
-        R1,
-    );
+    assembler
+        .load(Width::Bits64, R1, R0, at(PENDING))
+        .compute(Operation::Add, R1, Operand::Number(1))
+        .store(Width::Bits64, R0, at(PENDING), R1);
 }
 
 /// Points R0 at this CPU's counters.

@@ -1,12 +1,15 @@
-//! The program that makes a frame: about six dozen instructions and two for each word of the header.
+//! The program that makes a frame: about six dozen instructions and two for each word of the
+//! header.
 
 use super::departures;
 use super::template::{
-    CHANCE_WORD, CLOCK_WORD, FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW, ROW_HEADER, ROW_SUM,
-    SCHEDULED_WORD, TURN_WORD, WORD,
+    CHANCE_WORD, CLOCK_WORD, FIRST_FLOW_WORD, GAP_WORD, Layout, MADE_WORD, ROW_BYTES, ROW_FLOW,
+    ROW_HEADER, ROW_SUM, SCHEDULED_WORD, TURN_WORD, WORD,
 };
 use crate::ebpf::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
-use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Width};
+use crate::ebpf::assembler::{
+    Assembler, Code, Condition, Helper, Label, Operand, Operation, Width,
+};
 use crate::ebpf::map::{Map, PerCpuCounters, SharedWords};
 use crate::ebpf::program::Action;
 
@@ -23,7 +26,12 @@ const fn at(word: usize) -> i16 {
 }
 
 /// Registers: R6 the context and later the time, R7 the frame, R8 the checksum's sum, R9 the row.
-pub(super) fn code(layout: &Layout, state: &SharedWords, devices: &Map, counters: &PerCpuCounters) -> Code {
+pub(super) fn code(
+    layout: &Layout,
+    state: &SharedWords,
+    devices: &Map,
+    counters: &PerCpuCounters,
+) -> Code {
     let mut assembler = Assembler::new();
     let fail = assembler.label();
     assembler.set(R6, Operand::Of(R1));
@@ -99,7 +107,12 @@ fn copy_header(assembler: &mut Assembler, header_bytes: usize) {
     let mut done = 0;
     for (width, bytes) in [(Width::Bits64, WORD), (Width::Bits32, 4), (Width::Bits16, 2)] {
         while header_bytes - done >= bytes {
-            assembler.load(width, R1, R9, at(ROW_HEADER) + done as i16).store(width, R7, done as i16, R1);
+            assembler.load(width, R1, R9, at(ROW_HEADER) + done as i16).store(
+                width,
+                R7,
+                done as i16,
+                R1,
+            );
             done += bytes;
         }
     }
@@ -149,8 +162,9 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
         .compute(Operation::Add, R8, Operand::Of(R1));
 }
 
-/// R6 becomes the time. Frames of a schedule are each asked how late they are; without one, eight in a row, which leave together anyhow,
-/// share a reading: one for each frame was 6 % of the sending CPU (perf, clock samples).
+/// R6 becomes the time. Frames of a schedule are each asked how late they are; without one, eight
+/// in a row, which leave together anyhow, share a reading: one for each frame was 6 % of the
+/// sending CPU (perf, clock samples).
 fn read_clock(assembler: &mut Assembler, state: &SharedWords) {
     const SHARERS: i32 = 8;
     let (read, known) = (assembler.label(), assembler.label());
@@ -171,7 +185,8 @@ fn read_clock(assembler: &mut Assembler, state: &SharedWords) {
         .place(known);
 }
 
-/// R3 becomes the scheduled departure and R4 how much later than that it is: zero where nothing was scheduled.
+/// R3 becomes the scheduled departure and R4 how much later than that it is: zero where nothing was
+/// scheduled.
 fn schedule(assembler: &mut Assembler, state: &SharedWords) {
     let (scheduled, done) = (assembler.label(), assembler.label());
     assembler
@@ -211,8 +226,8 @@ fn shorten_lateness(assembler: &mut Assembler) {
         .compute(Operation::Add, R5, Operand::Of(R4));
 }
 
-/// Writes a source and a destination port from 1024 to 65535 (RFC 4814 clause 4.3), each from the upper half of a congruential generator of 64
-/// bits, and adds them to the sum in R8.
+/// Writes a source and a destination port from 1024 to 65535 (RFC 4814 clause 4.3), each from the
+/// upper half of a congruential generator of 64 bits, and adds them to the sum in R8.
 fn draw_ports(assembler: &mut Assembler, state: &SharedWords, ports_at: i16) {
     /// Knuth's MMIX generator.
     const FACTOR: u64 = 6_364_136_223_846_793_005;
@@ -253,7 +268,8 @@ fn complete_checksum(assembler: &mut Assembler, checksum_at: i16) {
     let store = assembler.label();
     assembler
         .compute(Operation::ExclusiveOr, R8, Operand::Number(0xffff))
-        // Zero means "no checksum" to UDP (RFC 768); the other zero of one's complement is right for every transport.
+        // Zero means "no checksum" to UDP (RFC 768); the other zero of one's complement is right
+        // for every transport.
         .jump_if(Condition::NotEqual, R8, Operand::Number(0), store)
         .set(R8, Operand::Number(0xffff))
         .place(store)

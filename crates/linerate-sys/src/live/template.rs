@@ -1,30 +1,34 @@
-//! What live frames are made from, and how it lies in the words that the program and this process share. Pure.
+//! What live frames are made from, and how it lies in the words that the program and this process
+//! share. Pure.
 //!
-//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between two, the clock, chance; then each flow's next
-//! number; then the rows. A row: its flow, the sum for its checksum, its length, then its header in whole words.
+//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between
+//! two, the clock, chance; then each flow's next number; then the rows. A row: its flow, the sum
+//! for its checksum, its length, then its header in whole words.
 
 /// One kind of frame. Rows take turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The whole frame from the Ethernet header on, without frame check sequence.
     pub frame: Vec<u8>,
-    /// The one's complement sum, in 16-bit big-endian words, of all that the transport checksum covers, pseudo header included,
-    /// the stamp and the checksum itself taken as zero.
+    /// The one's complement sum, in 16-bit big-endian words, of all that the transport checksum
+    /// covers, pseudo header included, the stamp and the checksum itself taken as zero.
     pub sum: u32,
     /// The flow whose numbers it carries, counted from 0.
     pub flow: u32,
 }
 
-/// Where things stand in the frames of every row; offsets count from the start of the frame and are even.
+/// Where things stand in the frames of every row; offsets count from the start of the frame and are
+/// even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many bytes from its start are written anew each time: everything that differs from row to row or that somebody on
-    /// the way may write to, up to the stamp's end at least.
+    /// How many bytes from its start are written anew each time: everything that differs from row
+    /// to row or that somebody on the way may write to, up to the stamp's end at least.
     pub header_bytes: usize,
     /// The transport checksum.
     pub checksum_at: usize,
-    /// Twelve bytes, big-endian: low 40 bits of the number within the flow, low 40 bits of the scheduled departure (ns, monotonic
-    /// clock), and how much later it was made (12 bits shifted left by 4 bits' worth).
+    /// Twelve bytes, big-endian: low 40 bits of the number within the flow, low 40 bits of the
+    /// scheduled departure (ns, monotonic clock), and how much later it was made (12 bits shifted
+    /// left by 4 bits' worth).
     pub stamp_at: usize,
     /// Both ports, if each frame is to have random ones; zero in the rows' frames and sums then.
     pub random_ports_at: Option<usize>,
@@ -48,7 +52,8 @@ pub(super) const WORD: usize = 8;
 pub(super) const STAMP_BYTES: usize = 12;
 /// Source and destination port.
 const PORTS_BYTES: usize = 4;
-/// A header the program writes in one go: what Ethernet, VLAN, IPv6, UDP or TCP and a payload header need, twice.
+/// A header the program writes in one go: what Ethernet, VLAN, IPv6, UDP or TCP and a payload
+/// header need, twice.
 const MOST_HEADER_BYTES: usize = 256;
 /// A few megabytes of rows.
 const MOST_ROWS: usize = 1 << 14;
@@ -76,20 +81,27 @@ impl Layout {
             return Err(format!("{} rows, at most {MOST_ROWS}", rows.len()));
         }
         if header > MOST_HEADER_BYTES || !header.is_multiple_of(2) {
-            return Err(format!("a header of {header} B: an even number up to {MOST_HEADER_BYTES} is meant"));
+            return Err(format!(
+                "a header of {header} B: an even number up to {MOST_HEADER_BYTES} is meant"
+            ));
         }
         let ports = shape.random_ports_at.map(|at| ("pair of ports", at, PORTS_BYTES));
         let fixed = [("checksum", shape.checksum_at, 2), ("stamp", shape.stamp_at, STAMP_BYTES)];
         for (what, at, bytes) in fixed.into_iter().chain(ports) {
             if !at.is_multiple_of(2) || at + bytes > header {
-                return Err(format!("a {what} at {at} does not lie within the header, at an even offset"));
+                return Err(format!(
+                    "a {what} at {at} does not lie within the header, at an even offset"
+                ));
             }
         }
         let least = header.max(LEAST_BYTES);
         for row in rows {
             let bytes = row.frame.len();
             if bytes < least || bytes > super::MOST_BYTES {
-                return Err(format!("a frame of {bytes} B: live frames have {least} to {} B", super::MOST_BYTES));
+                return Err(format!(
+                    "a frame of {bytes} B: live frames have {least} to {} B",
+                    super::MOST_BYTES
+                ));
             }
             if row.frame[header..] != longest.frame[header..bytes] {
                 return Err("rows differ behind their header".into());
@@ -130,7 +142,8 @@ impl Layout {
         for (row_idx, row) in rows.iter().enumerate() {
             let at = self.first_row_word() + row_idx * self.row_words();
             set(at + ROW_FLOW, row.flow.into());
-            // Sums are added in the machine's byte order, which turns every 16-bit word round alike (RFC 1071 section 2B).
+            // Sums are added in the machine's byte order, which turns every 16-bit word round alike
+            // (RFC 1071 section 2B).
             set(at + ROW_SUM, u16::from_ne_bytes(folded(row.sum).to_be_bytes()).into());
             set(at + ROW_BYTES, row.frame.len() as u64);
             for (word_idx, bytes) in row.frame[..self.shape.header_bytes].chunks(WORD).enumerate() {
@@ -158,7 +171,8 @@ fn folded(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
+    const SHAPE: Shape =
+        Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 
     fn row(bytes: usize) -> Row {
         Row { frame: (0..bytes).map(|byte| byte as u8).collect(), sum: 0x0002_1232, flow: 0 }
@@ -168,7 +182,10 @@ mod tests {
     fn rows_lie_one_behind_the_other() {
         let rows = [row(60), Row { flow: 1, ..row(100) }];
         let layout = Layout::new(&rows, SHAPE).expect("sound");
-        assert_eq!((layout.n_words(), layout.flow_word(1), layout.one_length), (6 + 2 + 2 * 11, 7, false));
+        assert_eq!(
+            (layout.n_words(), layout.flow_word(1), layout.one_length),
+            (6 + 2 + 2 * 11, 7, false)
+        );
         let words = std::cell::RefCell::new(vec![0; layout.n_words()]);
         layout.write(&rows, |word, value| words.borrow_mut()[word] = value);
         let words = words.into_inner();
@@ -181,14 +198,17 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        let wrong = |rows: &[Row], shape: Shape| Layout::new(rows, shape).expect_err("makes no sense");
+        let wrong =
+            |rows: &[Row], shape: Shape| Layout::new(rows, shape).expect_err("makes no sense");
         assert!(wrong(&[], SHAPE).contains("no row"));
         assert!(wrong(&[row(59)], SHAPE).contains("59 B"));
         assert!(wrong(&[row(4000)], SHAPE).contains("4000 B"));
         assert!(wrong(&[row(60)], Shape { header_bytes: 61, ..SHAPE }).contains("61 B"));
         assert!(wrong(&[row(60)], Shape { stamp_at: 50, ..SHAPE }).contains("stamp at 50"));
         assert!(wrong(&[row(60)], Shape { checksum_at: 41, ..SHAPE }).contains("checksum at 41"));
-        assert!(wrong(&[row(60)], Shape { random_ports_at: Some(58), ..SHAPE }).contains("ports at 58"));
+        assert!(
+            wrong(&[row(60)], Shape { random_ports_at: Some(58), ..SHAPE }).contains("ports at 58")
+        );
         assert!(wrong(&[Row { flow: 1, ..row(60) }], SHAPE).contains("flow 1"));
         let other = Row { frame: vec![0; 100], ..row(100) };
         assert!(wrong(&[row(80), other], SHAPE).contains("differ"));

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// Granularity of mappings. Every architecture linerate runs on has pages of this size or a multiple of it; a mapping's
-/// length is only a whole number of these.
+/// Granularity of mappings. Every architecture linerate runs on has pages of this size or a
+/// multiple of it; a mapping's length is only a whole number of these.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// A mapping that is unmapped when dropped.
@@ -18,7 +18,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and is reached only through `&self` and `&mut self`.
+// SAFETY: a mapping belongs to the process, not to a thread, and is reached only through `&self`
+// and `&mut self`.
 unsafe impl Send for Mapping {}
 // SAFETY: `&self` only reads.
 unsafe impl Sync for Mapping {}
@@ -28,32 +29,37 @@ impl Mapping {
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
         // SAFETY: the kernel chooses an address where nothing is mapped.
-        let start =
-            unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
+        let start = unsafe {
+            mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        }?;
         let mapping = Self::owned(start.cast(), bytes);
-        // SAFETY: the range is exactly the mapping just made. The advice does not change what it contains. Kernels
-        // without huge pages refuse it, and nothing is lost.
+        // SAFETY: the range is exactly the mapping just made. The advice does not change what it
+        // contains. Kernels without huge pages refuse it, and nothing is lost.
         let _: Result<(), _> = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
         Ok(mapping)
     }
 
-    /// A window onto `socket` into which the kernel maps pages it received. Reading where nothing is mapped faults, so
-    /// it has no safe accessor.
+    /// A window onto `socket` into which the kernel maps pages it received. Reading where nothing
+    /// is mapped faults, so it has no safe accessor.
     pub(crate) fn receive_window(socket: &impl AsFd, bytes: usize) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
-        // SAFETY: the kernel chooses an address where nothing is mapped; no reference into it is ever made.
-        let start = unsafe { mmap(null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, socket, 0) }?;
+        // SAFETY: the kernel chooses an address where nothing is mapped; no reference into it is
+        // ever made.
+        let start =
+            unsafe { mmap(null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, socket, 0) }?;
         Ok(Self::owned(start.cast(), bytes))
     }
 
-    /// Memory that the kernel reads and writes beside us, `offset` bytes into what `file` stands for: an index or a word at a
-    /// time through [`Mapping::word`] and [`Mapping::start`], never as a slice.
+    /// Memory that the kernel reads and writes beside us, `offset` bytes into what `file` stands
+    /// for: an index or a word at a time through [`Mapping::word`] and [`Mapping::start`], never as
+    /// a slice.
     pub(crate) fn shared(file: &impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an address where nothing is mapped.
-        let start =
-            unsafe { mmap(null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::POPULATE, file, offset) }?;
+        let start = unsafe {
+            mmap(null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::POPULATE, file, offset)
+        }?;
         Ok(Self::owned(start.cast(), bytes))
     }
 
@@ -64,14 +70,23 @@ impl Mapping {
 
     /// The `idx`-th 64-bit word of a mapping of [`Mapping::shared`].
     pub(crate) fn word(&self, idx: usize) -> &AtomicU64 {
-        assert!(idx < self.bytes / size_of::<AtomicU64>(), "word {idx} of a mapping of {} bytes", self.bytes);
-        // SAFETY: the word lies inside the mapping, which is aligned to a page, lives as long as `self` and is written to only as
-        // whole words: by this process through atomics, by programs in the kernel through aligned 64-bit stores.
+        assert!(
+            idx < self.bytes / size_of::<AtomicU64>(),
+            "word {idx} of a mapping of {} bytes",
+            self.bytes
+        );
+        // SAFETY: the word lies inside the mapping, which is aligned to a page, lives as long as
+        // `self` and is written to only as whole words: by this process through atomics, by
+        // programs in the kernel through aligned 64-bit stores.
         unsafe { self.start.cast::<AtomicU64>().add(idx).as_ref() }
     }
 
     fn owned(start: *mut u8, bytes: usize) -> Self {
-        Self { start: NonNull::new(start).expect("a successful mmap without a hint never maps address zero"), bytes }
+        Self {
+            start: NonNull::new(start)
+                .expect("a successful mmap without a hint never maps address zero"),
+            bytes,
+        }
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -84,8 +99,9 @@ impl Mapping {
 
     /// Of anonymous mappings only: see [`Mapping::receive_window`].
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: `Region`, the only caller, holds an anonymous mapping: `bytes` readable, initialized (zeroed by the
-        // kernel) bytes that live as long as `self`; `&self` excludes a writer.
+        // SAFETY: `Region`, the only caller, holds an anonymous mapping: `bytes` readable,
+        // initialized (zeroed by the kernel) bytes that live as long as `self`; `&self` excludes a
+        // writer.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
@@ -98,7 +114,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one `mmap` returned, it is unmapped once, and references into it borrow `self`.
+        // SAFETY: the range is the one `mmap` returned, it is unmapped once, and references into it
+        // borrow `self`.
         let _: Result<(), _> = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,4 +1,5 @@
-//! Attributes: type, length, value, padding (netlink(7), `struct nlattr`); numbers in host byte order.
+//! Attributes: type, length, value, padding (netlink(7), `struct nlattr`); numbers in host byte
+//! order.
 
 /// Length and type.
 const HEADER: usize = 4;

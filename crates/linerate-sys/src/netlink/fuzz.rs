@@ -1,4 +1,5 @@
-//! Any bytes as the kernel's answers: they are read without a panic, and nothing is read beyond them.
+//! Any bytes as the kernel's answers: they are read without a panic, and nothing is read beyond
+//! them.
 
 use super::{Route, attributes, links, push, qdiscs};
 
@@ -28,7 +29,11 @@ fn fuzz_netlink() {
     let corpus = [8, 12, 16, 20].map(message).into();
     driver::fuzz("netlink", corpus, &["eth0\0", "htb\0", "tbf\0", "fq_codel\0"], |bytes| {
         let n_attributes = attributes(bytes).count();
-        assert!(n_attributes <= bytes.len() / 4, "{n_attributes} attributes in {} bytes", bytes.len());
+        assert!(
+            n_attributes <= bytes.len() / 4,
+            "{n_attributes} attributes in {} bytes",
+            bytes.len()
+        );
         let route = Route::from_bytes(bytes);
         if let Some(route) = &route {
             let changed = route.with_windows(7_300, 5);

@@ -1,7 +1,9 @@
-//! Generic netlink (linux/genetlink.h): families that parts of the kernel register by name, found through the controller family.
+//! Generic netlink (linux/genetlink.h): families that parts of the kernel register by name, found
+//! through the controller family.
 //!
-//! Commands, attributes and who may ask are each family's own. Not seen: families that are not offered in the network namespace
-//! of the thread that opened the socket (most are offered in the first one only), and multicast groups.
+//! Commands, attributes and who may ask are each family's own. Not seen: families that are not
+//! offered in the network namespace of the thread that opened the socket (most are offered in the
+//! first one only), and multicast groups.
 
 use std::time::Duration;
 
@@ -72,7 +74,8 @@ impl GenericSocket {
         Socket::open(Some(GENERIC), "generic netlink socket").map(|socket| Self { socket })
     }
 
-    /// The family called `name`; `None` if this kernel has none, or does not offer it in this namespace.
+    /// The family called `name`; `None` if this kernel has none, or does not offer it in this
+    /// namespace.
     ///
     /// # Errors
     /// If the kernel does not answer, or does not take `name` for a name.
@@ -86,12 +89,18 @@ impl GenericSocket {
             Err(Unanswered::Refused(refusal)) if refusal.code == libc::ENOENT => return Ok(None),
             Err(unanswered) => return Err(unanswered.during(operation, object())),
         };
-        let nameless = || SysError::new(operation, object(), std::io::Error::other("the answer has no number for it"));
+        let nameless = || {
+            SysError::new(
+                operation,
+                object(),
+                std::io::Error::other("the answer has no number for it"),
+            )
+        };
         Family::parse(name, &answer).map(Some).ok_or_else(nameless)
     }
 
-    /// Sends `command` with `attributes` and waits for its one answer: the attributes of that, or `None` if none came within
-    /// `patience`. `what` is asked for, and for errors only.
+    /// Sends `command` with `attributes` and waits for its one answer: the attributes of that, or
+    /// `None` if none came within `patience`. `what` is asked for, and for errors only.
     ///
     /// # Errors
     /// If the kernel refuses, at once or later.
@@ -110,7 +119,8 @@ impl GenericSocket {
         }
     }
 
-    /// Visits the attributes of every answer to a dump of `command` with `attributes`. `what` is for errors.
+    /// Visits the attributes of every answer to a dump of `command` with `attributes`. `what` is
+    /// for errors.
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
@@ -123,7 +133,8 @@ impl GenericSocket {
         mut visit: impl FnMut(&[u8]),
     ) -> Result<(), SysError> {
         let body = [&family.head(command), attributes].concat();
-        self.socket.dump(family.id, &body, what, |payload| visit(payload.get(HEAD..).unwrap_or_default()))
+        self.socket
+            .dump(family.id, &body, what, |payload| visit(payload.get(HEAD..).unwrap_or_default()))
     }
 }
 
@@ -132,7 +143,8 @@ impl GenericSocket {
 mod tests {
     use super::*;
 
-    /// Of the family `ethtool` (linux/ethtool_netlink.h): reads link settings; the header nest; in it, a name.
+    /// Of the family `ethtool` (linux/ethtool_netlink.h): reads link settings; the header nest; in
+    /// it, a name.
     const GET_LINK_INFO: u8 = 2;
     const HEADER: u16 = 1;
     const DEVICE_NAME: u16 = 2;
@@ -150,8 +162,8 @@ mod tests {
     fn a_family_is_read_from_the_controllers_answer() {
         // CTRL_CMD_NEWFAMILY, version 2: name, number, version, header size.
         let answer = [
-            1, 2, 0, 0, 9, 0, 2, 0, b'N', b'C', b'S', b'I', 0, 0, 0, 0, 6, 0, 1, 0, 0x1d, 0, 0, 0, 8, 0, 3, 0, 0, 0, 0,
-            0, 8, 0, 4, 0, 0, 0, 0, 0,
+            1, 2, 0, 0, 9, 0, 2, 0, b'N', b'C', b'S', b'I', 0, 0, 0, 0, 6, 0, 1, 0, 0x1d, 0, 0, 0,
+            8, 0, 3, 0, 0, 0, 0, 0, 8, 0, 4, 0, 0, 0, 0, 0,
         ];
         let family = Family::parse("NCSI", &answer).unwrap();
         assert_eq!((family.name(), family.id(), family.version), ("NCSI", 0x1d, 0));
@@ -178,7 +190,9 @@ mod tests {
         let controller = socket.family("nlctrl").unwrap().unwrap();
         let mut names = Vec::new();
         let visit = |told: &[u8]| {
-            let name = attributes(told).find(|(kind, _)| *kind == FAMILY_NAME).map(|(_, name)| name.to_vec());
+            let name = attributes(told)
+                .find(|(kind, _)| *kind == FAMILY_NAME)
+                .map(|(_, name)| name.to_vec());
             names.push(String::from_utf8(name.unwrap()).unwrap().trim_end_matches('\0').to_owned());
         };
         socket.dump(&controller, GET_FAMILY, &[], "families", visit).unwrap();
@@ -194,11 +208,14 @@ mod tests {
         let Some(ethtool) = socket.family("ethtool").unwrap() else {
             return println!("skipped: this kernel has no ethtool over netlink (Linux 5.6)");
         };
-        let error = socket.ask(&ethtool, GET_LINK_INFO, &named("lr-none"), PATIENCE, "link settings").unwrap_err();
+        let error = socket
+            .ask(&ethtool, GET_LINK_INFO, &named("lr-none"), PATIENCE, "link settings")
+            .unwrap_err();
         assert_eq!(error.errno(), Some(libc::ENODEV));
         assert!(error.to_string().contains("no device matches name"), "{error}");
         // A dump that is refused is no empty list.
-        let error = socket.dump(&ethtool, 0xee, &[], "nothing", |_| panic!("an answer")).unwrap_err();
+        let error =
+            socket.dump(&ethtool, 0xee, &[], "nothing", |_| panic!("an answer")).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EOPNOTSUPP), "{error}");
     }
 
@@ -213,7 +230,9 @@ mod tests {
         };
         let mut nowhere = Vec::new();
         push(&mut nowhere, INTERFACE, &0x7fff_ffff_u32.to_ne_bytes());
-        let error = socket.dump(&netdev, GET_QUEUES, &nowhere, "queues", |_| panic!("a queue")).unwrap_err();
+        let error = socket
+            .dump(&netdev, GET_QUEUES, &nowhere, "queues", |_| panic!("a queue"))
+            .unwrap_err();
         if error.errno() == Some(libc::EOPNOTSUPP) {
             return println!("skipped: this kernel lists no queues (Linux 6.8)");
         }

@@ -37,8 +37,8 @@ pub struct Link {
     pub address: Option<[u8; 6]>,
     /// Index of the bond, team or bridge it is a member of.
     pub master: Option<u32>,
-    /// Index of the link it stands on (of a VLAN its interface) or, of a veth pair, of the other end; `None` if that is in another
-    /// network namespace.
+    /// Index of the link it stands on (of a VLAN its interface) or, of a veth pair, of the other
+    /// end; `None` if that is in another network namespace.
     pub lower: Option<u32>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
@@ -137,7 +137,8 @@ impl RouteSocket {
         })
     }
 
-    /// Visits every neighbour whose hardware address is known: its address, the interface it is behind, its hardware address.
+    /// Visits every neighbour whose hardware address is known: its address, the interface it is
+    /// behind, its hardware address.
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
@@ -207,7 +208,9 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             10 => link.master = word(value, 0),
             16 => link.operstate = *value.first()?,
             18 => {
-                let find = |wanted: u16| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+                let find = |wanted: u16| {
+                    attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+                };
                 let (kind, data) = (find(1).map(text), find(2).unwrap_or_default());
                 link.tunnel = kind.and_then(|kind| stacked::tunnel(kind, data));
                 link.macvlan_mode = kind.and_then(|kind| stacked::macvlan_mode(kind, data));
@@ -259,7 +262,8 @@ fn parse_link_stats(payload: &[u8]) -> Option<(u32, LinkStats)> {
 
 fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
     const IFADDRMSG: usize = 8;
-    /// IFA_LOCAL is this end; IFA_ADDRESS is the peer's on a point-to-point link and this end's elsewhere.
+    /// IFA_LOCAL is this end; IFA_ADDRESS is the peer's on a point-to-point link and this end's
+    /// elsewhere.
     const LOCAL: u16 = 2;
     const ADDRESS: u16 = 1;
     let body = payload.get(IFADDRMSG..)?;
@@ -311,7 +315,11 @@ mod tests {
         push(&mut whole, 3, b"veth0\0");
         push(&mut whole, 18, &[8, 0, 1, 0, b'x', 0, 0, 0]);
         for end in 0..whole.len() {
-            let _ = (parse_link(&whole[..end]), parse_link_stats(&whole[..end]), parse_address(&whole[..end]));
+            let _ = (
+                parse_link(&whole[..end]),
+                parse_link_stats(&whole[..end]),
+                parse_address(&whole[..end]),
+            );
         }
         assert_eq!(parse_link(&whole).unwrap().name, "veth0");
     }
@@ -324,8 +332,11 @@ mod tests {
             push(&mut whole, 2, &[2, 0, 0, 0, 0, 9]);
             whole
         };
-        let expected =
-            Neighbour { index: 5, address: Ipv4Addr::new(198, 18, 0, 2).into(), hardware: [2, 0, 0, 0, 0, 9] };
+        let expected = Neighbour {
+            index: 5,
+            address: Ipv4Addr::new(198, 18, 0, 2).into(),
+            hardware: [2, 0, 0, 0, 0, 9],
+        };
         assert_eq!(parse_neighbour(&message(2)), Some(expected));
         assert_eq!((parse_neighbour(&message(1)), parse_neighbour(&message(0x20))), (None, None));
         // The hardware address is padded by two bytes, which say nothing.
@@ -345,8 +356,12 @@ mod tests {
             whole
         };
         let expected = Learnt { port: 5, bridge: 4, hardware: [2, 0, 0, 0, 0, 9] };
-        assert_eq!((parse_learnt(&message(Some(4))), parse_learnt(&message(None))), (Some(expected), None));
-        (0..message(Some(4)).len()).for_each(|end| assert_eq!(parse_learnt(&message(Some(4))[..end]), None));
+        assert_eq!(
+            (parse_learnt(&message(Some(4))), parse_learnt(&message(None))),
+            (Some(expected), None)
+        );
+        (0..message(Some(4)).len())
+            .for_each(|end| assert_eq!(parse_learnt(&message(Some(4))[..end]), None));
     }
 
     #[test]

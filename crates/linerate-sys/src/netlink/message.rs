@@ -1,4 +1,5 @@
-//! Messages: a header and a payload, and how an answer ends (netlink(7), `struct nlmsghdr`, `struct nlmsgerr`). No I/O.
+//! Messages: a header and a payload, and how an answer ends (netlink(7), `struct nlmsghdr`, `struct
+//! nlmsgerr`). No I/O.
 
 use super::attribute::{align, attributes, half, text, word};
 use crate::error::Refusal;
@@ -45,8 +46,8 @@ pub(super) fn write(request: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32,
     pieces.iter().for_each(|piece| request.extend(*piece));
 }
 
-/// What a datagram says to the request numbered `sequence`: an answer to an earlier one, which timed out, is not ours. Stops at
-/// the first malformed message.
+/// What a datagram says to the request numbered `sequence`: an answer to an earlier one, which
+/// timed out, is not ours. Stops at the first malformed message.
 pub(super) fn parts(mut datagram: &[u8], sequence: u32) -> impl Iterator<Item = Part<'_>> {
     std::iter::from_fn(move || {
         loop {
@@ -75,13 +76,17 @@ fn part(message: &[u8]) -> Option<Part<'_>> {
         (DONE, true) => payload.get(CODE..),
         (_, true) => behind_the_request(payload, flags),
     };
-    let words = attributes(told.unwrap_or_default()).find(|(kind, _)| *kind == WORDS).map(|(_, words)| text(words));
+    let words = attributes(told.unwrap_or_default())
+        .find(|(kind, _)| *kind == WORDS)
+        .map(|(_, words)| text(words));
     Some(Part::Refused(Refusal { code: code.wrapping_neg(), words: words.map(str::to_owned) }))
 }
 
-/// The attributes of an error, which stand behind the refused request, or behind its header if that is all of it.
+/// The attributes of an error, which stand behind the refused request, or behind its header if that
+/// is all of it.
 fn behind_the_request(payload: &[u8], flags: u16) -> Option<&[u8]> {
-    let repeated = if flags & FLAG_CAPPED != 0 { HEADER } else { align(word(payload, CODE)? as usize) };
+    let repeated =
+        if flags & FLAG_CAPPED != 0 { HEADER } else { align(word(payload, CODE)? as usize) };
     payload.get(CODE.checked_add(repeated)?..)
 }
 
@@ -118,38 +123,58 @@ mod tests {
     fn a_request_is_written_as_the_kernel_reads_it() {
         let mut request = vec![0xff; 3];
         write(&mut request, 0x10, FLAG_REQUEST | FLAG_DUMP, 0x0102_0304, &[&[3, 2, 0, 0], &[0xaa]]);
-        let expected = [21, 0, 0, 0, 0x10, 0, 0x01, 0x03, 4, 3, 2, 1, 0, 0, 0, 0, /* payload */ 3, 2, 0, 0, 0xaa];
+        let expected = [
+            21, 0, 0, 0, 0x10, 0, 0x01, 0x03, 4, 3, 2, 1, 0, 0, 0, 0, /* payload */ 3, 2, 0,
+            0, 0xaa,
+        ];
         assert_eq!(request, expected);
     }
 
     #[test]
     fn answers_to_other_requests_are_passed_over() {
-        let datagram = [message(0x14, 2, 6, &[1]), message(0x14, 2, 7, &[2]), message(DONE, 2, 7, &[0; 4])].concat();
+        let datagram =
+            [message(0x14, 2, 6, &[1]), message(0x14, 2, 7, &[2]), message(DONE, 2, 7, &[0; 4])]
+                .concat();
         assert_eq!(parts(&datagram, 7).collect::<Vec<_>>(), [Part::Payload(&[2]), Part::End]);
         assert_eq!(parts(&datagram, 8).count(), 0);
     }
 
     #[test]
     fn a_refusal_is_told_in_the_kernels_words_wherever_they_stand() {
-        let first = |datagram: &[u8]| parts(datagram, 7).map(|part| format!("{part:?}")).next().unwrap_or_default();
+        let first = |datagram: &[u8]| {
+            parts(datagram, 7).map(|part| format!("{part:?}")).next().unwrap_or_default()
+        };
         let told = |part: Part<'_>| format!("{part:?}");
         assert_eq!(first(&error(-19, 0, 28, b"")), told(refused(19, None)));
-        assert_eq!(first(&error(-19, FLAG_TOLD, 29, b"no device\0")), told(refused(19, Some("no device"))));
-        assert_eq!(first(&error(-22, FLAG_TOLD | FLAG_CAPPED, 40, b"bad\0")), told(refused(22, Some("bad"))));
+        assert_eq!(
+            first(&error(-19, FLAG_TOLD, 29, b"no device\0")),
+            told(refused(19, Some("no device")))
+        );
+        assert_eq!(
+            first(&error(-22, FLAG_TOLD | FLAG_CAPPED, 40, b"bad\0")),
+            told(refused(22, Some("bad")))
+        );
         assert_eq!(first(&error(0, 0, 28, b"")), told(Part::End), "an acknowledgement");
     }
 
     #[test]
     fn a_dump_that_fails_says_so_at_its_end() {
-        assert_eq!(parts(&message(DONE, 2, 7, &(-19_i32).to_ne_bytes()), 7).next(), Some(refused(19, None)));
+        assert_eq!(
+            parts(&message(DONE, 2, 7, &(-19_i32).to_ne_bytes()), 7).next(),
+            Some(refused(19, None))
+        );
         let mut payload = (-19_i32).to_ne_bytes().to_vec();
         push(&mut payload, WORDS, b"gone\0");
-        assert_eq!(parts(&message(DONE, 2 | FLAG_TOLD, 7, &payload), 7).next(), Some(refused(19, Some("gone"))));
+        assert_eq!(
+            parts(&message(DONE, 2 | FLAG_TOLD, 7, &payload), 7).next(),
+            Some(refused(19, Some("gone")))
+        );
     }
 
     #[test]
     fn truncated_datagrams_end_the_walk_without_panic() {
-        let whole = [error(-19, FLAG_TOLD, 29, b"no device\0"), message(DONE, 2, 7, &[0; 4])].concat();
+        let whole =
+            [error(-19, FLAG_TOLD, 29, b"no device\0"), message(DONE, 2, 7, &[0; 4])].concat();
         for end in 0..whole.len() {
             assert!(parts(&whole[..end], 7).count() <= 2);
         }

@@ -1,9 +1,10 @@
-//! Netlink sockets (netlink(7)): routing ones (rtnetlink(7)) for links, their statistics, addresses, queueing disciplines and
-//! routes; generic ones for the families that parts of the kernel register by name.
+//! Netlink sockets (netlink(7)): routing ones (rtnetlink(7)) for links, their statistics,
+//! addresses, queueing disciplines and routes; generic ones for the families that parts of the
+//! kernel register by name.
 //!
-//! One blocking request at a time, in the network namespace of the thread that opened the socket. Numbers are in host byte
-//! order as the kernel sends them. A refusal carries the kernel's own words where it gave any. Layouts: linux/netlink.h,
-//! rtnetlink.h, genetlink.h.
+//! One blocking request at a time, in the network namespace of the thread that opened the socket.
+//! Numbers are in host byte order as the kernel sends them. A refusal carries the kernel's own
+//! words where it gave any. Layouts: linux/netlink.h, rtnetlink.h, genetlink.h.
 //!
 //! Not seen: changes between two dumps, and what another namespace holds.
 
@@ -46,7 +47,13 @@ impl RouteSocket {
         Socket::open(None, "routing netlink socket").map(|socket| Self { socket })
     }
 
-    fn dump(&mut self, kind: u16, body: &[u8], what: &str, visit: impl FnMut(&[u8])) -> Result<(), SysError> {
+    fn dump(
+        &mut self,
+        kind: u16,
+        body: &[u8],
+        what: &str,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<(), SysError> {
         self.socket.dump(kind, body, what, visit)
     }
 }

@@ -1,4 +1,5 @@
-//! Queueing disciplines, their counters and limits, and classes of one kind (linux/pkt_sched.h, gen_stats.h).
+//! Queueing disciplines, their counters and limits, and classes of one kind (linux/pkt_sched.h,
+//! gen_stats.h).
 
 use super::RouteSocket;
 use super::attribute::{attributes, long, text, word};
@@ -71,14 +72,16 @@ pub struct HtbClass {
 }
 
 impl Qdisc<'_> {
-    /// The class that takes what no filter of a hierarchical token bucket picks; `None` where that is not shaped, and of other kinds.
+    /// The class that takes what no filter of a hierarchical token bucket picks; `None` where that
+    /// is not shaped, and of other kinds.
     #[must_use]
     pub fn htb_default(&self) -> Option<u32> {
         /// `TCA_HTB_INIT`, a `struct tc_htb_glob`.
         const GLOBAL: u16 = 2;
         const DEFAULT_CLASS: usize = 8;
         const MAJOR: u32 = 0xffff_0000;
-        let global = attributes(self.options).find(|(kind, _)| self.kind == "htb" && *kind == GLOBAL)?.1;
+        let global =
+            attributes(self.options).find(|(kind, _)| self.kind == "htb" && *kind == GLOBAL)?.1;
         let minor = word(global, DEFAULT_CLASS).filter(|minor| *minor != 0)?;
         Some(self.handle & MAJOR | minor & !MAJOR)
     }
@@ -86,7 +89,9 @@ impl Qdisc<'_> {
     /// What it is set to; kinds not known here have no limits known.
     #[must_use]
     pub fn limits(&self) -> QdiscLimits {
-        let option = |wanted| attributes(self.options).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        let option = |wanted| {
+            attributes(self.options).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+        };
         let count = |at| word(self.options, at).map(u64::from);
         let attribute = |kind| option(kind).and_then(|value| word(value, 0)).map(u64::from);
         let mut limits = QdiscLimits::default();
@@ -98,10 +103,13 @@ impl Qdisc<'_> {
                 let rate = rate(parameters, 0, option(RATE_64));
                 limits.rate_bytes_per_s = rate;
                 limits.limit_bytes = word(parameters, 24).map(u64::from);
-                limits.burst_bytes = rate.zip(word(parameters, 28)).map(|(rate, ticks)| burst(rate, ticks));
+                limits.burst_bytes =
+                    rate.zip(word(parameters, 28)).map(|(rate, ticks)| burst(rate, ticks));
             }
             "bfifo" => limits.limit_bytes = count(0),
-            "pfifo" | "pfifo_head_drop" | "sfq" if self.options.len() == 4 => limits.limit_packets = count(0),
+            "pfifo" | "pfifo_head_drop" | "sfq" if self.options.len() == 4 => {
+                limits.limit_packets = count(0)
+            }
             "fq" => limits.limit_packets = attribute(1),
             "fq_codel" | "codel" => limits.limit_packets = attribute(2),
             "netem" => {
@@ -111,9 +119,11 @@ impl Qdisc<'_> {
                 const HEAD: usize = 24;
                 limits.limit_packets = count(4);
                 let nested = || attributes(self.options.get(HEAD..).unwrap_or_default());
-                let find = |wanted| nested().find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+                let find =
+                    |wanted| nested().find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
                 let rate = find(RATE_64).and_then(|value| long(value, 0));
-                let rate = rate.or_else(|| find(RATE).and_then(|value| word(value, 0)).map(u64::from));
+                let rate =
+                    rate.or_else(|| find(RATE).and_then(|value| word(value, 0)).map(u64::from));
                 limits.rate_bytes_per_s = rate.filter(|&rate| rate != 0);
             }
             _ => {}
@@ -152,7 +162,11 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
-    pub fn htb_classes(&mut self, index: u32, mut visit: impl FnMut(&HtbClass)) -> Result<(), SysError> {
+    pub fn htb_classes(
+        &mut self,
+        index: u32,
+        mut visit: impl FnMut(&HtbClass),
+    ) -> Result<(), SysError> {
         let mut body = [0; TCMSG];
         body[4..8].copy_from_slice(&index.to_ne_bytes());
         self.dump(GET_CLASS, &body, "traffic classes", |payload| {
@@ -173,8 +187,12 @@ fn parse_qdisc(payload: &[u8]) -> Option<Qdisc<'_>> {
     const KIND: u16 = 1;
     const OPTIONS: u16 = 2;
     const STATS2: u16 = 7;
-    let mut qdisc =
-        Qdisc { index: word(payload, 4)?, handle: word(payload, 8)?, parent: word(payload, 12)?, ..Qdisc::default() };
+    let mut qdisc = Qdisc {
+        index: word(payload, 4)?,
+        handle: word(payload, 8)?,
+        parent: word(payload, 12)?,
+        ..Qdisc::default()
+    };
     for (kind, value) in attributes(payload.get(TCMSG..)?) {
         match kind {
             KIND => qdisc.kind = text(value),
@@ -216,7 +234,8 @@ fn parse_htb_class(payload: &[u8]) -> Option<HtbClass> {
     const PARAMETERS: u16 = 1;
     const RATE_64: u16 = 6;
     const CEIL_64: u16 = 7;
-    let find = |bytes, wanted| attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let find =
+        |bytes, wanted| attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
     let body = payload.get(TCMSG..)?;
     if find(body, KIND).map(text) != Some("htb") {
         return None;
@@ -235,13 +254,15 @@ fn parse_htb_class(payload: &[u8]) -> Option<HtbClass> {
     })
 }
 
-/// The rate of a `struct tc_ratespec` at `at`, or of the 64-bit attribute that accompanies it above 32 Gbit/s.
+/// The rate of a `struct tc_ratespec` at `at`, or of the 64-bit attribute that accompanies it above
+/// 32 Gbit/s.
 fn rate(parameters: &[u8], at: usize, rate_64: Option<&[u8]>) -> Option<u64> {
     const RATE: usize = 8;
     rate_64.and_then(|value| long(value, 0)).or_else(|| word(parameters, at + RATE).map(u64::from))
 }
 
-/// A burst is sent as the time it takes at its rate, in scheduler ticks of 64 ns (`PSCHED_SHIFT` 6).
+/// A burst is sent as the time it takes at its rate, in scheduler ticks of 64 ns (`PSCHED_SHIFT`
+/// 6).
 fn burst(rate_bytes_per_s: u64, ticks: u32) -> u64 {
     const TICK_NS: u128 = 64;
     const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -305,7 +326,10 @@ mod tests {
             let options = attribute(2, &global(default));
             Qdisc { kind, handle: 0x1_0000, options: &options, ..Qdisc::default() }.htb_default()
         };
-        assert_eq!((default(0x20, "htb"), default(0, "htb"), default(0x20, "tbf")), (Some(0x1_0020), None, None));
+        assert_eq!(
+            (default(0x20, "htb"), default(0, "htb"), default(0x20, "tbf")),
+            (Some(0x1_0020), None, None)
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Routes: which one leads to an address, and its `window` and `initrwnd` metrics (rtnetlink(7), ip-route(8)).
+//! Routes: which one leads to an address, and its `window` and `initrwnd` metrics (rtnetlink(7),
+//! ip-route(8)).
 //!
-//! A route is kept as the kernel sent it, so that replacing it changes the two metrics and nothing else, and putting it back
-//! restores every attribute. `window` is the largest window a connection over the route advertises, bytes (`RTAX_WINDOW`);
-//! `initrwnd` the first one, segments (`RTAX_INITRWND`). Layouts: linux/rtnetlink.h.
+//! A route is kept as the kernel sent it, so that replacing it changes the two metrics and nothing
+//! else, and putting it back restores every attribute. `window` is the largest window a connection
+//! over the route advertises, bytes (`RTAX_WINDOW`); `initrwnd` the first one, segments
+//! (`RTAX_INITRWND`). Layouts: linux/rtnetlink.h.
 //!
-//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with). Next hops of a multipath route are read
-//! and kept as they are.
+//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with).
+//! Next hops of a multipath route are read and kept as they are.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -24,7 +26,8 @@ const GET_ROUTE: u16 = 26;
 
 /// `struct rtmsg`.
 const RTMSG: usize = 12;
-/// Asks for the entry of the routing table, not for what it resolves to (`RTM_F_FIB_MATCH`, Linux 4.13).
+/// Asks for the entry of the routing table, not for what it resolves to (`RTM_F_FIB_MATCH`, Linux
+/// 4.13).
 const FIB_MATCH: u32 = 0x2000;
 /// The one next-hop flag a request may carry (`RTNH_F_ONLINK`); the others tell a state.
 const ON_LINK: u32 = 4;
@@ -65,8 +68,9 @@ impl Route {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let family = *bytes.first()?;
-        let known =
-            [net::AddressFamily::INET, net::AddressFamily::INET6].iter().any(|f| f.as_raw() == u16::from(family));
+        let known = [net::AddressFamily::INET, net::AddressFamily::INET6]
+            .iter()
+            .any(|f| f.as_raw() == u16::from(family));
         (known && bytes.len() >= RTMSG).then(|| Self { message: bytes.to_vec() })
     }
 
@@ -92,7 +96,8 @@ impl Route {
         }
     }
 
-    /// Whether it leads to this host itself: its packets take the loopback, whatever device it names (`RTN_LOCAL`).
+    /// Whether it leads to this host itself: its packets take the loopback, whatever device it
+    /// names (`RTN_LOCAL`).
     #[must_use]
     pub fn is_local(&self) -> bool {
         const LOCAL: u8 = 2;
@@ -128,7 +133,9 @@ impl Route {
     pub fn with_windows(&self, window: u32, initial: u32) -> Self {
         let mut metrics = Vec::new();
         let old = attributes(self.attribute(ATTRIBUTE_METRICS).unwrap_or_default());
-        for (kind, value) in old.filter(|(kind, _)| ![METRIC_WINDOW, METRIC_INITIAL_WINDOW].contains(kind)) {
+        for (kind, value) in
+            old.filter(|(kind, _)| ![METRIC_WINDOW, METRIC_INITIAL_WINDOW].contains(kind))
+        {
             push(&mut metrics, kind, value);
         }
         for (kind, value) in [(METRIC_WINDOW, window), (METRIC_INITIAL_WINDOW, initial)] {
@@ -146,7 +153,8 @@ impl Route {
         Self { message }
     }
 
-    /// As `ip route change` takes it, without the metrics: `198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.2`.
+    /// As `ip route change` takes it, without the metrics: `198.18.0.0/24 dev eth0 proto kernel
+    /// scope link src 198.18.0.2`.
     #[must_use]
     pub fn spelled(&self, device: &str) -> String {
         let mut text = match (self.address(ATTRIBUTE_DESTINATION), self.message[1]) {
@@ -176,10 +184,14 @@ impl Route {
         if let Some(source) = self.address(ATTRIBUTE_PREFERRED_SOURCE) {
             add("src", &source);
         }
-        if let Some(priority) = self.attribute(ATTRIBUTE_PRIORITY).and_then(|value| word(value, 0)) {
+        if let Some(priority) = self.attribute(ATTRIBUTE_PRIORITY).and_then(|value| word(value, 0))
+        {
             add("metric", &priority);
         }
-        let table = self.attribute(ATTRIBUTE_TABLE).and_then(|value| word(value, 0)).unwrap_or(self.message[4].into());
+        let table = self
+            .attribute(ATTRIBUTE_TABLE)
+            .and_then(|value| word(value, 0))
+            .unwrap_or(self.message[4].into());
         if table != TABLE_MAIN {
             add("table", &table);
         }
@@ -196,14 +208,18 @@ impl Route {
 
     fn metric(&self, wanted: u16) -> u32 {
         let metrics = self.attribute(ATTRIBUTE_METRICS).unwrap_or_default();
-        attributes(metrics).find(|(kind, _)| *kind == wanted).and_then(|(_, value)| word(value, 0)).unwrap_or(0)
+        attributes(metrics)
+            .find(|(kind, _)| *kind == wanted)
+            .and_then(|(_, value)| word(value, 0))
+            .unwrap_or(0)
     }
 
     fn address(&self, wanted: u16) -> Option<IpAddr> {
         ip_address(self.attribute(wanted)?)
     }
 
-    /// What identifies it: everything but metrics, flags and what the kernel only tells (RTA_CACHEINFO, RTA_PREF).
+    /// What identifies it: everything but metrics, flags and what the kernel only tells
+    /// (RTA_CACHEINFO, RTA_PREF).
     fn entry(&self) -> (Vec<u8>, Vec<(u16, &[u8])>) {
         const IDENTIFYING: [u16; 6] = [
             ATTRIBUTE_DESTINATION,
@@ -218,7 +234,8 @@ impl Route {
     }
 }
 
-/// The members of `RTA_MULTIPATH`, each a `struct rtnexthop` and its attributes, without those that carry nothing.
+/// The members of `RTA_MULTIPATH`, each a `struct rtnexthop` and its attributes, without those that
+/// carry nothing.
 fn next_hops(mut bytes: &[u8]) -> Vec<NextHop> {
     /// `struct rtnexthop`: length, flags, weight, index of the device.
     const RTNEXTHOP: usize = 8;
@@ -229,7 +246,10 @@ fn next_hops(mut bytes: &[u8]) -> Vec<NextHop> {
         let Some(inside) = bytes.get(RTNEXTHOP..length) else { break };
         let gateway = attributes(inside).find(|(kind, _)| *kind == ATTRIBUTE_GATEWAY);
         if bytes[2] & UNUSED == 0 {
-            found.push(NextHop { device, gateway: gateway.and_then(|(_, octets)| ip_address(octets)) });
+            found.push(NextHop {
+                device,
+                gateway: gateway.and_then(|(_, octets)| ip_address(octets)),
+            });
         }
         bytes = bytes.get(align(length)..).unwrap_or_default();
     }
@@ -258,8 +278,9 @@ impl RouteSocket {
         self.look_up(address, None, FIB_MATCH)
     }
 
-    /// What the route to `address` resolves to for packets from `source`: of a multipath route the next hop that they take where addresses
-    /// alone decide (`net.ipv4.fib_multipath_hash_policy` 0).
+    /// What the route to `address` resolves to for packets from `source`: of a multipath route the
+    /// next hop that they take where addresses alone decide (`net.ipv4.fib_multipath_hash_policy`
+    /// 0).
     ///
     /// # Errors
     /// If there is none, or the kernel cannot tell.
@@ -267,13 +288,19 @@ impl RouteSocket {
         self.look_up(address, Some(source), 0)
     }
 
-    fn look_up(&mut self, address: IpAddr, source: Option<IpAddr>, flags: u32) -> Result<Route, SysError> {
+    fn look_up(
+        &mut self,
+        address: IpAddr,
+        source: Option<IpAddr>,
+        flags: u32,
+    ) -> Result<Route, SysError> {
         let object = || format!("route to {address}");
         let octets = |address: IpAddr| match address {
             IpAddr::V4(address) => address.octets().to_vec(),
             IpAddr::V6(address) => address.octets().to_vec(),
         };
-        let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+        let family =
+            if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
         let bytes = octets(address);
         let mut body = vec![0; RTMSG];
         body[0] = family.as_raw() as u8;
@@ -286,7 +313,13 @@ impl RouteSocket {
         }
         let answer = self.socket.ask(GET_ROUTE, 0, &[&body], PATIENCE);
         let answer = answer.map_err(|unanswered| unanswered.during("look up", object()))?;
-        let gone = || SysError::new("look up", object(), std::io::Error::other("the kernel answered without a route"));
+        let gone = || {
+            SysError::new(
+                "look up",
+                object(),
+                std::io::Error::other("the kernel answered without a route"),
+            )
+        };
         Route::from_bytes(&answer).ok_or_else(gone)
     }
 
@@ -298,7 +331,9 @@ impl RouteSocket {
         let mut body = route.message.clone();
         let flags = word(&body, 8).unwrap_or(0) & ON_LINK;
         body[8..12].copy_from_slice(&flags.to_ne_bytes());
-        let object = || route.spelled(&route.device().map_or_else(|| "?".to_owned(), |index| index.to_string()));
+        let object = || {
+            route.spelled(&route.device().map_or_else(|| "?".to_owned(), |index| index.to_string()))
+        };
         let done = self.socket.ask(NEW_ROUTE, FLAG_ACK | FLAG_REPLACE, &[&body], PATIENCE);
         done.map(drop).map_err(|unanswered| unanswered.during("change route", object()))
     }
@@ -311,7 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// `198.18.0.0/24 dev 5 proto kernel scope link src 198.18.0.2`, table main, `window 9000`, `mtu 1400`.
+    /// `198.18.0.0/24 dev 5 proto kernel scope link src 198.18.0.2`, table main, `window 9000`,
+    /// `mtu 1400`.
     fn route() -> Route {
         let mut message = vec![2, 24, 0, 0, 254, 2, 253, 1, 0, 0, 0, 0];
         push(&mut message, ATTRIBUTE_TABLE, &254_u32.to_ne_bytes());
@@ -339,13 +375,19 @@ mod tests {
 
     #[test]
     fn a_route_is_spelled_as_ip_route_takes_it() {
-        assert_eq!(route().spelled("eth0"), "198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.2");
+        assert_eq!(
+            route().spelled("eth0"),
+            "198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.2"
+        );
         let mut default = vec![2, 0, 0, 0, 254, 16, 0, 1, 0, 0, 0, 0];
         push(&mut default, ATTRIBUTE_GATEWAY, &[192, 0, 2, 1]);
         push(&mut default, ATTRIBUTE_PRIORITY, &100_u32.to_ne_bytes());
         let default = Route::from_bytes(&default).unwrap();
         assert_eq!(default.spelled("eth1"), "default via 192.0.2.1 dev eth1 proto dhcp metric 100");
-        assert_eq!((default.gateway(), route().gateway()), (Some(Ipv4Addr::new(192, 0, 2, 1).into()), None));
+        assert_eq!(
+            (default.gateway(), route().gateway()),
+            (Some(Ipv4Addr::new(192, 0, 2, 1).into()), None)
+        );
         assert!(!default.is_same_entry(&route()));
     }
 
@@ -359,12 +401,20 @@ mod tests {
             bytes.extend(device.to_ne_bytes());
             [bytes, inside].concat()
         };
-        let hops = [hop(5, 0, &[198, 18, 0, 9]), hop(6, 16, &[198, 18, 1, 9]), hop(7, 0, &[198, 18, 2, 9])].concat();
+        let hops = [
+            hop(5, 0, &[198, 18, 0, 9]),
+            hop(6, 16, &[198, 18, 1, 9]),
+            hop(7, 0, &[198, 18, 2, 9]),
+        ]
+        .concat();
         let mut message = vec![2, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
         push(&mut message, ATTRIBUTE_MULTIPATH, &hops);
         let route = Route::from_bytes(&message).unwrap();
-        let found: Vec<_> =
-            route.next_hops().iter().map(|hop| (hop.device, hop.gateway.unwrap().to_string())).collect();
+        let found: Vec<_> = route
+            .next_hops()
+            .iter()
+            .map(|hop| (hop.device, hop.gateway.unwrap().to_string()))
+            .collect();
         assert_eq!(found, [(5, "198.18.0.9".to_owned()), (7, "198.18.2.9".to_owned())]);
         assert_eq!(route.device(), None);
         assert_eq!(super::tests::route().next_hops(), [NextHop { device: 5, gateway: None }]);

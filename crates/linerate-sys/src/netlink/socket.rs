@@ -53,9 +53,15 @@ impl Socket {
     /// Opens a socket in the calling thread's network namespace.
     pub(super) fn open(protocol: Option<Protocol>, object: &'static str) -> Result<Self, SysError> {
         let wrap = |cause: Errno| SysError::new("open", object, cause);
-        let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol);
+        let fd = net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol,
+        );
         let fd = fd.map_err(wrap)?;
-        net::sockopt::set_socket_timeout(&fd, net::sockopt::Timeout::Recv, Some(PATIENCE)).map_err(wrap)?;
+        net::sockopt::set_socket_timeout(&fd, net::sockopt::Timeout::Recv, Some(PATIENCE))
+            .map_err(wrap)?;
         // Before Linux 4.12 there are error numbers only, and they do.
         let _words = crate::socket::raw::set(&fd, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
         Ok(Self { fd, request: Vec::new(), answer: vec![0; RECEIVE_BUFFER], sequence: 0 })
@@ -72,7 +78,12 @@ impl Socket {
         self.walk(kind, &[body], visit).map_err(|unanswered| unanswered.during("dump", what))
     }
 
-    fn walk(&mut self, kind: u16, pieces: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Result<(), Unanswered> {
+    fn walk(
+        &mut self,
+        kind: u16,
+        pieces: &[&[u8]],
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<(), Unanswered> {
         self.send(kind, FLAG_REQUEST | FLAG_DUMP, pieces)?;
         loop {
             for part in self.receive()? {

@@ -1,8 +1,9 @@
-//! Links that hand their packets to another one: what a tunnel adds and where it sends, how a macvlan delivers (linux/if_link.h,
-//! if_tunnel.h).
+//! Links that hand their packets to another one: what a tunnel adds and where it sends, how a
+//! macvlan delivers (linux/if_link.h, if_tunnel.h).
 //!
-//! What is added is the least that the kernel adds: options of a packet (destination options of IPv6, options of Geneve) come on top. Not
-//! seen: WireGuard, whose peers are not listed here, and VXLAN whose remote ends are in its forwarding database.
+//! What is added is the least that the kernel adds: options of a packet (destination options of
+//! IPv6, options of Geneve) come on top. Not seen: WireGuard, whose peers are not listed here, and
+//! VXLAN whose remote ends are in its forwarding database.
 
 use std::net::IpAddr;
 
@@ -25,16 +26,22 @@ pub struct Tunnel {
     pub remote: Option<IpAddr>,
     /// Index of the link that its packets must leave by; `None` if the route decides.
     pub device: Option<u32>,
-    /// Bytes that it adds to an IP packet at the least: the frame's header where frames are carried, its own, and the outer IP header.
+    /// Bytes that it adds to an IP packet at the least: the frame's header where frames are
+    /// carried, its own, and the outer IP header.
     pub header_bytes: u32,
 }
 
 /// The tunnel of `kind` whose `IFLA_INFO_DATA` is `data`; `None` of other links.
 pub(super) fn tunnel(kind: &str, data: &[u8]) -> Option<Tunnel> {
-    let find = |wanted: u16| attributes(data).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
-    let address = |wanted: &[u16]| wanted.iter().find_map(|kind| ip_address(find(*kind)?)).filter(is_given);
-    let device = |wanted: u16| find(wanted).and_then(|value| word(value, 0)).filter(|index| *index != 0);
-    let outer = |remote: &Option<IpAddr>| if remote.is_some_and(|remote| remote.is_ipv6()) { IPV6 } else { IPV4 };
+    let find =
+        |wanted: u16| attributes(data).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let address =
+        |wanted: &[u16]| wanted.iter().find_map(|kind| ip_address(find(*kind)?)).filter(is_given);
+    let device =
+        |wanted: u16| find(wanted).and_then(|value| word(value, 0)).filter(|index| *index != 0);
+    let outer = |remote: &Option<IpAddr>| {
+        if remote.is_some_and(|remote| remote.is_ipv6()) { IPV6 } else { IPV4 }
+    };
     match kind {
         "vxlan" => {
             const LINK: u16 = 3;
@@ -48,7 +55,11 @@ pub(super) fn tunnel(kind: &str, data: &[u8]) -> Option<Tunnel> {
         }
         "geneve" => {
             let remote = address(&[2, 7]);
-            Some(Tunnel { remote, device: None, header_bytes: outer(&remote) + UDP + VXLAN + ETHERNET })
+            Some(Tunnel {
+                remote,
+                device: None,
+                header_bytes: outer(&remote) + UDP + VXLAN + ETHERNET,
+            })
         }
         "gre" | "gretap" | "ip6gre" | "ip6gretap" => {
             const LINK: u16 = 1;
@@ -109,19 +120,30 @@ mod tests {
     fn a_tunnel_is_read_with_what_it_adds() {
         let v4 = [198, 18, 0, 2];
         let v6: [u8; 16] = "2001:db8::2".parse::<std::net::Ipv6Addr>().unwrap().octets();
-        let vxlan = tunnel("vxlan", &data(&[(1, &[7, 0, 0, 0]), (2, &v4), (3, &5_u32.to_ne_bytes())])).unwrap();
+        let vxlan =
+            tunnel("vxlan", &data(&[(1, &[7, 0, 0, 0]), (2, &v4), (3, &5_u32.to_ne_bytes())]))
+                .unwrap();
         assert_eq!((vxlan.header_bytes, vxlan.device), (50, Some(5)));
         assert_eq!(vxlan.remote.unwrap().to_string(), "198.18.0.2");
         assert_eq!(tunnel("vxlan", &data(&[(16, &v6)])).unwrap().header_bytes, 70);
-        assert_eq!(tunnel("vxlan", &data(&[(17, &v6)])).unwrap().header_bytes, 70, "the local end is of IPv6");
+        assert_eq!(
+            tunnel("vxlan", &data(&[(17, &v6)])).unwrap().header_bytes,
+            70,
+            "the local end is of IPv6"
+        );
         let nobody = tunnel("vxlan", &data(&[(1, &[7, 0, 0, 0])])).unwrap();
         assert_eq!((nobody.remote, nobody.device, nobody.header_bytes), (None, None, 50));
         assert_eq!(tunnel("geneve", &data(&[(7, &v6)])).unwrap().header_bytes, 70);
         let key = 0x2000_u16.to_be_bytes();
-        let gre = |kind: &str, flags: &[u8]| tunnel(kind, &data(&[(3, flags), (7, &v4)])).unwrap().header_bytes;
+        let gre = |kind: &str, flags: &[u8]| {
+            tunnel(kind, &data(&[(3, flags), (7, &v4)])).unwrap().header_bytes
+        };
         assert_eq!((gre("gre", &[0, 0]), gre("gre", &key), gre("gretap", &key)), (24, 28, 42));
         assert_eq!(tunnel("ip6gre", &data(&[(7, &v6)])).unwrap().header_bytes, 44);
-        assert_eq!(tunnel("ipip", &data(&[(3, &[0; 4])])).unwrap(), Tunnel { header_bytes: 20, ..Tunnel::default() });
+        assert_eq!(
+            tunnel("ipip", &data(&[(3, &[0; 4])])).unwrap(),
+            Tunnel { header_bytes: 20, ..Tunnel::default() }
+        );
         assert_eq!(tunnel("veth", &[]), None);
     }
 
@@ -129,6 +151,9 @@ mod tests {
     fn a_macvlan_is_read_with_its_mode() {
         assert_eq!(macvlan_mode("macvlan", &data(&[(1, &4_u32.to_ne_bytes())])), Some("bridge"));
         assert_eq!(macvlan_mode("macvlan", &data(&[(1, &2_u32.to_ne_bytes())])), Some("vepa"));
-        assert_eq!((macvlan_mode("macvlan", &[]), macvlan_mode("vlan", &data(&[(1, &[4, 0, 0, 0])]))), (None, None));
+        assert_eq!(
+            (macvlan_mode("macvlan", &[]), macvlan_mode("vlan", &data(&[(1, &[4, 0, 0, 0])]))),
+            (None, None)
+        );
     }
 }

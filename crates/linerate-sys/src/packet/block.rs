@@ -1,8 +1,9 @@
-//! A block of a TPACKET_V3 receive ring, as the kernel fills it (linux/if_packet.h, Documentation/networking/packet_mmap.rst).
+//! A block of a TPACKET_V3 receive ring, as the kernel fills it (linux/if_packet.h,
+//! Documentation/networking/packet_mmap.rst).
 //!
-//! A block begins with a description (`struct tpacket_block_desc`), then come frames one after the other, each behind a
-//! `struct tpacket3_hdr` that says how far the next is. Numbers are in host byte order. Reading trusts nothing: an offset
-//! that leads out of the block ends the walk.
+//! A block begins with a description (`struct tpacket_block_desc`), then come frames one after the
+//! other, each behind a `struct tpacket3_hdr` that says how far the next is. Numbers are in host
+//! byte order. Reading trusts nothing: an offset that leads out of the block ends the walk.
 
 /// Offsets into `struct tpacket_block_desc`.
 pub(super) const STATUS_AT: usize = 8;
@@ -30,7 +31,8 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// One received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFrame<'a> {
-    /// As much of it as the filter keeps, from the destination address; a tag the kernel took off is not in it.
+    /// As much of it as the filter keeps, from the destination address; a tag the kernel took off
+    /// is not in it.
     pub bytes: &'a [u8],
     /// Its length, without that tag and without check sequence.
     pub length: usize,
@@ -64,7 +66,8 @@ fn frame(bytes: &[u8]) -> Option<(RingFrame<'_>, usize)> {
         bytes: bytes.get(start..start + word(bytes, KEPT)? as usize)?,
         length: word(bytes, LENGTH)? as usize,
         vlan: (status & VLAN_VALID != 0).then_some(tag),
-        stamp_ns: u64::from(word(bytes, SECONDS)?) * NANOS_PER_SECOND + u64::from(word(bytes, NANOSECONDS)?),
+        stamp_ns: u64::from(word(bytes, SECONDS)?) * NANOS_PER_SECOND
+            + u64::from(word(bytes, NANOSECONDS)?),
         hardware_stamp: status & HARDWARE_STAMP != 0,
     };
     Some((frame, next))
@@ -85,15 +88,23 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Two frames: 3 of 60 bytes kept, at offset 48 of a header at 48; then 4 of 4 at 68, tagged, stamped by hardware.
+    /// Two frames: 3 of 60 bytes kept, at offset 48 of a header at 48; then 4 of 4 at 68, tagged,
+    /// stamped by hardware.
     fn block() -> Vec<u8> {
         let mut bytes = vec![0; 256];
-        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         put(N_FRAMES_AT, 2);
         put(FIRST_AT, 48);
-        for (offset, value) in
-            [(NEXT, 80), (SECONDS, 2), (NANOSECONDS, 5), (KEPT, 3), (LENGTH, 60), (STATUS, 1), (FRAME, 48)]
-        {
+        for (offset, value) in [
+            (NEXT, 80),
+            (SECONDS, 2),
+            (NANOSECONDS, 5),
+            (KEPT, 3),
+            (LENGTH, 60),
+            (STATUS, 1),
+            (FRAME, 48),
+        ] {
             put(48 + offset, value);
         }
         for (offset, value) in [
@@ -116,7 +127,13 @@ mod tests {
     fn frames_are_walked_with_their_lengths_stamps_and_tags() {
         let block = block();
         let found: Vec<_> = frames(&block).collect();
-        let first = RingFrame { bytes: b"one", length: 60, vlan: None, stamp_ns: 2_000_000_005, hardware_stamp: false };
+        let first = RingFrame {
+            bytes: b"one",
+            length: 60,
+            vlan: None,
+            stamp_ns: 2_000_000_005,
+            hardware_stamp: false,
+        };
         let second = RingFrame {
             bytes: b"two2",
             length: 4,
@@ -140,7 +157,8 @@ mod tests {
         }
         let mut many = whole;
         many[N_FRAMES_AT..N_FRAMES_AT + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
-        // A header that says that the next is itself would be read as often as the count says, and no more.
+        // A header that says that the next is itself would be read as often as the count says, and
+        // no more.
         assert!(frames(&many).take(1000).count() <= 1000);
     }
 }

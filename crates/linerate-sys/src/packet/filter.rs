@@ -1,7 +1,9 @@
-//! Classic BPF programs that accept only what bears one of a few marks at a known place (Linux `Documentation/networking/filter.rst`).
+//! Classic BPF programs that accept only what bears one of a few marks at a known place (Linux
+//! `Documentation/networking/filter.rst`).
 //!
-//! The kernel runs the program on each frame before it is copied or counted: what it refuses costs the receiver nothing and
-//! is no drop. Offsets count from the destination address, on frames from which the kernel took the outer VLAN tag.
+//! The kernel runs the program on each frame before it is copied or counted: what it refuses costs
+//! the receiver nothing and is no drop. Offsets count from the destination address, on frames from
+//! which the kernel took the outer VLAN tag.
 
 use std::os::fd::AsFd;
 
@@ -48,8 +50,9 @@ pub struct Filter(Vec<Instruction>);
 type Instruction = (u16, u8, u8, u32);
 
 impl Filter {
-    /// Accepts what any of `places` describes, tried in turn, and keeps the first `keep` bytes of it; refuses the rest. A frame too
-    /// short for an offset is refused at once, so that places should come by ascending offset.
+    /// Accepts what any of `places` describes, tried in turn, and keeps the first `keep` bytes of
+    /// it; refuses the rest. A frame too short for an offset is refused at once, so that places
+    /// should come by ascending offset.
     #[must_use]
     pub fn any_of(places: &[Accept], keep: u32) -> Self {
         let mut program = Vec::new();
@@ -70,7 +73,12 @@ impl Filter {
             for (idx, mark) in place.marks.iter().enumerate() {
                 let is_last = idx + 1 == n;
                 let matched = (n - 1 - idx) as u8;
-                program.push((JUMP_IF_EQUAL, matched, if is_last { ending.len() as u8 } else { 0 }, *mark));
+                program.push((
+                    JUMP_IF_EQUAL,
+                    matched,
+                    if is_last { ending.len() as u8 } else { 0 },
+                    *mark,
+                ));
             }
             program.extend(ending);
         }
@@ -83,15 +91,19 @@ impl Filter {
     /// # Errors
     /// If the kernel refuses the program.
     pub fn attach(&self, socket: &impl AsFd) -> Result<(), SysError> {
-        let program: Vec<SockFilter> =
-            self.0.iter().map(|(code, yes, no, value)| SockFilter::new(*code, *yes, *no, *value)).collect();
+        let program: Vec<SockFilter> = self
+            .0
+            .iter()
+            .map(|(code, yes, no, value)| SockFilter::new(*code, *yes, *no, *value))
+            .collect();
         SockRef::from(socket)
             .attach_filter(&program)
             .map_err(|cause| SysError::new("attach a filter to", describe(socket), cause))
     }
 }
 
-/// Has the kernel drop whatever comes to `socket`, quietly: it holds its port, so that no host is told that nobody listens there.
+/// Has the kernel drop whatever comes to `socket`, quietly: it holds its port, so that no host is
+/// told that nobody listens there.
 ///
 /// # Errors
 /// If the kernel refuses the program.
@@ -135,8 +147,11 @@ mod tests {
 
     #[test]
     fn only_marked_frames_of_the_own_share_pass_at_either_place() {
-        let place =
-            |offset| Accept { offset, marks: vec![7, 9], share: Some(Share { offset: offset + 4, of: 3, own: 2 }) };
+        let place = |offset| Accept {
+            offset,
+            marks: vec![7, 9],
+            share: Some(Share { offset: offset + 4, of: 3, own: 2 }),
+        };
         let filter = Filter::any_of(&[place(42), place(46)], 96);
         for at in [42, 46] {
             for mark in [7, 9] {

@@ -2,7 +2,8 @@
 
 use super::FrameRing;
 
-/// A frame of 60 bytes to and from nobody, of an EtherType for local experiments (IEEE 802.1), marked.
+/// A frame of 60 bytes to and from nobody, of an EtherType for local experiments (IEEE 802.1),
+/// marked.
 pub(super) fn frame(mark: u32) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[12..14].copy_from_slice(&0x88b5_u16.to_be_bytes());

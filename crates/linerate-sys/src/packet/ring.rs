@@ -1,9 +1,11 @@
-//! A receive ring shared with the kernel (`PACKET_RX_RING`, TPACKET_V3): no system call and no copy a frame.
+//! A receive ring shared with the kernel (`PACKET_RX_RING`, TPACKET_V3): no system call and no copy
+//! a frame.
 //!
-//! The kernel copies accepted frames into a block until it is full or some time has passed, then hands over the whole block;
-//! its owner walks the frames and gives it back. When all blocks are the owner's, frames are dropped and counted
-//! (`PACKET_STATISTICS`). Each frame carries the time at which the kernel's packet layer got it. What a ring does not see:
-//! what was dropped before (device, per-CPU backlog).
+//! The kernel copies accepted frames into a block until it is full or some time has passed, then
+//! hands over the whole block; its owner walks the frames and gives it back. When all blocks are
+//! the owner's, frames are dropped and counted (`PACKET_STATISTICS`). Each frame carries the time
+//! at which the kernel's packet layer got it. What a ring does not see: what was dropped before
+//! (device, per-CPU backlog).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +24,8 @@ mod raw;
 
 /// Smallest block: the kernel wants whole pages, and a block must hold a frame of any size.
 const LEAST_BLOCK: usize = 64 << 10;
-/// What the kernel calls the frame size; V3 packs frames by their length, so that it bounds nothing.
+/// What the kernel calls the frame size; V3 packs frames by their length, so that it bounds
+/// nothing.
 const NOMINAL_FRAME: usize = 2048;
 
 /// How large a ring is.
@@ -35,8 +38,8 @@ pub struct RingShape {
 }
 
 impl RingShape {
-    /// A ring of about `bytes`, in `n_blocks` blocks of a power of two of pages each; a block that is not full is handed over after
-    /// `patience_ms`.
+    /// A ring of about `bytes`, in `n_blocks` blocks of a power of two of pages each; a block that
+    /// is not full is handed over after `patience_ms`.
     #[must_use]
     pub fn new(bytes: usize, n_blocks: usize, patience_ms: u32) -> Self {
         let n_blocks = n_blocks.max(1);
@@ -99,7 +102,8 @@ pub struct FrameRing {
 }
 
 impl FrameRing {
-    /// Opens a ring on `device` for the frames that `filter` accepts. What this host sends there is not received.
+    /// Opens a ring on `device` for the frames that `filter` accepts. What this host sends there is
+    /// not received.
     ///
     /// # Errors
     /// If there is no such interface, CAP_NET_RAW is missing, or there is not so much memory.
@@ -110,14 +114,15 @@ impl FrameRing {
         filter.attach(&fd)?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, version).map_err(failed)?;
-        option::set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &shape.request()).map_err(failed)?;
+        option::set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &shape.request())
+            .map_err(failed)?;
         let blocks = raw::Blocks::map(&fd, shape.block_bytes, shape.n_blocks).map_err(failed)?;
         packet::bind(&fd, ifindex, libc::ETH_P_ALL as u16).map_err(failed)?;
         Ok(Self { blocks, fd, device: device.to_owned(), next: 0 })
     }
 
-    /// Visits every frame of the next block that is handed over; returns their number, or `None` if there is none. Never waits:
-    /// the socket is readable when there is a block.
+    /// Visits every frame of the next block that is handed over; returns their number, or `None` if
+    /// there is none. Never waits: the socket is readable when there is a block.
     #[inline]
     pub fn receive(&mut self, mut visit: impl FnMut(RingFrame<'_>)) -> Option<usize> {
         let block = self.blocks.handed_over(self.next)?;
@@ -167,14 +172,18 @@ mod tests {
 
     #[test]
     fn marked_frames_come_through_the_ring_once_in_order_stamped_and_others_do_not() {
-        if !privileged("marked_frames_come_through_the_ring_once_in_order_stamped_and_others_do_not") {
+        if !privileged(
+            "marked_frames_come_through_the_ring_once_in_order_stamped_and_others_do_not",
+        ) {
             return;
         }
         for discipline in [QueueingDiscipline::Pass, QueueingDiscipline::Bypass] {
             const MARK: u32 = 0x6c72_0001;
             let mark = MARK + discipline as u32 * 2;
-            let filter = Filter::any_of(&[Accept { offset: 14, marks: vec![mark], share: None }], 32);
-            let mut ring = FrameRing::open("lo", &filter, RingShape::new(1 << 20, 4, 1)).expect("a ring");
+            let filter =
+                Filter::any_of(&[Accept { offset: 14, marks: vec![mark], share: None }], 32);
+            let mut ring =
+                FrameRing::open("lo", &filter, RingShape::new(1 << 20, 4, 1)).expect("a ring");
             let mut sender = FrameSender::open("lo", 8, 60, discipline).expect("a sender");
             let before = crate::clock::realtime();
             for idx in 0..8 {
@@ -183,7 +192,10 @@ mod tests {
             }
             assert_eq!(sender.send(8, Wait::Block).expect("sent"), 8);
             let got = received(&mut ring, 4);
-            assert_eq!(got.iter().map(|(mark, length, _)| (*mark, *length)).collect::<Vec<_>>(), [(mark, 60); 4]);
+            assert_eq!(
+                got.iter().map(|(mark, length, _)| (*mark, *length)).collect::<Vec<_>>(),
+                [(mark, 60); 4]
+            );
             assert!(got.windows(2).all(|pair| pair[0].2 <= pair[1].2));
             assert!(got[0].2 >= before && got[3].2 <= crate::clock::realtime());
             let counted = ring.statistics().expect("statistics");
@@ -197,9 +209,11 @@ mod tests {
             return;
         }
         const MARK: u32 = 0x6c72_0010;
-        let filter = Filter::any_of(&[Accept { offset: 14, marks: vec![MARK], share: None }], u32::MAX);
+        let filter =
+            Filter::any_of(&[Accept { offset: 14, marks: vec![MARK], share: None }], u32::MAX);
         let mut ring = FrameRing::open("lo", &filter, RingShape::new(0, 2, 1)).expect("a ring");
-        let mut sender = FrameSender::open("lo", 64, 60, QueueingDiscipline::Bypass).expect("a sender");
+        let mut sender =
+            FrameSender::open("lo", 64, 60, QueueingDiscipline::Bypass).expect("a sender");
         (0..64).for_each(|idx| sender.frame_mut(idx).copy_from_slice(&frame(MARK)));
         let mut sent = 0;
         while sent < 8192 {

@@ -1,10 +1,13 @@
-//! A send ring shared with the kernel (`PACKET_TX_RING`, TPACKET_V2): frames made where the kernel reads them, one call a batch.
+//! A send ring shared with the kernel (`PACKET_TX_RING`, TPACKET_V2): frames made where the kernel
+//! reads them, one call a batch.
 //!
-//! The kernel copies a frame's Ethernet header and refers to the rest where it is, so that a slot is the kernel's until whoever has the
-//! frame frees it; a slot that was not given back is not filled. What a queue or driver refuses stays in its slot and is told
-//! (`PACKET_LOSS` is off): a call takes frames up to the first refused one, and the others are withdrawn. What a ring does not see:
-//! what becomes of a frame in the driver or behind it, and whether a device on this host says it is done with a frame that it
-//! still holds (a tap's, a delay's): such a frame is sent with what its slot holds by then.
+//! The kernel copies a frame's Ethernet header and refers to the rest where it is, so that a slot
+//! is the kernel's until whoever has the frame frees it; a slot that was not given back is not
+//! filled. What a queue or driver refuses stays in its slot and is told (`PACKET_LOSS` is off): a
+//! call takes frames up to the first refused one, and the others are withdrawn. What a ring does
+//! not see: what becomes of a frame in the driver or behind it, and whether a device on this host
+//! says it is done with a frame that it still holds (a tap's, a delay's): such a frame is sent with
+//! what its slot holds by then.
 
 use std::fmt;
 use std::io;
@@ -73,7 +76,8 @@ pub struct SendRing {
 }
 
 impl SendRing {
-    /// Opens a ring on `device` of at least `n_frames` of up to `frame_bytes` each (check sequence not included).
+    /// Opens a ring on `device` of at least `n_frames` of up to `frame_bytes` each (check sequence
+    /// not included).
     ///
     /// # Errors
     /// If there is no such interface, CAP_NET_RAW is missing, or there is not so much memory.
@@ -89,7 +93,8 @@ impl SendRing {
         option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, version).map_err(failed)?;
         let request = Request::new(n_frames, frame_bytes);
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &request).map_err(failed)?;
-        let slots = raw::Slots::map(&fd, request.frame_size as usize, request.n_frames as usize).map_err(failed)?;
+        let slots = raw::Slots::map(&fd, request.frame_size as usize, request.n_frames as usize)
+            .map_err(failed)?;
         Ok(Self { slots, fd, device: device.to_owned(), next: 0 })
     }
 
@@ -99,7 +104,8 @@ impl SendRing {
         self.slots.n()
     }
 
-    /// Lets `write` fill every slot that is ours, all before the first frame; afterwards only what changes needs writing.
+    /// Lets `write` fill every slot that is ours, all before the first frame; afterwards only what
+    /// changes needs writing.
     pub fn prepare(&mut self, mut write: impl FnMut(usize, &mut [u8])) {
         for idx in 0..self.slots.n() {
             if let Some(frame) = self.slots.frame_mut(idx) {
@@ -108,13 +114,18 @@ impl SendRing {
         }
     }
 
-    /// Sends up to `wanted` frames in one call: for each, `write` gets the slot's number and bytes, as they were left, and returns the
-    /// frame's length. A frame that was not taken is forgotten: its slot is filled anew. Never waits.
+    /// Sends up to `wanted` frames in one call: for each, `write` gets the slot's number and bytes,
+    /// as they were left, and returns the frame's length. A frame that was not taken is forgotten:
+    /// its slot is filled anew. Never waits.
     ///
     /// # Panics
     /// If a frame is longer than its slot.
     #[inline]
-    pub fn send(&mut self, wanted: u32, mut write: impl FnMut(usize, &mut [u8]) -> usize) -> RingSent {
+    pub fn send(
+        &mut self,
+        wanted: u32,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> RingSent {
         let mut filled = 0;
         while filled < wanted {
             let idx = self.ahead(filled);
@@ -129,7 +140,9 @@ impl SendRing {
         }
         let answer = send(&self.fd, &[], SendFlags::DONTWAIT).map_err(io::Error::from);
         // An error does not say how many went before it: the slots do.
-        let was_taken = |k: &u32| !matches!(self.slots.status(self.ahead(*k)), Status::Requested | Status::WrongFormat);
+        let was_taken = |k: &u32| {
+            !matches!(self.slots.status(self.ahead(*k)), Status::Requested | Status::WrongFormat)
+        };
         let taken = (0..filled).take_while(was_taken).count() as u32;
         let mut stopped = (filled < wanted).then_some(Stopped::NoRoom);
         if taken < filled {
@@ -153,7 +166,8 @@ impl SendRing {
     }
 }
 
-/// The slot `k` further on than `from` in a ring of `n`; `k` is no more than `n`, so that no division is needed.
+/// The slot `k` further on than `from` in a ring of `n`; `k` is no more than `n`, so that no
+/// division is needed.
 #[inline]
 fn ahead(from: usize, k: u32, n: usize) -> usize {
     let slot = from + k as usize;
@@ -180,10 +194,19 @@ mod tests {
 
     #[test]
     fn a_ring_is_of_whole_blocks_of_slots() {
-        for (n_frames, frame_bytes, slot, n) in [(1, 60, 128, 512), (600, 60, 128, 1024), (64, 9014, 16_384, 64)] {
+        for (n_frames, frame_bytes, slot, n) in
+            [(1, 60, 128, 512), (600, 60, 128, 1024), (64, 9014, 16_384, 64)]
+        {
             let request = Request::new(n_frames, frame_bytes);
-            assert_eq!((request.frame_size, request.n_frames), (slot, n), "{n_frames} of {frame_bytes} B");
-            assert_eq!(request.n_frames * request.frame_size, request.n_blocks * request.block_size);
+            assert_eq!(
+                (request.frame_size, request.n_frames),
+                (slot, n),
+                "{n_frames} of {frame_bytes} B"
+            );
+            assert_eq!(
+                request.n_frames * request.frame_size,
+                request.n_blocks * request.block_size
+            );
         }
     }
 
@@ -192,7 +215,11 @@ mod tests {
         const N: usize = 5;
         for from in 0..N {
             for k in 0..=N as u32 {
-                assert_eq!(ahead(from, k, N), (from + k as usize) % N, "{k} further on than {from}");
+                assert_eq!(
+                    ahead(from, k, N),
+                    (from + k as usize) % N,
+                    "{k} further on than {from}"
+                );
             }
         }
     }
@@ -200,7 +227,8 @@ mod tests {
     /// A ring to send by, and one that receives what bears `mark`.
     fn rings(mark: u32, discipline: QueueingDiscipline) -> (SendRing, FrameRing) {
         let filter = Filter::any_of(&[Accept { offset: 14, marks: vec![mark], share: None }], 64);
-        let receiver = FrameRing::open("lo", &filter, RingShape::new(1 << 20, 4, 1)).expect("a ring");
+        let receiver =
+            FrameRing::open("lo", &filter, RingShape::new(1 << 20, 4, 1)).expect("a ring");
         let mut sender = SendRing::open("lo", 1, 60, discipline).expect("a ring to send by");
         sender.prepare(|_, bytes| bytes[..60].copy_from_slice(&frame(mark)));
         (sender, receiver)
@@ -208,7 +236,9 @@ mod tests {
 
     #[test]
     fn frames_patched_in_place_come_once_and_in_order_however_often_the_ring_goes_round() {
-        if !privileged("frames_patched_in_place_come_once_and_in_order_however_often_the_ring_goes_round") {
+        if !privileged(
+            "frames_patched_in_place_come_once_and_in_order_however_often_the_ring_goes_round",
+        ) {
             return;
         }
         const BATCH: u32 = 100;
@@ -227,7 +257,9 @@ mod tests {
                 assert!(matches!(batch.stopped, None | Some(Stopped::NoRoom)), "{batch:?}");
                 sent += batch.taken;
                 receiver.receive(|frame| {
-                    got.push(u32::from_be_bytes(frame.bytes[20..24].try_into().expect("four bytes")));
+                    got.push(u32::from_be_bytes(
+                        frame.bytes[20..24].try_into().expect("four bytes"),
+                    ));
                 });
             }
             assert_eq!(receiver.statistics().expect("statistics").dropped, 0);
@@ -247,6 +279,10 @@ mod tests {
         assert_eq!(stopped, RingSent { taken: 2, stopped: Some(Stopped::WrongFormat) });
         assert_eq!(sender.send(2, |_, _| 60), RingSent { taken: 2, stopped: None });
         assert_eq!(received(&mut receiver, 4).len(), 4);
-        assert_eq!(receiver.statistics().expect("statistics").accepted, 4, "what was withdrawn did not go later");
+        assert_eq!(
+            receiver.statistics().expect("statistics").accepted,
+            4,
+            "what was withdrawn did not go later"
+        );
     }
 }

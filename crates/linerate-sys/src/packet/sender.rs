@@ -1,8 +1,8 @@
 //! Many frames a call: `sendmmsg(2)` on a packet socket, past the queueing discipline if wished.
 //!
-//! What the kernel takes it has handed to the queueing discipline or, past it, to the driver. What these refuse comes back at
-//! once as `ENOBUFS`, is dropped and counted by them, and is not among what was taken. What a sender does not see: what becomes
-//! of a frame in the driver or behind it.
+//! What the kernel takes it has handed to the queueing discipline or, past it, to the driver. What
+//! these refuse comes back at once as `ENOBUFS`, is dropped and counted by them, and is not among
+//! what was taken. What a sender does not see: what becomes of a frame in the driver or behind it.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,8 @@ use super::{EVERY_TYPE, index_of, open_unbound, raw};
 
 /// Memory of frames under way asked for: a device's ring of a few thousand.
 const SEND_BUFFER: usize = 8 << 20;
-/// A send that finds no room in its socket's buffer gives up after this long, so that its thread stays in command.
+/// A send that finds no room in its socket's buffer gives up after this long, so that its thread
+/// stays in command.
 pub const SEND_PATIENCE: Duration = Duration::from_millis(4);
 
 /// Whether frames pass the interface's queueing discipline.
@@ -25,7 +26,8 @@ pub const SEND_PATIENCE: Duration = Duration::from_millis(4);
 pub enum QueueingDiscipline {
     /// Through it, as all other traffic: shapers and queues of the host apply.
     Pass,
-    /// Past it, to the driver at once (`PACKET_QDISC_BYPASS`): nothing is queued, a full driver refuses.
+    /// Past it, to the driver at once (`PACKET_QDISC_BYPASS`): nothing is queued, a full driver
+    /// refuses.
     Bypass,
 }
 
@@ -37,7 +39,8 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Opens a sender on `device`, with room for `n_frames` of up to `frame_bytes` each a call (check sequence not included).
+    /// Opens a sender on `device`, with room for `n_frames` of up to `frame_bytes` each a call
+    /// (check sequence not included).
     ///
     /// # Errors
     /// If there is no such interface, or CAP_NET_RAW is missing.
@@ -74,8 +77,8 @@ impl FrameSender {
         self.batch.set_length(idx, length);
     }
 
-    /// Sends the first `n` frames and returns how many were taken; fewer than `n` if one was refused, whose reason the kernel
-    /// does not tell then.
+    /// Sends the first `n` frames and returns how many were taken; fewer than `n` if one was
+    /// refused, whose reason the kernel does not tell then.
     ///
     /// # Errors
     /// The kernel's answer if not even the first was taken.
@@ -95,14 +98,18 @@ impl FrameSender {
 }
 
 /// A socket that sends on `device` and receives nothing, with room for many frames under way.
-pub(super) fn open_to_send(device: &str, discipline: QueueingDiscipline) -> Result<OwnedFd, SysError> {
+pub(super) fn open_to_send(
+    device: &str,
+    discipline: QueueingDiscipline,
+) -> Result<OwnedFd, SysError> {
     let failed = |cause: io::Error| SysError::new("open packet socket on", device, cause);
     let ifindex = index_of(device).map_err(failed)?;
     let fd = open_unbound(device, EVERY_TYPE).map_err(failed)?;
     raw::bind(&fd, ifindex, 0).map_err(failed)?;
     if discipline == QueueingDiscipline::Bypass {
-        option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)
-            .map_err(|cause| SysError::new("set PACKET_QDISC_BYPASS (Linux 3.14) on", device, cause))?;
+        option::set_int(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1).map_err(|cause| {
+            SysError::new("set PACKET_QDISC_BYPASS (Linux 3.14) on", device, cause)
+        })?;
     }
     // A smaller grant shows as calls that find no room.
     let _granted = socket::set_buffer(&fd, Buffer::Send, SEND_BUFFER);

@@ -7,12 +7,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::alone;
 use crate::SysError;
 
-/// Splits off a process that runs `duty` with `channel` and ends with the code it returns: in a process group of its own, so that an interrupt from a
-/// terminal is not meant for it; with standard error, and with no other descriptor of this process.
+/// Splits off a process that runs `duty` with `channel` and ends with the code it returns: in a
+/// process group of its own, so that an interrupt from a terminal is not meant for it; with
+/// standard error, and with no other descriptor of this process.
 ///
 /// # Errors
-/// If this process has several threads (a lock that another one holds would never be released in the new process), or the kernel refuses.
-pub fn fork(name: &str, channel: OwnedFd, duty: impl FnOnce(OwnedFd) -> i32) -> Result<(), SysError> {
+/// If this process has several threads (a lock that another one holds would never be released in
+/// the new process), or the kernel refuses.
+pub fn fork(
+    name: &str,
+    channel: OwnedFd,
+    duty: impl FnOnce(OwnedFd) -> i32,
+) -> Result<(), SysError> {
     alone()?;
     match raw::fork().map_err(|cause| SysError::new("split off a process for", name, cause))? {
         raw::Forked::Parent => Ok(()),
@@ -60,7 +66,8 @@ mod raw {
     }
 
     pub(super) fn fork() -> io::Result<Forked> {
-        // SAFETY: the process has one thread (`alone`), so that the child finds no lock held by another one.
+        // SAFETY: the process has one thread (`alone`), so that the child finds no lock held by
+        // another one.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => Ok(Forked::Child),
@@ -78,8 +85,13 @@ mod raw {
         if from == to {
             return Ok(());
         }
-        // SAFETY: descriptors are numbers. Values of the parent's program that own one of them are never dropped in the child.
-        if unsafe { libc::dup3(from, to, libc::O_CLOEXEC) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: descriptors are numbers. Values of the parent's program that own one of them are
+        // never dropped in the child.
+        if unsafe { libc::dup3(from, to, libc::O_CLOEXEC) } < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// Closes every descriptor from `first` on.

@@ -1,6 +1,8 @@
-//! Landlock: which files a process may open from now on, and whom it may send signals (landlock(7)). No privilege is needed.
+//! Landlock: which files a process may open from now on, and whom it may send signals
+//! (landlock(7)). No privilege is needed.
 //!
-//! Rights are those of opening: what is open, or comes from another process, stays usable. Looking at names (stat(2)) is not limited.
+//! Rights are those of opening: what is open, or comes from another process, stays usable. Looking
+//! at names (stat(2)) is not limited.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -20,7 +22,8 @@ const DEVICE_CONTROL: u64 = 1 << 15;
 /// Connections to abstract sockets of processes outside, and signals to them: since the sixth.
 const SCOPES: u64 = 0b11;
 
-/// Allows reading below `readable` and writing to `writable` and nothing else; returns the version of the interface.
+/// Allows reading below `readable` and writing to `writable` and nothing else; returns the version
+/// of the interface.
 pub(super) fn restrict(readable: &[PathBuf], writable: &[PathBuf]) -> io::Result<u32> {
     let version = raw::version()?;
     let handled = rights(version);
@@ -29,7 +32,11 @@ pub(super) fn restrict(readable: &[PathBuf], writable: &[PathBuf]) -> io::Result
         allow(&ruleset, path, READ_FILE | READ_FOLDER)?;
     }
     for path in writable {
-        allow(&ruleset, path, (READ_FILE | READ_FOLDER | WRITE_FILE | TRUNCATE | DEVICE_CONTROL) & handled)?;
+        allow(
+            &ruleset,
+            path,
+            (READ_FILE | READ_FOLDER | WRITE_FILE | TRUNCATE | DEVICE_CONTROL) & handled,
+        )?;
     }
     raw::enforce(&ruleset)?;
     Ok(version)
@@ -38,14 +45,19 @@ pub(super) fn restrict(readable: &[PathBuf], writable: &[PathBuf]) -> io::Result
 /// The rights that a kernel with this version of the interface knows.
 fn rights(version: u32) -> u64 {
     let added = [(2, REFER), (3, TRUNCATE), (5, DEVICE_CONTROL)];
-    added.into_iter().filter(|(since, _)| version >= *since).fold(FIRST_RIGHTS, |rights, (_, right)| rights | right)
+    added
+        .into_iter()
+        .filter(|(since, _)| version >= *since)
+        .fold(FIRST_RIGHTS, |rights, (_, right)| rights | right)
 }
 
 fn allow(ruleset: &OwnedFd, path: &Path, rights: u64) -> io::Result<()> {
     let opened = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => opened,
         // What is not there or not for us needs no right.
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS | rustix::io::Errno::NOTDIR) => return Ok(()),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS | rustix::io::Errno::NOTDIR) => {
+            return Ok(());
+        }
         Err(error) => return Err(error.into()),
     };
     let is_folder = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
@@ -87,19 +99,24 @@ mod raw {
     pub(super) fn version() -> io::Result<u32> {
         let none = std::ptr::null::<Ruleset>();
         // SAFETY: with this flag the kernel reads nothing.
-        done(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, ASK_VERSION) })
-            .map(|version| version as u32)
+        done(unsafe {
+            libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, ASK_VERSION)
+        })
+        .map(|version| version as u32)
     }
 
     pub(super) fn create(files: u64, version: u32) -> io::Result<OwnedFd> {
-        let ruleset = Ruleset { files, network: 0, scopes: if version >= 6 { super::SCOPES } else { 0 } };
+        let ruleset =
+            Ruleset { files, network: 0, scopes: if version >= 6 { super::SCOPES } else { 0 } };
         let known = match version {
             ..4 => size_of::<u64>(),
             4..6 => 2 * size_of::<u64>(),
             _ => size_of::<Ruleset>(),
         };
         // SAFETY: `ruleset` is live and at least `known` bytes long; the kernel only reads it.
-        let made = done(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const ruleset, known, 0_u32) })?;
+        let made = done(unsafe {
+            libc::syscall(libc::SYS_landlock_create_ruleset, &raw const ruleset, known, 0_u32)
+        })?;
         let made = i32::try_from(made).expect("a descriptor fits an int");
         // SAFETY: the kernel has just returned this descriptor to us and nobody else knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(made) })
@@ -109,14 +126,21 @@ mod raw {
         let rule = PathBeneath { rights, folder };
         // SAFETY: `rule` is live and of the type that the kernel reads for this kind of rule.
         let added = unsafe {
-            libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0_u32)
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                ruleset.as_raw_fd(),
+                PATH_BENEATH,
+                &raw const rule,
+                0_u32,
+            )
         };
         done(added).map(drop)
     }
 
     pub(super) fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
         // SAFETY: it takes a descriptor and a number.
-        done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0_u32) }).map(drop)
+        done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0_u32) })
+            .map(drop)
     }
 }
 
@@ -126,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_kernel_is_asked_for_rights_it_knows_only() {
-        // LANDLOCK_ACCESS_FS_* of linux/landlock.h: 13 in Linux 5.13, REFER in 5.19, TRUNCATE in 6.2, IOCTL_DEV in 6.10.
+        // LANDLOCK_ACCESS_FS_* of linux/landlock.h: 13 in Linux 5.13, REFER in 5.19, TRUNCATE in
+        // 6.2, IOCTL_DEV in 6.10.
         for (version, n_rights) in [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (7, 16)] {
             assert_eq!(rights(version), (1 << n_rights) - 1, "version {version}");
         }

@@ -1,19 +1,21 @@
-//! A filter of system calls (seccomp(2)): those that an agent never makes, and that take a process that was taken over further, are refused.
+//! A filter of system calls (seccomp(2)): those that an agent never makes, and that take a process
+//! that was taken over further, are refused.
 //!
-//! It lists what is refused, not what is allowed. What a load calls depends on its engine, the C library, the resolver and the
-//! architecture, and a list of all of it would break loads that nobody tried; files, which io_uring opens past any such filter, are limited by
-//! Landlock. Refused calls fail with `EPERM`. The kernel remembers by number which calls are allowed whatever their arguments
-//! (since Linux 5.11), so that those of a load cost nothing.
+//! It lists what is refused, not what is allowed. What a load calls depends on its engine, the C
+//! library, the resolver and the architecture, and a list of all of it would break loads that
+//! nobody tried; files, which io_uring opens past any such filter, are limited by Landlock. Refused
+//! calls fail with `EPERM`. The kernel remembers by number which calls are allowed whatever their
+//! arguments (since Linux 5.11), so that those of a load cost nothing.
 
 use std::io;
 
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
-    c_long, sock_filter,
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_ERRNO, c_long, sock_filter,
 };
 
-/// Never called: other programs, other processes, mounts, namespaces, modules, another kernel, keys, clocks and names of the host, and doors to
-/// kernel code that nothing here needs.
+/// Never called: other programs, other processes, mounts, namespaces, modules, another kernel,
+/// keys, clocks and names of the host, and doors to kernel code that nothing here needs.
 const REFUSED: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -67,17 +69,22 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Families of sockets that loads and samplers have; the last two come from a helper with rights, if at all.
+/// Families of sockets that loads and samplers have; the last two come from a helper with rights,
+/// if at all.
 const FAMILIES: [i32; 6] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
-/// Commands of bpf(2) on what somebody handed over: look up, update and delete an element of a map, and run a program (live frames).
+/// Commands of bpf(2) on what somebody handed over: look up, update and delete an element of a map,
+/// and run a program (live frames).
 const COMMANDS: [u32; 4] = [1, 2, 3, 10];
-/// Flags of clone(2) that make namespaces: `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`, `NEWUSER`, `NEWPID` and `NEWNET`.
+/// Flags of clone(2) that make namespaces: `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`,
+/// `NEWUSER`, `NEWPID` and `NEWNET`.
 const NAMESPACES: u32 = 0x7e02_0000;
-/// `TIOCSTI` and `TIOCLINUX` of asm-generic/ioctls.h put characters into a terminal, as if its user had typed them.
+/// `TIOCSTI` and `TIOCLINUX` of asm-generic/ioctls.h put characters into a terminal, as if its user
+/// had typed them.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
 
-/// `AUDIT_ARCH_*` of linux/audit.h: numbers of system calls mean something for one architecture only.
+/// `AUDIT_ARCH_*` of linux/audit.h: numbers of system calls mean something for one architecture
+/// only.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -86,7 +93,12 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
 const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 #[cfg(target_arch = "arm")]
 const ARCHITECTURE: Option<u32> = Some(0x4000_0028);
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64", target_arch = "arm")))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64",
+    target_arch = "arm"
+)))]
 const ARCHITECTURE: Option<u32> = None;
 
 /// Where a filter finds what (`struct seccomp_data`).
@@ -94,7 +106,8 @@ const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const ARGUMENT_BYTES: u32 = 8;
-/// Numbers from here on are of the x32 interface of x86-64, under which every call has a second number.
+/// Numbers from here on are of the x32 interface of x86-64, under which every call has a second
+/// number.
 #[cfg(target_arch = "x86_64")]
 const SECOND_NUMBERS: u32 = 0x4000_0000;
 
@@ -116,7 +129,8 @@ const fn statement(code: u32, value: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
 }
 
-/// Goes on if the word that was loaded compares so with `value`, and past the next `skip` instructions otherwise.
+/// Goes on if the word that was loaded compares so with `value`, and past the next `skip`
+/// instructions otherwise.
 const fn unless_skip(comparison: u32, value: u32, skip: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt: 0, jf: skip, k: value }
 }
@@ -140,7 +154,8 @@ fn program(architecture: u32) -> Vec<sock_filter> {
     program
 }
 
-/// A call by its number, and what judges it: instructions that each path through ends with a verdict.
+/// A call by its number, and what judges it: instructions that each path through ends with a
+/// verdict.
 type Judged = (u32, Vec<sock_filter>);
 
 /// The calls that are not simply allowed, by number.
@@ -151,14 +166,19 @@ fn judged_calls() -> Vec<Judged> {
         [load_argument(argument)].into_iter().chain(each).chain([refuse(otherwise)]).collect()
     };
     let none_of = |argument, values: &[u32]| {
-        let each = values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), refuse(libc::EPERM)]);
+        let each =
+            values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), refuse(libc::EPERM)]);
         [load_argument(argument)].into_iter().chain(each).chain([ALLOW]).collect()
     };
-    let no_namespace = vec![load_argument(0), unless_skip(BPF_JSET, NAMESPACES, 1), refuse(libc::EPERM), ALLOW];
+    let no_namespace =
+        vec![load_argument(0), unless_skip(BPF_JSET, NAMESPACES, 1), refuse(libc::EPERM), ALLOW];
     let mut calls: Vec<Judged> = vec![
         // Its flags are behind a pointer. The C library falls back to clone, whose are not.
         (number(libc::SYS_clone3), vec![refuse(libc::ENOSYS)]),
-        (number(libc::SYS_socket), any_of(0, &FAMILIES.map(|family| family as u32), libc::EAFNOSUPPORT)),
+        (
+            number(libc::SYS_socket),
+            any_of(0, &FAMILIES.map(|family| family as u32), libc::EAFNOSUPPORT),
+        ),
         (number(libc::SYS_bpf), any_of(0, &COMMANDS, libc::EPERM)),
         (number(libc::SYS_ioctl), none_of(1, &TYPING)),
         (number(libc::SYS_clone), no_namespace),
@@ -168,10 +188,12 @@ fn judged_calls() -> Vec<Judged> {
     calls
 }
 
-/// Finds the call among `calls`, in halves: a kernel before Linux 5.11 runs the filter for every call of a load.
+/// Finds the call among `calls`, in halves: a kernel before Linux 5.11 runs the filter for every
+/// call of a load.
 fn tree(calls: &[Judged]) -> Vec<sock_filter> {
-    let short =
-        |length: usize| u8::try_from(length).expect("half of the calls are judged in less than 256 instructions");
+    let short = |length: usize| {
+        u8::try_from(length).expect("half of the calls are judged in less than 256 instructions")
+    };
     match calls {
         [] => vec![ALLOW],
         [(number, judgement)] => {
@@ -182,7 +204,8 @@ fn tree(calls: &[Judged]) -> Vec<sock_filter> {
             let (lower, upper) = calls.split_at(calls.len() / 2);
             let (from, lower) = (upper[0].0, tree(lower));
             let skip = short(lower.len());
-            let upper_half = sock_filter { code: (BPF_JMP | BPF_JGE | BPF_K) as u16, jt: skip, jf: 0, k: from };
+            let upper_half =
+                sock_filter { code: (BPF_JMP | BPF_JGE | BPF_K) as u16, jt: skip, jf: 0, k: from };
             [vec![upper_half], lower, tree(upper)].concat()
         }
     }
@@ -195,8 +218,9 @@ mod raw {
 
     use libc::{sock_filter, sock_fprog};
 
-    /// Before Linux 5.16 the kernel forbids a process with a filter to guess past stores (Speculative Store Bypass), which slows all of its
-    /// code down. That protects a process from code within it that is not trusted, such as scripts; this one runs none.
+    /// Before Linux 5.16 the kernel forbids a process with a filter to guess past stores
+    /// (Speculative Store Bypass), which slows all of its code down. That protects a process from
+    /// code within it that is not trusted, such as scripts; this one runs none.
     const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 
     pub(super) fn install(program: &[sock_filter]) -> io::Result<()> {
@@ -204,9 +228,16 @@ mod raw {
             len: u16::try_from(program.len()).expect("a short program"),
             filter: program.as_ptr().cast_mut(),
         };
-        // SAFETY: `described` names a live array of its length, which the kernel copies and does not write to.
-        let answer =
-            unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const described) };
+        // SAFETY: `described` names a live array of its length, which the kernel copies and does
+        // not write to.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                FLAGS,
+                &raw const described,
+            )
+        };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -216,17 +247,28 @@ mod tests {
     use super::*;
 
     /// What the kernel would do with a call: the filter run by hand, as linux/filter.h defines it.
-    fn judged(program: &[sock_filter], architecture: u32, call: c_long, arguments: [u32; 2]) -> u32 {
+    fn judged(
+        program: &[sock_filter],
+        architecture: u32,
+        call: c_long,
+        arguments: [u32; 2],
+    ) -> u32 {
         judged_in(program, architecture, call, arguments).0
     }
 
     /// The same, and in how many instructions.
-    fn judged_in(program: &[sock_filter], architecture: u32, call: c_long, arguments: [u32; 2]) -> (u32, usize) {
+    fn judged_in(
+        program: &[sock_filter],
+        architecture: u32,
+        call: c_long,
+        arguments: [u32; 2],
+    ) -> (u32, usize) {
         let (mut word, mut at) = (0, 0);
         for n_steps in 1.. {
             let instruction = &program[at];
             at += 1;
-            let jump = |holds: bool| usize::from(if holds { instruction.jt } else { instruction.jf });
+            let jump =
+                |holds: bool| usize::from(if holds { instruction.jt } else { instruction.jf });
             let code = u32::from(instruction.code);
             match code {
                 _ if code == BPF_LD | BPF_W | BPF_ABS => {
@@ -302,11 +344,17 @@ mod tests {
     fn calls_of_another_architecture_are_refused() {
         let Some(own) = ARCHITECTURE else { return };
         let program = program(own);
-        assert_eq!(judged(&program, own ^ 1, libc::SYS_read, [0, 0]), SECCOMP_RET_ERRNO | libc::EPERM as u32);
+        assert_eq!(
+            judged(&program, own ^ 1, libc::SYS_read, [0, 0]),
+            SECCOMP_RET_ERRNO | libc::EPERM as u32
+        );
         #[cfg(target_arch = "x86_64")]
         {
             let second = libc::SYS_read + c_long::from(SECOND_NUMBERS);
-            assert_eq!(judged(&program, own, second, [0, 0]), SECCOMP_RET_ERRNO | libc::EPERM as u32);
+            assert_eq!(
+                judged(&program, own, second, [0, 0]),
+                SECCOMP_RET_ERRNO | libc::EPERM as u32
+            );
         }
     }
 }

@@ -19,7 +19,12 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let buffers = buffers(slots, slot_bytes)?;
-        Ok(Self { file, buffers, done: Vec::with_capacity(slots as usize), priority: Priority::NONE })
+        Ok(Self {
+            file,
+            buffers,
+            done: Vec::with_capacity(slots as usize),
+            priority: Priority::NONE,
+        })
     }
 
     pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
@@ -29,8 +34,17 @@ impl Calls {
 
     #[inline]
     pub(super) fn queue(&mut self, request: Request) {
-        assert!(self.done.iter().all(|done| done.slot != request.slot), "slot {} is under way", request.slot);
-        let result = transfer(&self.file, &mut self.buffers[request.slot as usize], request, &mut self.priority);
+        assert!(
+            self.done.iter().all(|done| done.slot != request.slot),
+            "slot {} is under way",
+            request.slot
+        );
+        let result = transfer(
+            &self.file,
+            &mut self.buffers[request.slot as usize],
+            request,
+            &mut self.priority,
+        );
         self.done.push(Completion { slot: request.slot, result });
     }
 
@@ -46,9 +60,15 @@ pub(super) fn buffers(slots: u32, slot_bytes: usize) -> io::Result<Vec<Region>> 
     (0..slots).map(|_| Region::new(slot_bytes).map_err(|error| error.cause)).collect()
 }
 
-/// Does `request` now, in a thread whose I/O priority is `current`: bytes moved, or the negative error number.
+/// Does `request` now, in a thread whose I/O priority is `current`: bytes moved, or the negative
+/// error number.
 #[inline]
-pub(super) fn transfer(file: &File, buffer: &mut Region, request: Request, current: &mut Priority) -> i32 {
+pub(super) fn transfer(
+    file: &File,
+    buffer: &mut Region,
+    request: Request,
+    current: &mut Priority,
+) -> i32 {
     let Request { offset, bytes, priority, .. } = request;
     if priority != *current {
         if let Err(error) = raw::set_priority(priority) {

@@ -1,8 +1,10 @@
-//! Transfers between memory and files or block devices, several at once: by io_uring, native AIO, threads, or plain calls.
+//! Transfers between memory and files or block devices, several at once: by io_uring, native AIO,
+//! threads, or plain calls.
 //!
-//! All four are used alike: fill a slot's buffer, queue a request for it, reap. A slot's memory belongs to the kernel from `queue` until
-//! its completion is reaped, and is out of reach meanwhile. Which engine is in use, and with what, is told by
-//! [`Transfers::described`]. What they do not see: whether the page cache was in the way; that is how the file was opened.
+//! All four are used alike: fill a slot's buffer, queue a request for it, reap. A slot's memory
+//! belongs to the kernel from `queue` until its completion is reaped, and is out of reach
+//! meanwhile. Which engine is in use, and with what, is told by [`Transfers::described`]. What they
+//! do not see: whether the page cache was in the way; that is how the file was opened.
 
 use std::fs::File;
 use std::io;
@@ -28,10 +30,12 @@ use threads::Threads;
 pub enum Engine {
     /// io_uring, with registered files and buffers where the kernel grants them.
     IoUring,
-    /// The same where completions are looked for in the device's queue, not announced by interrupts (`IORING_SETUP_IOPOLL`). Past the page
-    /// cache only, and only where the driver has queues for it: the kernel does not say so itself.
+    /// The same where completions are looked for in the device's queue, not announced by interrupts
+    /// (`IORING_SETUP_IOPOLL`). Past the page cache only, and only where the driver has queues for
+    /// it: the kernel does not say so itself.
     IoUringPolling,
-    /// The same where a thread of the kernel's, on a CPU of its own, takes what is queued (`IORING_SETUP_SQPOLL`).
+    /// The same where a thread of the kernel's, on a CPU of its own, takes what is queued
+    /// (`IORING_SETUP_SQPOLL`).
     IoUringThread,
     /// `io_submit` and `io_getevents`; asynchronous past the page cache only.
     NativeAio,
@@ -67,7 +71,8 @@ pub enum Operation {
     Fsync,
     /// The same without metadata that nobody needs to read the data back (fdatasync(2)).
     Fdatasync,
-    /// Gives bytes back: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)). Moves nothing.
+    /// Gives bytes back: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)).
+    /// Moves nothing.
     Trim,
 }
 
@@ -131,22 +136,35 @@ impl Transfers {
     /// `engine` on `file` with `slots` buffers of `slot_bytes` (whole pages) each.
     ///
     /// # Errors
-    /// If the kernel refuses the engine, or the memory. `ENOSYS` and `EPERM` mean that another engine must do.
-    pub fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> Result<Self, SysError> {
+    /// If the kernel refuses the engine, or the memory. `ENOSYS` and `EPERM` mean that another
+    /// engine must do.
+    pub fn new(
+        engine: Engine,
+        file: File,
+        slots: u32,
+        slot_bytes: usize,
+    ) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("set up", engine.name(), cause);
         let inner = match engine {
             Engine::IoUring | Engine::IoUringPolling | Engine::IoUringThread => {
                 Inner::Ring(Box::new(Ring::new(engine, file, slots, slot_bytes).map_err(failed)?))
             }
-            Engine::NativeAio => Inner::Aio(Box::new(NativeAio::new(file, slots, slot_bytes).map_err(failed)?)),
-            Engine::Threads => Inner::Threads(Box::new(Threads::new(file, slots, slot_bytes).map_err(failed)?)),
-            Engine::Calls => Inner::Calls(Box::new(Calls::new(file, slots, slot_bytes).map_err(failed)?)),
+            Engine::NativeAio => {
+                Inner::Aio(Box::new(NativeAio::new(file, slots, slot_bytes).map_err(failed)?))
+            }
+            Engine::Threads => {
+                Inner::Threads(Box::new(Threads::new(file, slots, slot_bytes).map_err(failed)?))
+            }
+            Engine::Calls => {
+                Inner::Calls(Box::new(Calls::new(file, slots, slot_bytes).map_err(failed)?))
+            }
         };
         Ok(Self { inner, in_flight: 0 })
     }
 
-    /// Makes waits end when `least` transfers have ended, not with the first: fewer wake-ups where each costs more than the transfer, as in
-    /// memory. Engines without a queue in the kernel do not wait for more than one.
+    /// Makes waits end when `least` transfers have ended, not with the first: fewer wake-ups where
+    /// each costs more than the transfer, as in memory. Engines without a queue in the kernel do
+    /// not wait for more than one.
     pub fn wait_for(&mut self, least: u32) {
         match &mut self.inner {
             Inner::Ring(ring) => ring.least = least,
@@ -155,8 +173,9 @@ impl Transfers {
         }
     }
 
-    /// Hands requests over as soon as `most` are queued, instead of all with the next [`Transfers::reap`]: a device that ends many at
-    /// once works on the first of the next while the others are still being made. Engines without a queue in the kernel begin each at once
+    /// Hands requests over as soon as `most` are queued, instead of all with the next
+    /// [`Transfers::reap`]: a device that ends many at once works on the first of the next while
+    /// the others are still being made. Engines without a queue in the kernel begin each at once
     /// anyhow.
     pub fn hold_at_most(&mut self, most: u32) {
         match &mut self.inner {
@@ -176,14 +195,17 @@ impl Transfers {
         }
     }
 
-    /// Whether `engine` can do `operation`: native AIO discards nothing, and io_uring only in files.
+    /// Whether `engine` can do `operation`: native AIO discards nothing, and io_uring only in
+    /// files.
     #[must_use]
     pub const fn can(engine: Engine, operation: Operation, is_device: bool) -> bool {
         match (engine, operation) {
             (Engine::NativeAio, Operation::Trim) => false,
             (Engine::IoUring | Engine::IoUringThread, Operation::Trim) => !is_device,
             // What does not go through the device's queue cannot be looked for there.
-            (Engine::IoUringPolling, Operation::Fsync | Operation::Fdatasync | Operation::Trim) => false,
+            (Engine::IoUringPolling, Operation::Fsync | Operation::Fdatasync | Operation::Trim) => {
+                false
+            }
             _ => true,
         }
     }
@@ -208,7 +230,8 @@ impl Transfers {
     /// Works on `file` from now on and closes the one before; nothing may be under way.
     ///
     /// # Errors
-    /// If something is, or the kernel refuses. The engine of one thread per slot keeps its file: see [`Transfers::can_reopen`].
+    /// If something is, or the kernel refuses. The engine of one thread per slot keeps its file:
+    /// see [`Transfers::can_reopen`].
     pub fn reopen(&mut self, file: File) -> io::Result<()> {
         if self.in_flight > 0 {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -262,13 +285,18 @@ impl Transfers {
         self.in_flight += 1;
     }
 
-    /// Hands to the kernel what is queued, waits until at least one transfer has ended (see [`Transfers::wait_for`]) but not longer than `patience`,
-    /// and gives all that have ended to `done`. Without patience it only looks.
+    /// Hands to the kernel what is queued, waits until at least one transfer has ended (see
+    /// [`Transfers::wait_for`]) but not longer than `patience`, and gives all that have ended to
+    /// `done`. Without patience it only looks.
     ///
     /// # Errors
     /// If the engine itself failed; transfers' errors are in their completions.
     #[inline]
-    pub fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<u32> {
+    pub fn reap(
+        &mut self,
+        patience: Duration,
+        mut done: impl FnMut(Completion),
+    ) -> io::Result<u32> {
         let mut n = 0;
         let counted = |completion| {
             n += 1;

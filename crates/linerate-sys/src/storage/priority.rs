@@ -1,5 +1,6 @@
-//! I/O priorities: class, level and hint of a transfer (ioprio_set(2); include/uapi/linux/ioprio.h). Which of them counts is the scheduler's
-//! and the device's business: `none` hands them to the device, `mq-deadline` and `bfq` order requests by them.
+//! I/O priorities: class, level and hint of a transfer (ioprio_set(2);
+//! include/uapi/linux/ioprio.h). Which of them counts is the scheduler's and the device's business:
+//! `none` hands them to the device, `mq-deadline` and `bfq` order requests by them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +17,8 @@ const MOST_HINT: u16 = 7;
 /// Classes by name, as ionice(1) numbers them.
 const CLASSES: [(&str, u16); 3] = [("realtime", 1), ("best-effort", 2), ("idle", 3)];
 
-/// The I/O priority of a transfer, as the kernel packs it. The default is none: the kernel derives one from the thread's nice value.
+/// The I/O priority of a transfer, as the kernel packs it. The default is none: the kernel derives
+/// one from the thread's nice value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority(u16);
 
@@ -24,10 +26,13 @@ impl Priority {
     /// None of its own.
     pub const NONE: Self = Self(0);
 
-    /// Class 1 (realtime), 2 (best-effort) or 3 (idle), level 0 (first) to 7, and hint 0 (none) to 7; `None` if it is none of these.
+    /// Class 1 (realtime), 2 (best-effort) or 3 (idle), level 0 (first) to 7, and hint 0 (none) to
+    /// 7; `None` if it is none of these.
     #[must_use]
     pub fn new(class: u16, level: u16, hint: u16) -> Option<Self> {
-        let is_one = CLASSES.iter().any(|(_, number)| *number == class) && level <= MOST_LEVEL && hint <= MOST_HINT;
+        let is_one = CLASSES.iter().any(|(_, number)| *number == class)
+            && level <= MOST_LEVEL
+            && hint <= MOST_HINT;
         is_one.then_some(Self(class << CLASS_SHIFT | hint << HINT_SHIFT | level))
     }
 
@@ -42,14 +47,17 @@ impl Priority {
     /// # Errors
     /// If the kernel refuses: `realtime` needs `CAP_SYS_NICE` or `CAP_SYS_ADMIN`.
     pub fn apply(self) -> Result<(), SysError> {
-        raw::set_priority(self).map_err(|cause| SysError::new("set I/O priority", self.to_string(), cause))
+        raw::set_priority(self)
+            .map_err(|cause| SysError::new("set I/O priority", self.to_string(), cause))
     }
 }
 
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let class = self.0 >> CLASS_SHIFT;
-        let Some((name, _)) = CLASSES.iter().find(|(_, number)| *number == class) else { return f.write_str("none") };
+        let Some((name, _)) = CLASSES.iter().find(|(_, number)| *number == class) else {
+            return f.write_str("none");
+        };
         match (self.0 & MOST_LEVEL, self.0 >> HINT_SHIFT & MOST_HINT) {
             (level, 0) => write!(f, "{name} {level}"),
             (level, hint) => write!(f, "{name} {level} hint {hint}"),
@@ -62,8 +70,12 @@ impl FromStr for Priority {
 
     /// Reads `none`, `idle`, `best-effort 4` or `realtime 0 hint 2`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused =
-            || format!("`{text}` is not `none`, `idle`, or `realtime` or `best-effort` with a level of 0 to 7");
+        let refused = || {
+            format!(
+                "`{text}` is not `none`, `idle`, or `realtime` or `best-effort` with a level of 0 \
+                    to 7"
+            )
+        };
         let words: Vec<&str> = text.split_whitespace().collect();
         let (name, level, hint) = match words[..] {
             ["none"] => return Ok(Self::NONE),
@@ -95,7 +107,9 @@ mod tests {
             let read: Priority = text.parse().expect(text);
             assert_eq!((read.bits(), read.to_string()), (bits, text.to_owned()));
         }
-        for text in ["", "urgent 1", "realtime 8", "realtime 0 hint 8", "best-effort x", "realtime 0 hint"] {
+        for text in
+            ["", "urgent 1", "realtime 8", "realtime 0 hint 8", "best-effort x", "realtime 0 hint"]
+        {
             assert!(text.parse::<Priority>().is_err(), "{text}");
         }
     }

@@ -27,10 +27,13 @@ pub(super) fn discard(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 
 /// Makes `priority` that of the calling thread (ioprio_set(2)).
 pub(super) fn set_priority(priority: Priority) -> io::Result<()> {
-    /// `IOPRIO_WHO_PROCESS` (include/uapi/linux/ioprio.h): a thread by its number, 0 for the caller.
+    /// `IOPRIO_WHO_PROCESS` (include/uapi/linux/ioprio.h): a thread by its number, 0 for the
+    /// caller.
     const THREAD: libc::c_long = 1;
     // SAFETY: three numbers; nothing of ours is read or written.
-    let done = unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0, libc::c_long::from(priority.bits())) };
+    let done = unsafe {
+        libc::syscall(libc::SYS_ioprio_set, THREAD, 0, libc::c_long::from(priority.bits()))
+    };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -55,7 +58,11 @@ impl Arena {
     }
 
     fn start(&self, slot: u32) -> *mut u8 {
-        assert!((slot as usize) < self.is_kernels.len(), "there are {} slots, not {slot}", self.is_kernels.len());
+        assert!(
+            (slot as usize) < self.is_kernels.len(),
+            "there are {} slots, not {slot}",
+            self.is_kernels.len()
+        );
         let start = self.mapping.address() as usize + slot as usize * self.slot_bytes;
         std::ptr::with_exposed_provenance_mut(start)
     }
@@ -64,15 +71,20 @@ impl Arena {
     pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
         let start = self.start(slot);
         assert!(!self.is_kernels[slot as usize], "slot {slot} is under way");
-        // SAFETY: the slot lies in our anonymous mapping, which is zeroed, readable and writable and lives as long as `self`; the
-        // kernel does not have it, and `&mut self` excludes every other reference to it.
+        // SAFETY: the slot lies in our anonymous mapping, which is zeroed, readable and writable
+        // and lives as long as `self`; the kernel does not have it, and `&mut self` excludes every
+        // other reference to it.
         unsafe { std::slice::from_raw_parts_mut(start, self.slot_bytes) }
     }
 
     /// Makes `request`'s slot the kernel's, and says where it starts.
     fn lend(&mut self, request: Request) -> *mut u8 {
         let start = self.start(request.slot);
-        assert!(request.bytes as usize <= self.slot_bytes, "{} bytes do not fit a slot", request.bytes);
+        assert!(
+            request.bytes as usize <= self.slot_bytes,
+            "{} bytes do not fit a slot",
+            request.bytes
+        );
         let was = std::mem::replace(&mut self.is_kernels[request.slot as usize], true);
         assert!(!was, "slot {} is under way", request.slot);
         start

@@ -1,4 +1,5 @@
-//! Every engine does the same: what is written is read back, in any order, with errors where there are errors.
+//! Every engine does the same: what is written is read back, in any order, with errors where there
+//! are errors.
 
 use std::io::Write;
 
@@ -47,13 +48,18 @@ fn finish(transfers: &mut Transfers) -> Vec<Completion> {
 #[test]
 fn what_every_engine_writes_it_reads_back() {
     let held = [u32::MAX, 3, 1];
-    for ((engine, slots), most) in engines().into_iter().flat_map(|engine| held.map(|most| (engine, most))) {
+    for ((engine, slots), most) in
+        engines().into_iter().flat_map(|engine| held.map(|most| (engine, most)))
+    {
         let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
         transfers.hold_at_most(most);
         for block in 0..64_u64 {
             let slot = (block % u64::from(slots)) as u32;
             if slot == 0 {
-                assert!(finish(&mut transfers).iter().all(|done| done.result == BYTES as i32), "{engine:?}");
+                assert!(
+                    finish(&mut transfers).iter().all(|done| done.result == BYTES as i32),
+                    "{engine:?}"
+                );
             }
             transfers.buffer(slot).fill(block as u8 + 1);
             let offset = block * BYTES as u64;
@@ -76,8 +82,15 @@ fn what_every_engine_writes_it_reads_back() {
                 bytes: BYTES as u32,
                 priority: Priority::NONE,
             });
-            assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: BYTES as i32 }], "{engine:?}");
-            assert!(transfers.buffer(0).iter().all(|byte| *byte == block as u8 + 1), "{engine:?} block {block}");
+            assert_eq!(
+                finish(&mut transfers),
+                [Completion { slot: 0, result: BYTES as i32 }],
+                "{engine:?}"
+            );
+            assert!(
+                transfers.buffer(0).iter().all(|byte| *byte == block as u8 + 1),
+                "{engine:?} block {block}"
+            );
         }
         println!("{}", transfers.described());
     }
@@ -93,7 +106,13 @@ fn what_is_not_held_begins_before_anything_is_reaped() {
     assert!(transfers.hands_over_early());
     transfers.reap(Duration::ZERO, |_| {}).expect("the ring is ours from now on");
     transfers.buffer(0)[..4].copy_from_slice(b"here");
-    transfers.queue(Request { slot: 0, operation: Operation::Write, offset: 0, bytes: 4, priority: Priority::NONE });
+    transfers.queue(Request {
+        slot: 0,
+        operation: Operation::Write,
+        offset: 0,
+        bytes: 4,
+        priority: Priority::NONE,
+    });
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut read = [0; 4];
@@ -111,15 +130,29 @@ fn a_look_without_patience_finds_what_has_ended() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let Some(mut transfers) = transfers(engine, file, SLOTS) else { continue };
-        transfers.queue(Request { slot: 0, operation: Operation::Read, offset: 0, bytes: 4, priority: Priority::NONE });
-        assert_eq!(transfers.reap(Duration::ZERO, |_| {}).expect("a look"), 0, "{engine:?}: nothing was written yet");
+        transfers.queue(Request {
+            slot: 0,
+            operation: Operation::Read,
+            offset: 0,
+            bytes: 4,
+            priority: Priority::NONE,
+        });
+        assert_eq!(
+            transfers.reap(Duration::ZERO, |_| {}).expect("a look"),
+            0,
+            "{engine:?}: nothing was written yet"
+        );
         writer.write_all(b"here").expect("written");
         let until = std::time::Instant::now() + PATIENCE;
         let mut found = Vec::new();
         while found.is_empty() && std::time::Instant::now() < until {
             transfers.reap(Duration::ZERO, |completion| found.push(completion)).expect("a look");
         }
-        assert_eq!(found, [Completion { slot: 0, result: 4 }], "{engine:?}: the read ended and was not found");
+        assert_eq!(
+            found,
+            [Completion { slot: 0, result: 4 }],
+            "{engine:?}: the read ended and was not found"
+        );
     }
 }
 
@@ -152,7 +185,10 @@ fn a_hole_is_punched_and_a_flush_moves_nothing() {
         std::os::unix::fs::FileExt::read_exact_at(&seen, &mut found, 0).expect("read back");
         let punched = if Transfers::can(engine, Operation::Trim, false) { 0 } else { 7 };
         assert!(found[BYTES..2 * BYTES].iter().all(|byte| *byte == punched), "{engine:?}");
-        assert!(found[..BYTES].iter().chain(&found[2 * BYTES..]).all(|byte| *byte == 7), "{engine:?}: only the hole");
+        assert!(
+            found[..BYTES].iter().chain(&found[2 * BYTES..]).all(|byte| *byte == 7),
+            "{engine:?}: only the hole"
+        );
     }
 }
 
@@ -188,7 +224,8 @@ fn a_short_read_and_an_error_are_told() {
     }
 }
 
-/// The result of the only request; native AIO refuses what it can see is wrong when it is handed over.
+/// The result of the only request; native AIO refuses what it can see is wrong when it is handed
+/// over.
 fn finish_or_refused(transfers: &mut Transfers) -> i32 {
     let mut result = 0;
     match transfers.reap(PATIENCE, |completion| result = completion.result) {
@@ -210,7 +247,9 @@ fn waiting_for_nothing_ends_in_time() {
 #[test]
 #[should_panic(expected = "slot 0 is under way")]
 fn the_buffer_of_a_slot_under_way_is_out_of_reach() {
-    let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else { panic!("slot 0 is under way") };
+    let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else {
+        panic!("slot 0 is under way")
+    };
     transfers.queue(Request {
         slot: 0,
         operation: Operation::Read,

@@ -1,4 +1,5 @@
-//! One thread per slot, each in `pread` or `pwrite`. A slot's buffer travels with its request and comes back with its completion.
+//! One thread per slot, each in `pread` or `pwrite`. A slot's buffer travels with its request and
+//! comes back with its completion.
 
 use std::fs::File;
 use std::io;
@@ -53,7 +54,9 @@ impl Threads {
                     finished.came.notify_one();
                 }
             };
-            threads.handles.push(std::thread::Builder::new().name(format!("lr-disk-{slot}")).spawn(serve)?);
+            threads
+                .handles
+                .push(std::thread::Builder::new().name(format!("lr-disk-{slot}")).spawn(serve)?);
             threads.work.push(work);
         }
         Ok(threads)
@@ -66,16 +69,25 @@ impl Threads {
     pub(super) fn queue(&mut self, request: Request) {
         let buffer = self.buffers[request.slot as usize].take();
         let buffer = buffer.unwrap_or_else(|| panic!("slot {} is under way", request.slot));
-        assert!(request.bytes as usize <= buffer.len(), "{} bytes do not fit a slot", request.bytes);
+        assert!(
+            request.bytes as usize <= buffer.len(),
+            "{} bytes do not fit a slot",
+            request.bytes
+        );
         let sent = self.work[request.slot as usize].send((request, buffer));
         sent.expect("a thread ends only when its work does");
     }
 
-    pub(super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
+    pub(super) fn reap(
+        &mut self,
+        patience: Duration,
+        mut done: impl FnMut(Completion),
+    ) -> io::Result<()> {
         let any_under_way = self.buffers.iter().any(Option::is_none);
         let mut finished = self.finished.done();
         if any_under_way && !patience.is_zero() {
-            let waited = self.finished.came.wait_timeout_while(finished, patience, |done| done.is_empty());
+            let waited =
+                self.finished.came.wait_timeout_while(finished, patience, |done| done.is_empty());
             finished = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         for (completion, buffer) in finished.drain(..) {

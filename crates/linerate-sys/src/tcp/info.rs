@@ -1,7 +1,7 @@
 //! `struct tcp_info`, decoded by offset and by as many bytes as the running kernel filled.
 
-/// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`, to 6.18). Counters are cumulative since the connection
-/// was opened; a field beyond `known_bytes` is zero.
+/// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`, to 6.18). Counters are cumulative
+/// since the connection was opened; a field beyond `known_bytes` is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Bytes the kernel filled.
@@ -18,7 +18,8 @@ pub struct TcpInfo {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
-    /// Segments that carried payload, received: retransmissions and what waits behind a hole included.
+    /// Segments that carried payload, received: retransmissions and what waits behind a hole
+    /// included.
     pub data_segments_in: u32,
     /// Payload of the peer's segments as the kernel estimates it, bytes.
     pub receive_mss: u32,
@@ -102,20 +103,23 @@ mod offset {
     pub(super) const TOTAL_RTO: usize = 240;
 }
 
-/// The first bit of the flags byte; the bits are allocated from the lowest up on little-endian machines, from the
-/// highest down on big-endian ones.
+/// The first bit of the flags byte; the bits are allocated from the lowest up on little-endian
+/// machines, from the highest down on big-endian ones.
 const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
 
 impl TcpInfo {
     /// Reads as much of `struct tcp_info` as `bytes` holds.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
-        let word = |at: usize| bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-        let half = |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]));
+        let word = |at: usize| {
+            bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
+        };
+        let half =
+            |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]));
         let long = |at: usize| {
-            bytes
-                .get(at..at + 8)
-                .map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("the range is eight bytes long")))
+            bytes.get(at..at + 8).map_or(0, |b| {
+                u64::from_ne_bytes(b.try_into().expect("the range is eight bytes long"))
+            })
         };
         Self {
             known_bytes: bytes.len() as u32,
@@ -138,7 +142,9 @@ impl TcpInfo {
             receive_window: word(offset::RCV_WND),
             receive_space: word(offset::RCV_SPACE),
             delivery_rate: long(offset::DELIVERY_RATE),
-            delivery_rate_app_limited: bytes.get(offset::FLAGS).is_some_and(|flags| flags & APP_LIMITED != 0),
+            delivery_rate_app_limited: bytes
+                .get(offset::FLAGS)
+                .is_some_and(|flags| flags & APP_LIMITED != 0),
             pacing_rate: long(offset::PACING_RATE),
             busy_us: long(offset::BUSY_TIME),
             receive_window_limited_us: long(offset::RWND_LIMITED),
@@ -160,7 +166,8 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_the_kernel_header() {
-        // libc declares the structure of Linux 2.6; the fields since then are checked against a live socket elsewhere.
+        // libc declares the structure of Linux 2.6; the fields since then are checked against a
+        // live socket elsewhere.
         assert_eq!(offset::SND_MSS, offset_of!(libc::tcp_info, tcpi_snd_mss));
         assert_eq!(offset::RCV_MSS, offset_of!(libc::tcp_info, tcpi_rcv_mss));
         assert_eq!(offset::PMTU, offset_of!(libc::tcp_info, tcpi_pmtu));

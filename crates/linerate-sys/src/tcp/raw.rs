@@ -32,16 +32,19 @@ pub(super) struct ZerocopyReceive {
 const _: () = assert!(size_of::<ZerocopyReceive>() == 64);
 
 pub(super) fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC a TCP socket writes nothing through the pointer (tcp(7)), and on any other socket a null
-    // pointer makes the call fail with EFAULT instead of writing.
-    let answer = unsafe { libc::recv(socket.as_fd().as_raw_fd(), null_mut(), bytes, libc::MSG_TRUNC) };
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing through the pointer (tcp(7)), and on any
+    // other socket a null pointer makes the call fail with EFAULT instead of writing.
+    let answer =
+        unsafe { libc::recv(socket.as_fd().as_raw_fd(), null_mut(), bytes, libc::MSG_TRUNC) };
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The answer of an ioctl that stores one integer: `SIOCOUTQ` of a TCP socket, Linux `include/uapi/linux/sockios.h`.
+/// The answer of an ioctl that stores one integer: `SIOCOUTQ` of a TCP socket, Linux
+/// `include/uapi/linux/sockios.h`.
 pub(super) fn unacknowledged(socket: &impl AsFd) -> io::Result<libc::c_int> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: SIOCOUTQ stores one int through the pointer, which leads to one that outlives the call (tcp(7)).
+    // SAFETY: SIOCOUTQ stores one int through the pointer, which leads to one that outlives the
+    // call (tcp(7)).
     let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if answer == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
@@ -63,13 +66,20 @@ unsafe impl Send for Vectors {}
 
 impl Vectors {
     /// `n_messages`, of which `block` holds `in_block`.
-    pub(super) fn new(mut block: Region, in_block: usize, n_messages: usize, message_bytes: usize) -> Self {
+    pub(super) fn new(
+        mut block: Region,
+        in_block: usize,
+        n_messages: usize,
+        message_bytes: usize,
+    ) -> Self {
         let block_bytes = in_block * message_bytes;
         assert!(block_bytes <= block.len(), "{block_bytes} of {} bytes", block.len());
         let batch_bytes = n_messages * message_bytes;
         let start: *mut u8 = block.as_mut_ptr();
-        let vector =
-            |from: usize| libc::iovec { iov_base: start.cast(), iov_len: (batch_bytes - from).min(block_bytes) };
+        let vector = |from: usize| libc::iovec {
+            iov_base: start.cast(),
+            iov_len: (batch_bytes - from).min(block_bytes),
+        };
         let vectors = (0..batch_bytes).step_by(block_bytes).map(vector).collect();
         Self { vectors, block_bytes, batch_bytes, position: 0, _block: block }
     }
@@ -77,7 +87,8 @@ impl Vectors {
     pub(super) fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         let (first, offset) = (self.position / self.block_bytes, self.position % self.block_bytes);
         let rest = &mut self.vectors[first..];
-        // The first block may have been sent in part: its vector is shortened for the call and put back after it.
+        // The first block may have been sent in part: its vector is shortened for the call and put
+        // back after it.
         let whole = rest[0];
         rest[0].iov_base = whole.iov_base.wrapping_byte_add(offset);
         rest[0].iov_len = whole.iov_len - offset;
@@ -85,9 +96,10 @@ impl Vectors {
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = rest.as_mut_ptr();
         header.msg_iovlen = rest.len() as _;
-        // SAFETY: `header` and the vectors are live for the call, every vector lies within `_block`, and the kernel
-        // only reads.
-        let answer = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        // SAFETY: `header` and the vectors are live for the call, every vector lies within
+        // `_block`, and the kernel only reads.
+        let answer =
+            unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
         rest[0] = whole;
         let sent = usize::try_from(answer).map_err(|_| io::Error::last_os_error())?;
         self.position = (self.position + sent) % self.batch_bytes;

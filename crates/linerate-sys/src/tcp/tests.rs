@@ -21,7 +21,10 @@ fn tcp_info_counts_the_bytes_both_ends_moved() {
     far.write_all(b"x").expect("fits");
     near.read_exact(&mut [0]).expect("arrives, and with it the acknowledgement");
     let (sender, receiver) = (info(&near).expect("tcp"), info(&far).expect("tcp"));
-    assert_eq!((sender.bytes_sent, sender.bytes_acked, receiver.bytes_received), (10_000, 10_001, 10_000));
+    assert_eq!(
+        (sender.bytes_sent, sender.bytes_acked, receiver.bytes_received),
+        (10_000, 10_001, 10_000)
+    );
     // bytes_acked counts the SYN, RFC 4898.
     // Loopback takes the 10 000 bytes as one segment, or as few.
     assert!((1..=8).contains(&receiver.data_segments_in), "{receiver:?}");
@@ -30,7 +33,10 @@ fn tcp_info_counts_the_bytes_both_ends_moved() {
     assert!(sender.known_bytes >= 232, "{sender:?}");
     // Loopback has an MTU of 65 536, and IPv4 packets end at 65 535 bytes (RFC 791).
     assert!(sender.path_mtu >= 1_500, "{sender:?}");
-    assert!(sender.congestion_window > 0 && sender.rtt_us > 0 && sender.min_rtt_us <= sender.rtt_us + 1, "{sender:?}");
+    assert!(
+        sender.congestion_window > 0 && sender.rtt_us > 0 && sender.min_rtt_us <= sender.rtt_us + 1,
+        "{sender:?}"
+    );
     assert!(sender.send_window > 10_000 && sender.send_mss > 1_000, "{sender:?}");
 }
 
@@ -49,7 +55,8 @@ fn a_discarding_receive_takes_bytes_and_copies_none() {
     assert_eq!(taken, 5_000);
 }
 
-/// Sends about 20 MB of batches, more than the socket buffers hold, so that some sends are short; returns what arrived.
+/// Sends about 20 MB of batches, more than the socket buffers hold, so that some sends are short;
+/// returns what arrived.
 fn arrived(mut batch: MessageBatch) -> Vec<u8> {
     let (near, mut far) = pair();
     near.set_nonblocking(true).expect("a socket");
@@ -74,26 +81,35 @@ fn arrived(mut batch: MessageBatch) -> Vec<u8> {
 
 #[test]
 fn a_batch_sends_whole_messages_in_order_over_short_sends() {
-    // 65 messages of 1000 B fill a block; 100 of them end within the second. A block holds one message of 100 kB.
+    // 65 messages of 1000 B fill a block; 100 of them end within the second. A block holds one
+    // message of 100 kB.
     for (message_bytes, n_messages) in [(1_000, 100), (100_000, 7), (7, 1)] {
         let message: Vec<u8> = (0..message_bytes).map(|idx| (idx % 251) as u8).collect();
         let all = arrived(MessageBatch::new(&message, n_messages).expect("memory"));
-        let wrong = (0..all.len()).find(|position| all[*position] != message[position % message_bytes]);
+        let wrong =
+            (0..all.len()).find(|position| all[*position] != message[position % message_bytes]);
         assert_eq!(wrong, None, "{n_messages} messages of {message_bytes}");
     }
 }
 
 #[test]
 fn a_call_takes_as_many_small_messages_as_fit_its_vectors() {
-    assert_eq!([64, 1460, 65_536, 131_072].map(MessageBatch::most), [1_048_576, 44 * 1024, 1024, 1024]);
+    assert_eq!(
+        [64, 1460, 65_536, 131_072].map(MessageBatch::most),
+        [1_048_576, 44 * 1024, 1024, 1024]
+    );
 }
 
 #[test]
 fn a_receive_window_takes_everything_mapped_or_copied() {
     let (mut near, far) = pair();
     let mut window = ReceiveWindow::new(&far, 1 << 20).expect("a tcp socket can be mapped");
-    assert_eq!(window.receive(&far).expect_err("nothing is queued").kind(), io::ErrorKind::WouldBlock);
-    let writer = std::thread::spawn(move || near.write_all(&[7; 3_000_000]).expect("the reader reads"));
+    assert_eq!(
+        window.receive(&far).expect_err("nothing is queued").kind(),
+        io::ErrorKind::WouldBlock
+    );
+    let writer =
+        std::thread::spawn(move || near.write_all(&[7; 3_000_000]).expect("the reader reads"));
     let mut taken = 0;
     loop {
         match window.receive(&far) {

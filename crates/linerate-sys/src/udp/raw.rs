@@ -12,7 +12,8 @@ struct Control([u8; CONTROL_BYTES]);
 
 const CONTROL_BYTES: usize = 64;
 // SAFETY: `CMSG_SPACE` is arithmetic on its argument.
-const _: () = assert!(unsafe { 2 * libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize <= CONTROL_BYTES);
+const _: () =
+    assert!(unsafe { 2 * libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize <= CONTROL_BYTES);
 
 /// Ancillary data of one received message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(super) struct Ancillary {
     pub(super) drops: Option<u32>,
 }
 
-/// A heap slice reached only through its pointer, so that the kernel structures may keep pointers into it while the
-/// owner moves.
+/// A heap slice reached only through its pointer, so that the kernel structures may keep pointers
+/// into it while the owner moves.
 struct Slab<T>(NonNull<[T]>);
 
 impl<T> Slab<T> {
@@ -56,7 +57,8 @@ pub(super) struct Messages {
     message_bytes: usize,
 }
 
-// SAFETY: `Messages` owns everything its pointers lead to and hands out references only through `&self`/`&mut self`.
+// SAFETY: `Messages` owns everything its pointers lead to and hands out references only through
+// `&self`/`&mut self`.
 unsafe impl Send for Messages {}
 
 impl Messages {
@@ -66,7 +68,10 @@ impl Messages {
         let control = Slab::new(vec![Control([0; CONTROL_BYTES]); n]);
         let iovecs = Slab::new(
             (0..n)
-                .map(|idx| libc::iovec { iov_base: buffer.at(idx * message_bytes).cast(), iov_len: message_bytes })
+                .map(|idx| libc::iovec {
+                    iov_base: buffer.at(idx * message_bytes).cast(),
+                    iov_len: message_bytes,
+                })
                 .collect(),
         );
         let headers = Slab::new(
@@ -94,15 +99,23 @@ impl Messages {
     /// The buffer of message `idx`.
     pub(super) fn bytes(&self, idx: usize) -> &[u8] {
         assert!(idx < self.n(), "message {idx} of {}", self.n());
-        // SAFETY: the range lies within `buffer`, its bytes are initialized, and `&self` excludes a writer.
-        unsafe { std::slice::from_raw_parts(self.buffer.at(idx * self.message_bytes), self.message_bytes) }
+        // SAFETY: the range lies within `buffer`, its bytes are initialized, and `&self` excludes a
+        // writer.
+        unsafe {
+            std::slice::from_raw_parts(self.buffer.at(idx * self.message_bytes), self.message_bytes)
+        }
     }
 
     /// The buffer of message `idx`, to be written.
     pub(super) fn bytes_mut(&mut self, idx: usize) -> &mut [u8] {
         assert!(idx < self.n(), "message {idx} of {}", self.n());
         // SAFETY: as in `bytes`; `&mut self` excludes every other reference.
-        unsafe { std::slice::from_raw_parts_mut(self.buffer.at(idx * self.message_bytes), self.message_bytes) }
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.buffer.at(idx * self.message_bytes),
+                self.message_bytes,
+            )
+        }
     }
 
     /// Sets how many bytes of message `idx` are sent.
@@ -115,7 +128,8 @@ impl Messages {
     /// Makes room for ancillary data in message `idx` before it is received into.
     pub(super) fn accept_control(&mut self, idx: usize) {
         let header = self.headers.at(idx);
-        // SAFETY: `at` checked the index; the control block lives as long as the header that points to it.
+        // SAFETY: `at` checked the index; the control block lives as long as the header that points
+        // to it.
         unsafe {
             (*header).msg_hdr.msg_control = self.control.at(idx).cast();
             (*header).msg_hdr.msg_controllen = CONTROL_BYTES as _;
@@ -129,21 +143,40 @@ impl Messages {
     }
 
     /// Sends messages `first .. first + n`; returns how many the kernel took.
-    pub(super) fn send(&mut self, socket: &impl AsFd, first: usize, n: usize, flags: i32) -> io::Result<usize> {
+    pub(super) fn send(
+        &mut self,
+        socket: &impl AsFd,
+        first: usize,
+        n: usize,
+        flags: i32,
+    ) -> io::Result<usize> {
         assert!(n > 0 && first + n <= self.n(), "messages {first}+{n} of {}", self.n());
-        // SAFETY: `first .. first + n` are initialized headers whose pointers lead into slabs owned by `self`; the
-        // kernel reads the payload and writes only `msg_len`.
-        let sent = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), self.headers.at(first), n as u32, flags as _) };
+        // SAFETY: `first .. first + n` are initialized headers whose pointers lead into slabs owned
+        // by `self`; the kernel reads the payload and writes only `msg_len`.
+        let sent = unsafe {
+            libc::sendmmsg(socket.as_fd().as_raw_fd(), self.headers.at(first), n as u32, flags as _)
+        };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// Receives into the first `n` messages; returns how many the kernel filled.
-    pub(super) fn receive(&mut self, socket: &impl AsFd, n: usize, flags: i32) -> io::Result<usize> {
+    pub(super) fn receive(
+        &mut self,
+        socket: &impl AsFd,
+        n: usize,
+        flags: i32,
+    ) -> io::Result<usize> {
         assert!(n > 0 && n <= self.n(), "{n} of {} messages", self.n());
-        // SAFETY: the headers are initialized and point into slabs owned by `self` with the true lengths; `&mut self`
-        // excludes every reader while the kernel writes. No timeout is passed.
+        // SAFETY: the headers are initialized and point into slabs owned by `self` with the true
+        // lengths; `&mut self` excludes every reader while the kernel writes. No timeout is passed.
         let received = unsafe {
-            libc::recvmmsg(socket.as_fd().as_raw_fd(), self.headers.at(0), n as u32, flags as _, std::ptr::null_mut())
+            libc::recvmmsg(
+                socket.as_fd().as_raw_fd(),
+                self.headers.at(0),
+                n as u32,
+                flags as _,
+                std::ptr::null_mut(),
+            )
         };
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
@@ -151,9 +184,10 @@ impl Messages {
     /// The ancillary data of received message `idx`.
     pub(super) fn ancillary(&self, idx: usize) -> Ancillary {
         let mut ancillary = Ancillary::default();
-        // SAFETY: the header is initialized; after a receive its control pointer and length describe control messages
-        // the kernel wrote into our control block (or are null and zero), so the CMSG walk stays within it. Values are
-        // read unaligned, and only if the message says it holds four bytes.
+        // SAFETY: the header is initialized; after a receive its control pointer and length
+        // describe control messages the kernel wrote into our control block (or are null and zero),
+        // so the CMSG walk stays within it. Values are read unaligned, and only if the message says
+        // it holds four bytes.
         unsafe {
             let header = &raw const (*self.headers.at(idx)).msg_hdr;
             let mut control = libc::CMSG_FIRSTHDR(header);
@@ -161,7 +195,9 @@ impl Messages {
                 if message.cmsg_len >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize {
                     let value = libc::CMSG_DATA(control).cast::<u32>().read_unaligned();
                     match (message.cmsg_level, message.cmsg_type) {
-                        (libc::SOL_UDP, super::UDP_GRO) => ancillary.segment = Some(value.cast_signed()),
+                        (libc::SOL_UDP, super::UDP_GRO) => {
+                            ancillary.segment = Some(value.cast_signed())
+                        }
                         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => ancillary.drops = Some(value),
                         _ => {}
                     }

@@ -36,7 +36,8 @@ impl Placement {
     }
 }
 
-/// A program attached to an interface by a BPF link: the kernel detaches it when this is dropped or the process dies.
+/// A program attached to an interface by a BPF link: the kernel detaches it when this is dropped or
+/// the process dies.
 #[derive(Debug)]
 pub struct Attachment {
     link: OwnedFd,
@@ -44,11 +45,17 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches `program` to `device` of the calling thread's network namespace, at `placement` or nowhere.
+    /// Attaches `program` to `device` of the calling thread's network namespace, at `placement` or
+    /// nowhere.
     ///
     /// # Errors
-    /// If the driver has no native XDP, another program is there, the MTU is too large, or privilege is missing.
-    pub(crate) fn at(program: &Program, device: &str, placement: Placement) -> Result<Self, SysError> {
+    /// If the driver has no native XDP, another program is there, the MTU is too large, or
+    /// privilege is missing.
+    pub(crate) fn at(
+        program: &Program,
+        device: &str,
+        placement: Placement,
+    ) -> Result<Self, SysError> {
         let ifindex = interface_index(device)?;
         raw::create_xdp_link(program.as_fd(), ifindex, placement.flags())
             .map(|link| Self { link, placement })
@@ -58,7 +65,8 @@ impl Attachment {
     /// Attaches natively if the driver can, generically if not.
     ///
     /// # Errors
-    /// What the kernel has against the generic placement, if neither is possible; against the native one if the interface is busy.
+    /// What the kernel has against the generic placement, if neither is possible; against the
+    /// native one if the interface is busy.
     pub(crate) fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
         let native = match Self::at(program, device, Placement::Native) {
             Ok(attachment) => return Ok(attachment),
@@ -92,17 +100,25 @@ impl From<Attachment> for OwnedFd {
 fn refused(device: &str, placement: Placement, cause: io::Error) -> SysError {
     let remedy = match (cause.raw_os_error(), placement) {
         (Some(libc::EBUSY | libc::EEXIST), _) => {
-            "another program is attached: see `ip link show`, and `ip link set dev NAME xdp off` if nobody needs it"
+            "another program is attached: see `ip link show`, and `ip link set dev NAME xdp off` \
+                if nobody needs it"
         }
         (Some(libc::EPERM | libc::EACCES), _) => "needs CAP_NET_ADMIN and CAP_BPF, or root",
-        (Some(libc::EOPNOTSUPP), Placement::Native) => "its driver has no native XDP: use the generic mode",
+        (Some(libc::EOPNOTSUPP), Placement::Native) => {
+            "its driver has no native XDP: use the generic mode"
+        }
         (Some(libc::ERANGE | libc::EINVAL | libc::EMSGSIZE), Placement::Native) => {
-            "the MTU, of a veth that of its peer, may be too large for one buffer: lower it or allow several buffers"
+            "the MTU, of a veth that of its peer, may be too large for one buffer: lower it or \
+                allow several buffers"
         }
         (Some(libc::ENOSPC), Placement::Native) => {
             "a veth needs as many receive queues as its peer has transmit queues"
         }
         _ => "see the kernel's answer",
     };
-    SysError::new("attach XDP program to", format!("{device} ({} mode; {remedy})", placement.name()), cause)
+    SysError::new(
+        "attach XDP program to",
+        format!("{device} ({} mode; {remedy})", placement.name()),
+        cause,
+    )
 }

@@ -31,7 +31,8 @@ impl Features {
         self.bits & BASIC != 0
     }
 
-    /// Transmits frames that were redirected to it. Of a veth this depends on its peer, which must have a program or GRO.
+    /// Transmits frames that were redirected to it. Of a veth this depends on its peer, which must
+    /// have a program or GRO.
     #[must_use]
     pub(crate) const fn takes_frames(self) -> bool {
         self.bits & TAKES_FRAMES != 0
@@ -50,7 +51,8 @@ impl Features {
     }
 }
 
-/// What the driver of `device`, in the calling thread's network namespace, can do; `None` if this kernel does not tell.
+/// What the driver of `device`, in the calling thread's network namespace, can do; `None` if this
+/// kernel does not tell.
 ///
 /// # Errors
 /// If there is no such device, or the kernel does not answer.
@@ -60,7 +62,8 @@ pub fn features(device: &str) -> Result<Option<Features>, SysError> {
     let Some(family) = socket.family("netdev")? else { return Ok(None) };
     let mut wanted = Vec::new();
     push(&mut wanted, IFINDEX, &ifindex.to_ne_bytes());
-    let answer = socket.ask(&family, GET_DEVICE, &wanted, PATIENCE, &format!("XDP features of {device}"))?;
+    let answer =
+        socket.ask(&family, GET_DEVICE, &wanted, PATIENCE, &format!("XDP features of {device}"))?;
     let told = answer.as_deref().and_then(|answer| {
         let (_, value) = attributes(answer).find(|(kind, _)| *kind == XDP_FEATURES)?;
         value.try_into().ok().map(u64::from_ne_bytes)

@@ -1,16 +1,20 @@
-//! The program that takes our frames out of what an interface receives, and leaves everything else alone.
+//! The program that takes our frames out of what an interface receives, and leaves everything else
+//! alone.
 
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::attachment::{Attachment, Placement};
 use super::socket::XdpSocket;
 use crate::SysError;
-use crate::ebpf::assembler::{Assembler, Code, Condition, Helper, Label, Operand, Operation, Register, Width};
+use crate::ebpf::assembler::{
+    Assembler, Code, Condition, Helper, Label, Operand, Operation, Register, Width,
+};
 use crate::ebpf::map::Map;
 use crate::ebpf::program::{Action, Kind, Program};
 use crate::privilege::{AttachedFilter, helped};
 
-/// Where a frame must hold what to be ours: up to eight bytes at `offset` from the start of the Ethernet header.
+/// Where a frame must hold what to be ours: up to eight bytes at `offset` from the start of the
+/// Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     /// Of the first byte.
@@ -39,7 +43,10 @@ impl Match {
     /// If `value` has another length than 1, 2, 4 or 8, or another than `mask`.
     #[must_use]
     pub fn masked(offset: u16, value: &[u8], mask: &[u8]) -> Self {
-        assert!(matches!(value.len(), 1 | 2 | 4 | 8) && value.len() == mask.len(), "1, 2, 4 or 8 bytes and their mask");
+        assert!(
+            matches!(value.len(), 1 | 2 | 4 | 8) && value.len() == mask.len(),
+            "1, 2, 4 or 8 bytes and their mask"
+        );
         let widen = |bytes: &[u8]| {
             let mut wide = [0; 8];
             wide[..bytes.len()].copy_from_slice(bytes);
@@ -86,15 +93,16 @@ pub struct Filter {
 const MOST_QUEUES: u32 = 1024;
 
 impl Filter {
-    /// Attaches a program to `device` that takes the frames to which all matches of any of `alternatives` apply. Until a queue has
-    /// a socket, its frames go to the stack. `placement` `None` takes the best there is. With `multi_buffer`, frames may be longer
-    /// than one buffer.
+    /// Attaches a program to `device` that takes the frames to which all matches of any of
+    /// `alternatives` apply. Until a queue has a socket, its frames go to the stack. `placement`
+    /// `None` takes the best there is. With `multi_buffer`, frames may be longer than one buffer.
     ///
     /// # Errors
     /// As of [`Attachment::at`], and if the verifier rejects the program.
     ///
     /// # Panics
-    /// If an alternative is empty: a program that takes everything would cut off whoever works over that interface.
+    /// If an alternative is empty: a program that takes everything would cut off whoever works over
+    /// that interface.
     pub fn attach(
         device: &str,
         alternatives: &[&[Match]],
@@ -107,7 +115,9 @@ impl Filter {
             attached => return attached,
         };
         // Its words say what privilege is missing, if nobody can help.
-        let Some(helped) = helped(|helper| helper.attach_filter(device, alternatives, placement, multi_buffer)) else {
+        let Some(helped) =
+            helped(|helper| helper.attach_filter(device, alternatives, placement, multi_buffer))
+        else {
             return Err(error);
         };
         let AttachedFilter { placement, link, program, sockets } =
@@ -155,7 +165,8 @@ impl Filter {
     #[must_use]
     pub fn into_parts(self) -> AttachedFilter {
         let placement = self.placement();
-        let (link, program, sockets) = (self.attachment.into(), self.program.into(), self.sockets.into());
+        let (link, program, sockets) =
+            (self.attachment.into(), self.program.into(), self.sockets.into());
         AttachedFilter { placement, link, program, sockets }
     }
 
@@ -165,7 +176,8 @@ impl Filter {
         self.attachment.placement()
     }
 
-    /// Whether it would take `frame`, of at least 14 bytes, if it came in at queue 0 and that had a socket.
+    /// Whether it would take `frame`, of at least 14 bytes, if it came in at queue 0 and that had a
+    /// socket.
     ///
     /// # Errors
     /// If the kernel refuses to try.
@@ -204,22 +216,28 @@ fn code(alternatives: &[&[Match]], sockets: &Map) -> Code {
 /// Goes on at `ours` if all of `matches` apply to the frame from R2 to R3.
 fn try_one(assembler: &mut Assembler, matches: &[Match], ours: Label) {
     use Register::{R2, R3, R4, R5};
-    assert!(!matches.is_empty(), "a filter that takes every frame takes the interface from its users");
+    assert!(
+        !matches.is_empty(),
+        "a filter that takes every frame takes the interface from its users"
+    );
     let needed = matches.iter().map(Match::end).max().unwrap_or(0);
     let not_this = assembler.label();
-    assembler.set(R4, Operand::Of(R2)).compute(Operation::Add, R4, Operand::Number(needed.into())).jump_if(
-        Condition::Greater,
-        R4,
-        Operand::Of(R3),
-        not_this,
-    );
+    assembler
+        .set(R4, Operand::Of(R2))
+        .compute(Operation::Add, R4, Operand::Number(needed.into()))
+        .jump_if(Condition::Greater, R4, Operand::Of(R3), not_this);
     for one in matches {
         let (value, mask) = (one.loaded(one.value), one.loaded(one.mask));
         assembler.load(one.width(), R4, R2, one.offset as i16);
         if one.mask[..usize::from(one.n_bytes)].iter().any(|byte| *byte != 0xff) {
             assembler.set_number(R5, mask).compute(Operation::And, R4, Operand::Of(R5));
         }
-        assembler.set_number(R5, value & mask).jump_if(Condition::NotEqual, R4, Operand::Of(R5), not_this);
+        assembler.set_number(R5, value & mask).jump_if(
+            Condition::NotEqual,
+            R4,
+            Operand::Of(R5),
+            not_this,
+        );
     }
     assembler.jump(ours).place(not_this);
 }

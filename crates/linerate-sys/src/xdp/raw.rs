@@ -1,4 +1,5 @@
-//! What AF_XDP shares with the kernel: four rings and the memory that frames lie in (linux/if_xdp.h).
+//! What AF_XDP shares with the kernel: four rings and the memory that frames lie in
+//! (linux/if_xdp.h).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -37,13 +38,21 @@ pub(super) struct Ring<E> {
 
 impl<E: Entry> Ring<E> {
     /// Maps the ring that `socket` has at `page_offset`.
-    pub(super) fn map(socket: &impl AsFd, page_offset: u64, offsets: XdpRingOffset, n_slots: u32) -> io::Result<Self> {
+    pub(super) fn map(
+        socket: &impl AsFd,
+        page_offset: u64,
+        offsets: XdpRingOffset,
+        n_slots: u32,
+    ) -> io::Result<Self> {
         let bytes = offsets.desc as usize + n_slots as usize * size_of::<E>();
         let mapping = Mapping::shared(socket, bytes, page_offset)?;
         let flags = offsets.flags.unwrap_or(offsets.producer);
-        let fits = [offsets.producer, offsets.consumer, flags].iter().all(|at| *at as usize + 4 <= mapping.len());
-        let aligned = [offsets.producer, offsets.consumer, flags].iter().all(|at| at.is_multiple_of(4))
-            && offsets.desc.is_multiple_of(8);
+        let fits = [offsets.producer, offsets.consumer, flags]
+            .iter()
+            .all(|at| *at as usize + 4 <= mapping.len());
+        let aligned =
+            [offsets.producer, offsets.consumer, flags].iter().all(|at| at.is_multiple_of(4))
+                && offsets.desc.is_multiple_of(8);
         if !fits || !aligned {
             return Err(io::Error::other("the kernel's ring has a shape that is not known here"));
         }
@@ -73,38 +82,50 @@ impl<E: Entry> Ring<E> {
     /// Whether the kernel sleeps over this ring; `true` where it does not say.
     pub(super) fn needs_wakeup(&self) -> bool {
         const NEED_WAKEUP: u32 = 1;
-        self.offsets.flags.is_none_or(|at| self.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
+        self.offsets
+            .flags
+            .is_none_or(|at| self.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
     }
 
     /// The entry in `slot`, which the kernel has filled and not got back yet.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> E {
-        // SAFETY: `at` lies inside the mapping and is aligned; any bits are an entry; between the acquire load that showed the slot
-        // filled and the release store that returns it, the kernel leaves it alone.
+        // SAFETY: `at` lies inside the mapping and is aligned; any bits are an entry; between the
+        // acquire load that showed the slot filled and the release store that returns it, the
+        // kernel leaves it alone.
         unsafe { self.at(slot).read() }
     }
 
     /// Writes the entry in `slot`, which is ours until it is published.
     #[inline]
     pub(super) fn set(&mut self, slot: u32, entry: E) {
-        // SAFETY: `at` lies inside the mapping and is aligned; between the acquire load that showed the slot drained and the
-        // release store that publishes it, the kernel leaves it alone.
+        // SAFETY: `at` lies inside the mapping and is aligned; between the acquire load that showed
+        // the slot drained and the release store that publishes it, the kernel leaves it alone.
         unsafe { self.at(slot).write(entry) };
     }
 
     fn at(&self, slot: u32) -> *mut E {
         assert!(slot < self.n_slots, "slot {slot} of {}", self.n_slots);
         // SAFETY: the mapping reaches to the end of the last slot, by its making.
-        unsafe { self.mapping.start().as_ptr().add(self.offsets.desc as usize).cast::<E>().add(slot as usize) }
+        unsafe {
+            self.mapping
+                .start()
+                .as_ptr()
+                .add(self.offsets.desc as usize)
+                .cast::<E>()
+                .add(slot as usize)
+        }
     }
 
     fn index(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: `map` has checked that the word lies inside the mapping and is aligned; both sides access it as a whole.
+        // SAFETY: `map` has checked that the word lies inside the mapping and is aligned; both
+        // sides access it as a whole.
         unsafe { self.mapping.start().add(offset as usize).cast::<AtomicU32>().as_ref() }
     }
 }
 
-/// The memory that frames lie in (UMEM). Who may touch which part follows from the rings; [`super::umem::Umem`] keeps the books.
+/// The memory that frames lie in (UMEM). Who may touch which part follows from the rings;
+/// [`super::umem::Umem`] keeps the books.
 #[derive(Debug)]
 pub(super) struct Memory {
     mapping: Mapping,
@@ -113,7 +134,8 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let memory = Self { mapping: Mapping::anonymous(bytes)? };
-        // SAFETY: the range is the whole mapping, which nobody else knows yet. Every page is touched now rather than later.
+        // SAFETY: the range is the whole mapping, which nobody else knows yet. Every page is
+        // touched now rather than later.
         unsafe { memory.mapping.start().as_ptr().write_bytes(0, memory.mapping.len()) };
         Ok(memory)
     }
@@ -126,23 +148,39 @@ impl Memory {
         self.mapping.len()
     }
 
-    /// `length` bytes at `at`, which must be a frame that the kernel has given to us and not got back.
+    /// `length` bytes at `at`, which must be a frame that the kernel has given to us and not got
+    /// back.
     pub(super) fn slice(&self, at: u64, length: u32) -> &[u8] {
         self.check(at, length);
-        // SAFETY: inside the mapping, initialised (zeroed in `new`). The caller, `Umem`, asks only for what came out of a ring and
-        // has not gone back into one, so that the kernel does not write to it; `slice_mut` excludes itself by `&mut`.
-        unsafe { std::slice::from_raw_parts(self.mapping.start().as_ptr().add(at as usize), length as usize) }
+        // SAFETY: inside the mapping, initialised (zeroed in `new`). The caller, `Umem`, asks only
+        // for what came out of a ring and has not gone back into one, so that the kernel does not
+        // write to it; `slice_mut` excludes itself by `&mut`.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.mapping.start().as_ptr().add(at as usize),
+                length as usize,
+            )
+        }
     }
 
     /// The same, writable.
     pub(super) fn slice_mut(&mut self, at: u64, length: u32) -> &mut [u8] {
         self.check(at, length);
         // SAFETY: as of `slice`; `&mut self` excludes every other reference of this process.
-        unsafe { std::slice::from_raw_parts_mut(self.mapping.start().as_ptr().add(at as usize), length as usize) }
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.mapping.start().as_ptr().add(at as usize),
+                length as usize,
+            )
+        }
     }
 
     fn check(&self, at: u64, length: u32) {
         let end = usize::try_from(at).ok().and_then(|at| at.checked_add(length as usize));
-        assert!(end.is_some_and(|end| end <= self.mapping.len()), "{length} bytes at {at} of {}", self.mapping.len());
+        assert!(
+            end.is_some_and(|end| end <= self.mapping.len()),
+            "{length} bytes at {at} of {}",
+            self.mapping.len()
+        );
     }
 }

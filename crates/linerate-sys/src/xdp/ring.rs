@@ -1,13 +1,16 @@
-//! The arithmetic of rings that a kernel and a process share: free-running 32-bit indices, a power of two of slots. Pure.
+//! The arithmetic of rings that a kernel and a process share: free-running 32-bit indices, a power
+//! of two of slots. Pure.
 //!
-//! One side fills and the other drains; each writes one index and reads the other's. The other's is read seldom, because its
-//! cache line is hot elsewhere: only when what is known of it does not suffice.
+//! One side fills and the other drains; each writes one index and reads the other's. The other's is
+//! read seldom, because its cache line is hot elsewhere: only when what is known of it does not
+//! suffice.
 
 /// The side that fills: what we hand over.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
     n_slots: u32,
-    /// Next slot to fill, free-running; what the other side may drain ends here once it is published.
+    /// Next slot to fill, free-running; what the other side may drain ends here once it is
+    /// published.
     next: u32,
     /// How far the other side had drained when it was last looked at.
     drained: u32,
@@ -38,8 +41,8 @@ impl Filling {
         Self { n_slots, next, drained: next }
     }
 
-    /// How many of `wanted` slots may be filled now. `drained` reads the other side's index, with acquire ordering; it is asked
-    /// only if need be.
+    /// How many of `wanted` slots may be filled now. `drained` reads the other side's index, with
+    /// acquire ordering; it is asked only if need be.
     #[inline]
     pub fn room(&mut self, wanted: u32, drained: impl FnOnce() -> u32) -> u32 {
         if self.free() < wanted {
@@ -91,8 +94,8 @@ impl Draining {
         Self { n_slots, next, filled: next }
     }
 
-    /// How many of `wanted` entries are there. `filled` reads the other side's index, with acquire ordering; it is asked only if
-    /// need be.
+    /// How many of `wanted` entries are there. `filled` reads the other side's index, with acquire
+    /// ordering; it is asked only if need be.
     #[inline]
     pub fn available(&mut self, wanted: u32, filled: impl FnOnce() -> u32) -> u32 {
         if self.known() < wanted {
@@ -135,8 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes of the steps and wherever the indices begin, everything comes out once and in order, and no slot is
-        /// overwritten before it was drained.
+        /// Whatever the sizes of the steps and wherever the indices begin, everything comes out
+        /// once and in order, and no slot is overwritten before it was drained.
         #[test]
         fn everything_comes_out_once_and_in_order(
             bits in 0_u32..6,

@@ -1,15 +1,18 @@
-//! AF_XDP sockets: frames of one queue of an interface, sent from and received into memory shared with the kernel.
+//! AF_XDP sockets: frames of one queue of an interface, sent from and received into memory shared
+//! with the kernel.
 //!
-//! Nothing is allocated after opening. Sent frames are counted as the kernel gives them back: what it took, less what it then
-//! dropped for want of room at the device. What it does not see: whether they arrived.
+//! Nothing is allocated after opening. Sent frames are counted as the kernel gives them back: what
+//! it took, less what it then dropped for want of room at the device. What it does not see: whether
+//! they arrived.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
-    XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpUmemReg,
+    XdpUmemRegFlags,
 };
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
@@ -63,14 +66,16 @@ pub struct Sent {
     pub handed: u64,
     /// Of these, what it gave back, sent or dropped.
     pub completed: u64,
-    /// Of these, what the kernel says it dropped for want of room (in copy mode; a driver keeps its own count).
+    /// Of these, what the kernel says it dropped for want of room (in copy mode; a driver keeps its
+    /// own count).
     pub dropped: u64,
 }
 
 /// What the kernel counted at a socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames dropped because none of our memory was free, or they were too long for it, or for other reasons.
+    /// Frames dropped because none of our memory was free, or they were too long for it, or for
+    /// other reasons.
     pub receive_dropped: u64,
     /// Frames dropped because we had not read those before; not counted before Linux 5.9.
     pub receive_ring_full: u64,
@@ -91,13 +96,15 @@ pub struct XdpSocket {
     fill: (Ring<u64>, Filling),
     completion: (Ring<u64>, Draining),
     sent: Sent,
-    /// Which of the frames handed over the last calls dropped, counted from 0; room for as many as one call can.
+    /// Which of the frames handed over the last calls dropped, counted from 0; room for as many as
+    /// one call can.
     dropped: Vec<u64>,
 }
 
 /// `XDP_PKT_CONTD` of linux/if_xdp.h.
 const CONTINUED: u32 = 1;
-/// Frames the kernel takes out of the ring in one call, in copy mode (`XDP_MAX_TX_SKB_BUDGET`, since Linux 6.17; 32 before).
+/// Frames the kernel takes out of the ring in one call, in copy mode (`XDP_MAX_TX_SKB_BUDGET`,
+/// since Linux 6.17; 32 before).
 const TRANSMIT_BUDGET: u32 = 256;
 /// Calls after which a kernel that takes nothing is left alone for now.
 const MOST_KICKS: usize = 256;
@@ -107,7 +114,8 @@ const RETRY_NS: u64 = 2_000_000;
 /// Rings the kernel demands even of who only sends or only receives.
 const LEAST_RING: u32 = 64;
 
-/// An AF_XDP socket that is not bound yet, of this process's own rights: for a helper of another one.
+/// An AF_XDP socket that is not bound yet, of this process's own rights: for a helper of another
+/// one.
 ///
 /// # Errors
 /// Without CAP_NET_RAW.
@@ -116,12 +124,13 @@ pub fn unbound_socket() -> io::Result<OwnedFd> {
 }
 
 impl XdpSocket {
-    /// Opens a socket on a queue of `device`, in the calling thread's network namespace. It receives nothing before a
-    /// [`super::Filter`] directs frames to it.
+    /// Opens a socket on a queue of `device`, in the calling thread's network namespace. It
+    /// receives nothing before a [`super::Filter`] directs frames to it.
     ///
     /// # Errors
-    /// If the interface is to send and is down or does not carry such frames, the queue does not exist or has a socket already, the driver cannot do without copying, memory may not be locked, or
-    /// CAP_NET_RAW is missing.
+    /// If the interface is to send and is down or does not carry such frames, the queue does not
+    /// exist or has a socket already, the driver cannot do without copying, memory may not be
+    /// locked, or CAP_NET_RAW is missing.
     ///
     /// # Panics
     /// If a number of frames is neither zero nor a power of two.
@@ -134,19 +143,26 @@ impl XdpSocket {
         let cut = Cut::new(options.frame_bytes, options.n_transmit, options.n_receive);
         let several = cut.several_buffers(options.frame_bytes);
         let umem = Umem::new(cut).map_err(error)?;
-        let fd = or_helper(unbound_socket(), |helper| helper.xdp_socket(device))
-            .map_err(|cause| SysError::new("open XDP socket (needs CAP_NET_RAW or root) on", device, cause))?;
+        let fd =
+            or_helper(unbound_socket(), |helper| helper.xdp_socket(device)).map_err(|cause| {
+                SysError::new("open XDP socket (needs CAP_NET_RAW or root) on", device, cause)
+            })?;
         let n_pieces = (options.n_transmit * cut.chunks_per_slot).next_power_of_two();
         let n_completions = n_pieces.max(LEAST_RING);
-        // Twice the chunks there are: the kernel shows frames as received a moment before it shows their chunks as taken (`xsk_flush`),
-        // so that one comes back while its old slot still looks occupied.
+        // Twice the chunks there are: the kernel shows frames as received a moment before it shows
+        // their chunks as taken (`xsk_flush`), so that one comes back while its old slot still
+        // looks occupied.
         let n_fill = (2 * options.n_receive).max(LEAST_RING);
         register(&fd, &umem, n_fill, n_completions).map_err(error)?;
         if options.n_transmit > 0 {
             sockopt::set_xdp_tx_ring_size(&fd, n_pieces).map_err(|e| error(e.into()))?;
             // Kernels that do not know it take 32 frames a call, and are called more often.
-            let _older: io::Result<()> =
-                crate::socket::raw::set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TRANSMIT_BUDGET);
+            let _older: io::Result<()> = crate::socket::raw::set(
+                &fd,
+                libc::SOL_XDP,
+                XDP_MAX_TX_SKB_BUDGET,
+                &TRANSMIT_BUDGET,
+            );
         }
         if options.n_receive > 0 {
             sockopt::set_xdp_rx_ring_size(&fd, options.n_receive).map_err(|e| error(e.into()))?;
@@ -154,14 +170,16 @@ impl XdpSocket {
         let offsets = sockopt::xdp_mmap_offsets(&fd).map_err(|e| error(e.into()))?;
         let (transmit, receive) = (options.n_transmit > 0, options.n_receive > 0);
         let transmit = transmit.then(|| {
-            Ring::map(&fd, XDP_PGOFF_TX_RING, offsets.tx, n_pieces).map(|ring| (ring, Filling::new(n_pieces)))
+            Ring::map(&fd, XDP_PGOFF_TX_RING, offsets.tx, n_pieces)
+                .map(|ring| (ring, Filling::new(n_pieces)))
         });
         let receive = receive.then(|| {
             let n = options.n_receive;
             Ring::map(&fd, XDP_PGOFF_RX_RING, offsets.rx, n).map(|ring| (ring, Draining::new(n)))
         });
         let fill = Ring::map(&fd, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, n_fill).map_err(error)?;
-        let completion = Ring::map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, n_completions).map_err(error)?;
+        let completion = Ring::map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, n_completions)
+            .map_err(error)?;
         let mut socket = Self {
             device: device.to_owned(),
             queue: options.queue,
@@ -200,7 +218,8 @@ impl XdpSocket {
         self.umem.cut().n_slots
     }
 
-    /// Lets `write` fill every slot before the first frame is sent; afterwards only what changes needs writing.
+    /// Lets `write` fill every slot before the first frame is sent; afterwards only what changes
+    /// needs writing.
     ///
     /// # Panics
     /// If frames are under way.
@@ -211,8 +230,9 @@ impl XdpSocket {
         }
     }
 
-    /// Sends up to `wanted` frames: for each, `write` gets the slot's number and bytes, as they were left, and returns the
-    /// frame's length. Returns how many were handed to the kernel; fewer if no slot was free.
+    /// Sends up to `wanted` frames: for each, `write` gets the slot's number and bytes, as they
+    /// were left, and returns the frame's length. Returns how many were handed to the kernel; fewer
+    /// if no slot was free.
     ///
     /// # Errors
     /// If the interface is down or gone.
@@ -220,7 +240,11 @@ impl XdpSocket {
     /// # Panics
     /// If a frame is longer than its slot, or the socket was opened for receiving only.
     #[inline]
-    pub fn send(&mut self, wanted: u32, mut write: impl FnMut(u32, &mut [u8]) -> usize) -> io::Result<u32> {
+    pub fn send(
+        &mut self,
+        wanted: u32,
+        mut write: impl FnMut(u32, &mut [u8]) -> usize,
+    ) -> io::Result<u32> {
         self.reap();
         let pieces_each = self.umem.cut().chunks_per_slot;
         let (ring, filling) = self.transmit.as_mut().expect("a socket opened for sending");
@@ -231,7 +255,14 @@ impl XdpSocket {
             let slot = self.umem.take().expect("no more than are free");
             let bytes = write(slot, self.umem.slot_mut(slot));
             assert!(bytes <= self.umem.slot_bytes() as usize, "a frame of {bytes} bytes in a slot");
-            at += post(ring, filling, at, self.umem.slot_address(slot), bytes as u32, self.umem.cut().chunk_bytes);
+            at += post(
+                ring,
+                filling,
+                at,
+                self.umem.slot_address(slot),
+                bytes as u32,
+                self.umem.cut().chunk_bytes,
+            );
         }
         if at > 0 {
             ring.publish_filled(filling.advance(at));
@@ -250,12 +281,13 @@ impl XdpSocket {
     /// Frames handed over that the kernel has not taken out of the ring yet.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        let pieces = self.transmit.as_ref().map_or(0, |(ring, filling)| filling.pending(ring.drained()));
+        let pieces =
+            self.transmit.as_ref().map_or(0, |(ring, filling)| filling.pending(ring.drained()));
         pieces.div_ceil(self.umem.cut().chunks_per_slot)
     }
 
-    /// Which frames the last [`Self::send`] or [`Self::flush`] saw dropped for want of room, counted from 0 over all that were ever
-    /// handed over.
+    /// Which frames the last [`Self::send`] or [`Self::flush`] saw dropped for want of room,
+    /// counted from 0 over all that were ever handed over.
     #[must_use]
     pub fn dropped(&self) -> &[u64] {
         &self.dropped
@@ -300,7 +332,8 @@ impl XdpSocket {
         }
         if whole > 0 {
             ring.publish_drained(draining.advance(whole));
-            // The ring has slots for all chunks and for as many that only seem to be there, so those in our hands always fit.
+            // The ring has slots for all chunks and for as many that only seem to be there, so
+            // those in our hands always fit.
             let room = filling.room(returned, || fill.drained());
             debug_assert_eq!(room, returned);
             fill.publish_filled(filling.advance(returned));
@@ -465,7 +498,9 @@ fn bind(fd: &OwnedFd, ifindex: u32, options: Options, several_buffers: bool) -> 
     let until = clock::monotonic() + RELEASE_NS;
     loop {
         match rustix::net::bind(fd, &SocketAddrXdp::new(flags, ifindex, options.queue)) {
-            Err(Errno::BUSY) if clock::monotonic() < until => clock::sleep_until(clock::monotonic() + RETRY_NS, 0),
+            Err(Errno::BUSY) if clock::monotonic() < until => {
+                clock::sleep_until(clock::monotonic() + RETRY_NS, 0)
+            }
             result => return Ok(result?),
         }
     }
@@ -473,18 +508,27 @@ fn bind(fd: &OwnedFd, ifindex: u32, options: Options, several_buffers: bool) -> 
 
 fn refused(device: &str, options: Options, cause: io::Error) -> SysError {
     let remedy = match cause.raw_os_error() {
-        Some(libc::EBUSY) => "another XDP socket has it, see `ss --xdp`: stop that program or take another queue",
+        Some(libc::EBUSY) => {
+            "another XDP socket has it, see `ss --xdp`: stop that program or take another queue"
+        }
         Some(libc::EOPNOTSUPP) if options.copying == Copying::ZeroCopy => {
             "its driver cannot do without copying: ask for copy mode"
         }
         Some(libc::EOPNOTSUPP) => {
-            "its driver or this kernel cannot do AF_XDP so; frames in several buffers need Linux 6.6"
+            "its driver or this kernel cannot do AF_XDP so; frames in several buffers need Linux \
+                6.6"
         }
         Some(libc::EINVAL) => "is there such a queue? see `ethtool --show-channels`",
         Some(libc::ENETDOWN) => "the interface is down: `ip link set NAME up`",
         Some(libc::EPERM) => "needs CAP_NET_RAW, or root",
-        Some(libc::ENOBUFS | libc::ENOMEM) => "memory may not be locked: raise `ulimit -l`, or grant CAP_IPC_LOCK",
+        Some(libc::ENOBUFS | libc::ENOMEM) => {
+            "memory may not be locked: raise `ulimit -l`, or grant CAP_IPC_LOCK"
+        }
         _ => "see the kernel's answer",
     };
-    SysError::new("open XDP socket on", format!("queue {} of {device} ({remedy})", options.queue), cause)
+    SysError::new(
+        "open XDP socket on",
+        format!("queue {} of {device} ({remedy})", options.queue),
+        cause,
+    )
 }

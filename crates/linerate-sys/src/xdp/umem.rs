@@ -1,7 +1,9 @@
-//! The memory of one socket, cut into chunks: those for sending, which go out and come back by number, and those for receiving.
+//! The memory of one socket, cut into chunks: those for sending, which go out and come back by
+//! number, and those for receiving.
 //!
-//! A *slot* is as many chunks in a row as the longest frame needs; frames are sent from slots. Chunks to receive into follow the
-//! last slot. Chunks are 2,048 or 4,096 B, the sizes the kernel takes without huge pages.
+//! A *slot* is as many chunks in a row as the longest frame needs; frames are sent from slots.
+//! Chunks to receive into follow the last slot. Chunks are 2,048 or 4,096 B, the sizes the kernel
+//! takes without huge pages.
 
 use std::io;
 
@@ -24,8 +26,14 @@ pub(super) struct Cut {
 impl Cut {
     /// For frames of up to `frame_bytes`.
     pub(super) fn new(frame_bytes: u32, n_slots: u32, n_receive: u32) -> Self {
-        let chunk_bytes = if frame_bytes <= SMALL_CHUNK - HEADROOM { SMALL_CHUNK } else { LARGE_CHUNK };
-        Self { chunk_bytes, chunks_per_slot: frame_bytes.div_ceil(chunk_bytes).max(1), n_slots, n_receive }
+        let chunk_bytes =
+            if frame_bytes <= SMALL_CHUNK - HEADROOM { SMALL_CHUNK } else { LARGE_CHUNK };
+        Self {
+            chunk_bytes,
+            chunks_per_slot: frame_bytes.div_ceil(chunk_bytes).max(1),
+            n_slots,
+            n_receive,
+        }
     }
 
     /// Whether the longest frame takes several buffers, on the way in or out.
@@ -69,7 +77,8 @@ impl Umem {
     pub(super) fn receive_chunks(&self) -> impl Iterator<Item = u64> + use<> {
         let cut = self.cut;
         let first = cut.n_slots * cut.chunks_per_slot;
-        (first..first + cut.n_receive).map(move |chunk| u64::from(chunk) * u64::from(cut.chunk_bytes))
+        (first..first + cut.n_receive)
+            .map(move |chunk| u64::from(chunk) * u64::from(cut.chunk_bytes))
     }
 
     /// The chunk that `address` lies in, without headroom.
@@ -86,10 +95,13 @@ impl Umem {
         self.free.pop()
     }
 
-    /// Takes back the slot whose last chunk is at `address`; other chunks of a slot are passed over.
+    /// Takes back the slot whose last chunk is at `address`; other chunks of a slot are passed
+    /// over.
     pub(super) fn give_back(&mut self, address: u64) {
         let chunk = (address / u64::from(self.cut.chunk_bytes)) as u32;
-        if chunk.is_multiple_of(self.cut.chunks_per_slot) && self.free.len() < self.cut.n_slots as usize {
+        if chunk.is_multiple_of(self.cut.chunks_per_slot)
+            && self.free.len() < self.cut.n_slots as usize
+        {
             self.free.push(chunk / self.cut.chunks_per_slot);
         }
     }
@@ -124,7 +136,11 @@ mod tests {
         assert_eq!((cut(60).chunk_bytes, cut(60).chunks_per_slot), (2048, 1));
         assert_eq!((cut(1514).chunk_bytes, cut(1793).chunk_bytes), (2048, 4096));
         assert_eq!((cut(9014).chunk_bytes, cut(9014).chunks_per_slot), (4096, 3));
-        assert!(cut(9014).several_buffers(9014) && cut(3900).several_buffers(3900) && !cut(3840).several_buffers(3840));
+        assert!(
+            cut(9014).several_buffers(9014)
+                && cut(3900).several_buffers(3900)
+                && !cut(3840).several_buffers(3840)
+        );
     }
 
     #[test]

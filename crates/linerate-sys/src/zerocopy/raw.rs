@@ -18,13 +18,16 @@ struct Control([u8; CONTROL_BYTES]);
 
 pub(super) fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
-    // SAFETY: `bytes` is live for the call. Afterwards the kernel holds references to its pages, not to the address:
-    // they outlive an unmapping, and it only reads them.
-    let answer = unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    // SAFETY: `bytes` is live for the call. Afterwards the kernel holds references to its pages,
+    // not to the address: they outlive an unmapping, and it only reads them.
+    let answer = unsafe {
+        libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags)
+    };
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The next message of the error queue: how many sends it stands for (none, if it is about something else).
+/// The next message of the error queue: how many sends it stands for (none, if it is about
+/// something else).
 pub(super) fn completion(socket: &impl AsFd) -> Option<Completions> {
     let mut control = Control([0; CONTROL_BYTES]);
     // SAFETY: all zeroes is a valid `msghdr`.

@@ -19,11 +19,13 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// With `n_queues` queues and an MTU of `mtu` at both ends; `None`, with a word about it, without privilege.
+    /// With `n_queues` queues and an MTU of `mtu` at both ends; `None`, with a word about it,
+    /// without privilege.
     pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let mut pair = Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")), _held: Vec::new() };
+        let mut pair =
+            Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")), _held: Vec::new() };
         let [a, b] = &pair.names;
         let queues = format!("numtxqueues {n_queues} numrxqueues {n_queues}");
         let made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
@@ -37,7 +39,9 @@ impl Pair {
             file
         });
         for command in [
-            format!("-n {a} link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {b}"),
+            format!(
+                "-n {a} link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {b}"
+            ),
             format!("-n {a} link set {DEVICE} mtu {mtu} up"),
             format!("-n {b} link set {DEVICE} mtu {mtu} up"),
         ] {
@@ -46,7 +50,8 @@ impl Pair {
         pair._held = held.into();
         // Neighbour discovery would be foreign frames; it is not what is tested.
         for end in 0..2 {
-            let off = || std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");
+            let off =
+                || std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");
             let _without_ipv6 = netns::within(&pair.names[end], off);
         }
         Some(pair)
@@ -78,11 +83,13 @@ impl Drop for Pair {
 }
 
 fn ip(arguments: &str) -> bool {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("iproute2 is there");
+    let output =
+        Command::new("ip").args(arguments.split_whitespace()).output().expect("iproute2 is there");
     output.status.success()
 }
 
-/// A frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4) and `number` behind it.
+/// A frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4) and `number`
+/// behind it.
 pub fn frame(bytes: usize, ethertype: u16, number: u32) -> Vec<u8> {
     let mut frame = vec![0; bytes];
     frame[..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1]);

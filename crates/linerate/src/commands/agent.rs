@@ -14,7 +14,8 @@ use crate::exit::{Exit, Failure, Outcome, code};
 use crate::policy::{Policy, Separation};
 use crate::separation::Separated;
 
-/// Serves conductors until it is interrupted, or one of them on the standard streams until it leaves.
+/// Serves conductors until it is interrupted, or one of them on the standard streams until it
+/// leaves.
 pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let quiet = global.quiet || args.stdio;
@@ -26,16 +27,21 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let policy = Policy::of(args)?;
     let mut consent = Consent::to(&policy.tune);
     consent.keeping = policy.keeping.clone();
-    let program = std::env::current_exe().map_err(|error| Failure::missing(format!("find this program: {error}")))?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     consent.supervisor = Some(vec![program.into(), "restore".into()]);
-    // An agent that was killed here may have left something changed. Whatever cannot be put back, this one serves all the same.
+    // An agent that was killed here may have left something changed. Whatever cannot be put back,
+    // this one serves all the same.
     match restore(&consent.journals) {
-        Ok(restored) => restored.into_iter().filter_map(super::tune::told).for_each(|told| eprintln!("{told}")),
+        Ok(restored) => {
+            restored.into_iter().filter_map(super::tune::told).for_each(|told| eprintln!("{told}"))
+        }
         Err(why) => eprintln!("{why}"),
     }
     let changes = !policy.tune.is_empty();
     let store = if args.stdio { None } else { Some(keys::open(args.keys.clone())?) };
-    let Policy { permits, files, memory, write, serve: served, local_users, separation, .. } = policy;
+    let Policy { permits, files, memory, write, serve: served, local_users, separation, .. } =
+        policy;
     let mut options = AgentOptions {
         name,
         notify,
@@ -49,7 +55,9 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         ..AgentOptions::default()
     };
     let separated = match separation {
-        Separation::Separated(user) => Some(Separated::begin(&mut options, store.as_ref(), user.as_deref())?),
+        Separation::Separated(user) => {
+            Some(Separated::begin(&mut options, store.as_ref(), user.as_deref())?)
+        }
         Separation::None => None,
     };
     let agent = Agent::new(options);
@@ -66,7 +74,8 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     };
     if !paired && !address.ip().is_loopback() {
         return Err(Failure::missing(format!(
-            "listen on {address}: no key is known, and without one an agent listens on loopback only (pair first: linerate pair offer)"
+            "listen on {address}: no key is known, and without one an agent listens on loopback \
+                only (pair first: linerate pair offer)"
         )));
     }
     let store = separated.iter().fold(store, |store, separated| store.read_by(separated.broker()));
@@ -75,13 +84,20 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let serving = agent.listen(address, access)?;
     let rights = match &separated {
         Some(separated) => separated.confine()?,
-        None => "not separated: this process has the rights of its account (`separate` in the policy)".to_owned(),
+        None => {
+            "not separated: this process has the rights of its account (`separate` in the policy)"
+                .to_owned()
+        }
     };
     if changes {
         put_back_on_interrupt(&agent)?;
     }
     if !global.quiet {
-        let who = if paired { "paired hosts" } else { "this user and root on this host only: no key is known" };
+        let who = if paired {
+            "paired hosts"
+        } else {
+            "this user and root on this host only: no key is known"
+        };
         eprintln!("listening on {}, for {who}\n{rights}", serving.address());
     }
     serving.run();
@@ -112,7 +128,8 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Supervises an agent: waits until the pipe to it ends, which the kernel sees to however the agent ends, and puts back what it left changed.
+/// Supervises an agent: waits until the pipe to it ends, which the kernel sees to however the agent
+/// ends, and puts back what it left changed.
 pub(crate) fn restore_at_end() -> Outcome {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     // Nothing is read from it: its end is the message.

@@ -31,7 +31,8 @@ pub(crate) struct CompareArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Compares `args.after` with `args.before`, writes the report and prints the answer. Nothing in common is wrong, something worse is missed.
+/// Compares `args.after` with `args.before`, writes the report and prints the answer. Nothing in
+/// common is wrong, something worse is missed.
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     let (before, after) = (ledgers::load(&args.before)?, ledgers::load(&args.after)?);
     let again = args.again.as_deref().map(ledgers::load).transpose()?;
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         )));
     }
     let studies = (study(&before), study(&after), again.as_ref().map(study));
-    let of_again = again.as_ref().zip(studies.2.as_ref()).map(|(campaign, study)| Side { campaign, study });
+    let of_again =
+        again.as_ref().zip(studies.2.as_ref()).map(|(campaign, study)| Side { campaign, study });
     let result = campaigns(
         Side { campaign: &before, study: &studies.0 },
         Side { campaign: &after, study: &studies.1 },
@@ -63,7 +65,8 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         named_again.map(|(name, campaign)| Named { name, header: &campaign.header }),
         env!("CARGO_PKG_VERSION"),
     );
-    let files = reports::save(&document, &Output { format: args.format.clone(), out: args.out.clone() })?;
+    let files =
+        reports::save(&document, &Output { format: args.format.clone(), out: args.out.clone() })?;
     if global.json {
         println!("{}", document.study);
     } else {
@@ -87,9 +90,15 @@ fn nothing(args: &CompareArgs, result: &Campaigns) -> String {
         "measure the same plan twice, or name other campaigns with LEDGER#ID".to_owned()
     } else {
         format!(
-            "`linerate report {}` says what its trials lost and whether the tester was the limit; search again with a lower `min`, or on a quieter tester",
+            "`linerate report {}` says what its trials lost and whether the tester was the limit; \
+                search again with a lower `min`, or on a quieter tester",
             blind[0]
         )
     };
-    format!("compare {} with {}: {} ({remedy})", args.before, args.after, linerate_report::nothing_compared(result))
+    format!(
+        "compare {} with {}: {} ({remedy})",
+        args.before,
+        args.after,
+        linerate_report::nothing_compared(result)
+    )
 }

@@ -30,14 +30,19 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let lab_possible = sandbox::possible().is_ok() && sandbox::missing_tools().is_empty();
     let lab = lab_possible.then(|| LAB.to_owned());
     if !lab_possible && !global.quiet {
-        eprintln!("no lab can be built here (see linerate doctor): measuring loopback, with both ends in one process");
+        eprintln!(
+            "no lab can be built here (see linerate doctor): measuring loopback, with both ends in \
+                one process"
+        );
     }
     let mut ground = testbeds::prepare(&Place { lab, ..Place::default() })?;
     let (found, plan) = checks::read(PLAN, &[])?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::missing(format!("create folder {}: {error}", args.out.display()))
+    })?;
     let ledger = args.out.join("demo.ledger");
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let request =
+        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let mut display = Display::new(global);
     let (campaign, summary) = conduct::conduct(&request, &mut |event| display.show(&event))?;
     drop(display);

@@ -33,8 +33,17 @@ impl Check {
         Self { subject: subject.into(), good: true, seen: seen.into(), remedy: None }
     }
 
-    fn lacking(subject: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { subject: subject.into(), good: false, seen: seen.into(), remedy: Some(remedy.into()) }
+    fn lacking(
+        subject: impl Into<String>,
+        seen: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            subject: subject.into(),
+            good: false,
+            seen: seen.into(),
+            remedy: Some(remedy.into()),
+        }
     }
 }
 
@@ -43,8 +52,15 @@ pub(crate) fn run(as_json: bool) -> Outcome {
     // Before there are threads: a process is split off.
     let agent = agent();
     let facts = linerate_observe::facts();
-    let mut checks =
-        vec![agent, own_ceiling(), lab(), cpus(&facts), clocksource(&facts), congestion(&facts), buffers(&facts)];
+    let mut checks = vec![
+        agent,
+        own_ceiling(),
+        lab(),
+        cpus(&facts),
+        clocksource(&facts),
+        congestion(&facts),
+        buffers(&facts),
+    ];
     checks.extend(samplers());
     if as_json {
         let list: Vec<Value> = checks
@@ -56,7 +72,12 @@ pub(crate) fn run(as_json: bool) -> Outcome {
     }
     let width = checks.iter().map(|check| check.subject.len()).max().unwrap_or(0);
     for check in &checks {
-        println!("{} {:width$}  {}", if check.good { "ok  " } else { "lack" }, check.subject, check.seen);
+        println!(
+            "{} {:width$}  {}",
+            if check.good { "ok  " } else { "lack" },
+            check.subject,
+            check.seen
+        );
         if let Some(remedy) = &check.remedy {
             println!("     {:width$}  -> {remedy}", "");
         }
@@ -72,10 +93,15 @@ fn own_ceiling() -> Check {
             let rate = 1e9 / step_ns;
             Check::good(
                 subject,
-                format!("{step_ns:.1} ns of CPU a step, {:.1} million steps per second and worker", rate / 1e6),
+                format!(
+                    "{step_ns:.1} ns of CPU a step, {:.1} million steps per second and worker",
+                    rate / 1e6
+                ),
             )
         }
-        None => Check::lacking(subject, "the null workload could not be run", "report this as a defect"),
+        None => {
+            Check::lacking(subject, "the null workload could not be run", "report this as a defect")
+        }
     }
 }
 
@@ -105,10 +131,16 @@ fn null_step() -> Option<f64> {
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);
     let end = start + SELF_TEST;
-    let timeline =
-        Timeline { start, load_from: start, load_until: end, drain_until: end, interval: Nanos::from_millis(100) };
+    let timeline = Timeline {
+        start,
+        load_from: start,
+        load_until: end,
+        drain_until: end,
+        interval: Nanos::from_millis(100),
+    };
     let report = Engine::start(workers, timeline, &[], 0).join();
-    let total = |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    let total =
+        |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
     let (steps, cpu) = (total(Counter::Steps), total(Counter::CpuUser) + total(Counter::CpuSystem));
     (steps > 0).then(|| cpu as f64 / steps as f64)
 }
@@ -130,7 +162,8 @@ fn lab() -> Check {
     }
 }
 
-/// Whether an agent started here would be two processes, and what the one that serves conductors would have left.
+/// Whether an agent started here would be two processes, and what the one that serves conductors
+/// would have left.
 fn agent() -> Check {
     let subject = "agent's separation";
     let policy = match Policy::usual() {
@@ -172,11 +205,16 @@ fn cpus(facts: &Value) -> Check {
     if governors == ["performance"] {
         return Check::good(subject, seen);
     }
-    Check::lacking(subject, seen, "cpupower frequency-set -g performance, for figures that do not wander")
+    Check::lacking(
+        subject,
+        seen,
+        "cpupower frequency-set -g performance, for figures that do not wander",
+    )
 }
 
 fn clocksource(facts: &Value) -> Check {
-    /// Sources the kernel's vDSO cannot read, so that each reading is a system call (`vdso_clock_mode` in Linux).
+    /// Sources the kernel's vDSO cannot read, so that each reading is a system call
+    /// (`vdso_clock_mode` in Linux).
     const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
     const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     let subject = "clock source";
@@ -187,7 +225,8 @@ fn clocksource(facts: &Value) -> Check {
             let remedy = if available.split_whitespace().any(|name| name == "tsc") {
                 "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
             } else {
-                "none while this kernel runs: it offers no tsc (dmesg says why); boot with tsc=reliable if the processor's is"
+                "none while this kernel runs: it offers no tsc (dmesg says why); boot with \
+                    tsc=reliable if the processor's is"
             };
             Check::lacking(subject, format!("{source}: each reading is a system call"), remedy)
         }
@@ -208,29 +247,40 @@ fn congestion(facts: &Value) -> Check {
             format!("{seen}; linerate sets it for each connection and records what was granted"),
         );
     }
-    Check::lacking(subject, seen, format!("modprobe tcp_{ASKED}, which workloads ask for unless told otherwise"))
+    Check::lacking(
+        subject,
+        seen,
+        format!("modprobe tcp_{ASKED}, which workloads ask for unless told otherwise"),
+    )
 }
 
-/// Whether the kernel grants what `udp_stream` asks for; it is asked, as privileges and limits both count.
+/// Whether the kernel grants what `udp_stream` asks for; it is asked, as privileges and limits both
+/// count.
 fn buffers(facts: &Value) -> Check {
     let subject = "socket buffer limits";
     let wanted = UDP_RECEIVE_BUFFER.0;
     let limit = facts.pointer("/net/rmem_max").and_then(Value::as_u64);
     let limit = limit.map_or_else(String::new, |limit| format!(" (net.core.rmem_max {limit})"));
     let ask = || {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+        let socket =
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
         let bytes = usize::try_from(wanted).unwrap_or(usize::MAX);
         // The kernel counts double, to have room for its own records.
-        let granted = set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
+        let granted =
+            set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
         Ok::<_, String>(granted as u64)
     };
     match ask() {
-        Ok(granted) if granted >= wanted => {
-            Check::good(subject, format!("receive {UDP_RECEIVE_BUFFER}, as udp_stream asks for, is granted{limit}"))
-        }
+        Ok(granted) if granted >= wanted => Check::good(
+            subject,
+            format!("receive {UDP_RECEIVE_BUFFER}, as udp_stream asks for, is granted{limit}"),
+        ),
         Ok(granted) => Check::lacking(
             subject,
-            format!("receive {} of the {UDP_RECEIVE_BUFFER} udp_stream asks for{limit}", Bytes(granted)),
+            format!(
+                "receive {} of the {UDP_RECEIVE_BUFFER} udp_stream asks for{limit}",
+                Bytes(granted)
+            ),
             format!("sysctl -w net.core.rmem_max={wanted}, or run with CAP_NET_ADMIN"),
         ),
         Err(cause) => Check::lacking(subject, cause, "allow UDP sockets on 127.0.0.1"),

@@ -9,7 +9,8 @@ use linerate_campaign::testbeds::Place;
 /// The path that a command puts to the test: where it is, and its two ends.
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {
-    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default: the second one]
+    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default:
+    /// the second one]
     #[arg(long, value_name = "HOST")]
     pub(crate) to: Option<String>,
     /// The endpoint that sends [default: the first one elsewhere]
@@ -30,7 +31,8 @@ impl PathArgs {
         Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to }
     }
 
-    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `--to` is reached.
+    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `--to`
+    /// is reached.
     fn is_named(&self) -> bool {
         self.lab.is_some() || self.testbed.is_some()
     }

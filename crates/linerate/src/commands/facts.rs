@@ -32,7 +32,9 @@ fn print_tree(value: &Value, depth: usize) {
 /// A value that fits a line; `None` for a subtree.
 fn leaf(value: &Value) -> Option<String> {
     match value {
-        Value::Object(map) => map.get("unavailable").and_then(Value::as_str).map(|why| format!("unavailable: {why}")),
+        Value::Object(map) => {
+            map.get("unavailable").and_then(Value::as_str).map(|why| format!("unavailable: {why}"))
+        }
         Value::Array(items) if items.iter().any(Value::is_object) => {
             Some(items.iter().map(Value::to_string).collect::<Vec<_>>().join("; "))
         }

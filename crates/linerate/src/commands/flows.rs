@@ -22,7 +22,8 @@ pub(crate) struct FlowsArgs {
 pub(crate) enum FlowsAction {
     /// Compute source ports by a hash that is known: Linux bonding, or receive side scaling
     Plan(FlowsPlanArgs),
-    /// Send from many ports, see which member each leaves by, judge the spread, and list ports for every member
+    /// Send from many ports, see which member each leaves by, judge the spread, and list ports for
+    /// every member
     Probe(FlowsProbeArgs),
     /// Judge how flows are spread over members: as an even hash would, polarised, or dealt out
     Judge {
@@ -46,7 +47,8 @@ pub(crate) struct FlowsPlanArgs {
     /// Active members, or queues where no device is asked
     #[arg(long, required_unless_present = "device")]
     pub(crate) members: Option<u32>,
-    /// With rss: the receiver's interface, here, whose key and table are read [default: Microsoft's key, queues in turn]
+    /// With rss: the receiver's interface, here, whose key and table are read [default: Microsoft's
+    /// key, queues in turn]
     #[arg(long, value_name = "IF")]
     pub(crate) device: Option<String>,
     /// Ports for each member
@@ -101,8 +103,9 @@ pub(crate) fn run(action: &FlowsAction, as_json: bool) -> Outcome {
 }
 
 fn judge(counts: &[u64], as_json: bool) -> Outcome {
-    let spread = polarisation(counts)
-        .ok_or_else(|| Failure::wrong("flows judge: expected flows of two members or more, such as 12,0,9,0"))?;
+    let spread = polarisation(counts).ok_or_else(|| {
+        Failure::wrong("flows judge: expected flows of two members or more, such as 12,0,9,0")
+    })?;
     if as_json {
         println!("{}", json!({ "spread": spread }));
     } else {
@@ -114,7 +117,9 @@ fn judge(counts: &[u64], as_json: bool) -> Outcome {
 fn plan(args: &FlowsPlanArgs, as_json: bool) -> Outcome {
     let flow = |port| Flow { from: SocketAddr::new(args.from, port), to: args.to };
     if args.from.is_ipv4() != args.to.is_ipv4() {
-        return Err(Failure::wrong("flows plan: --from and --to are addresses of different families"));
+        return Err(Failure::wrong(
+            "flows plan: --from and --to are addresses of different families",
+        ));
     }
     let members = args.members.unwrap_or(0);
     if args.device.is_none() && members == 0 {
@@ -123,9 +128,15 @@ fn plan(args: &FlowsPlanArgs, as_json: bool) -> Outcome {
     let (chosen, basis) = match args.hash {
         FlowHash::Layer34 | FlowHash::Layer34Old => {
             if args.device.is_some() {
-                return Err(Failure::wrong("flows plan --device: belongs to --hash rss; a bond takes --members"));
+                return Err(Failure::wrong(
+                    "flows plan --device: belongs to --hash rss; a bond takes --members",
+                ));
             }
-            let form = if args.hash == FlowHash::Layer34 { bond::Form::LowestBitDropped } else { bond::Form::Whole };
+            let form = if args.hash == FlowHash::Layer34 {
+                bond::Form::LowestBitDropped
+            } else {
+                bond::Form::Whole
+            };
             let member_of = |port| Some(bond::member(&flow(port), form, members));
             let basis = "members count from 0 in the order in which they became active".to_owned();
             (planner::plan(USUAL_PORTS, members, args.each, member_of), basis)
@@ -137,12 +148,16 @@ fn plan(args: &FlowsPlanArgs, as_json: bool) -> Outcome {
                 _ => toeplitz::Fields::AddressesAndPorts,
             };
             let queues = table.iter().max().map_or(0, |last| last + 1);
-            let queue_of = |port| Some(toeplitz::queue(toeplitz::hash(&flow(port), fields, &key), &table));
+            let queue_of =
+                |port| Some(toeplitz::queue(toeplitz::hash(&flow(port), fields, &key), &table));
             (planner::plan(USUAL_PORTS, queues, args.each, queue_of), basis)
         }
     };
     if as_json {
-        println!("{}", json!({ "ports": chosen, "basis": basis, "params": params(&chosen, args.to) }));
+        println!(
+            "{}",
+            json!({ "ports": chosen, "basis": basis, "params": params(&chosen, args.to) })
+        );
     } else {
         println!("{basis}");
         print_plan(&chosen, args.to, |member| member.to_string());
@@ -154,13 +169,23 @@ fn plan(args: &FlowsPlanArgs, as_json: bool) -> Outcome {
 fn spread_of(args: &FlowsPlanArgs) -> Result<(Vec<u32>, Vec<u8>, String), Failure> {
     let Some(device) = &args.device else {
         let basis =
-            "Microsoft's default key, queues in turn: real cards differ, name --device on the receiver".to_owned();
-        return Ok((toeplitz::default_table(args.members.unwrap_or(1)), toeplitz::DEFAULT_KEY.to_vec(), basis));
+            "Microsoft's default key, queues in turn: real cards differ, name --device on the \
+                receiver"
+                .to_owned();
+        return Ok((
+            toeplitz::default_table(args.members.unwrap_or(1)),
+            toeplitz::DEFAULT_KEY.to_vec(),
+            basis,
+        ));
     };
-    let failed =
-        |why: String| Failure::missing(format!("flows plan --device: {why} (name --members to use the default key)"));
-    let spread =
-        Ethtool::open().and_then(|ethtool| ethtool.rss_spread(device)).map_err(|error| failed(error.to_string()))?;
+    let failed = |why: String| {
+        Failure::missing(format!(
+            "flows plan --device: {why} (name --members to use the default key)"
+        ))
+    };
+    let spread = Ethtool::open()
+        .and_then(|ethtool| ethtool.rss_spread(device))
+        .map_err(|error| failed(error.to_string()))?;
     if spread.indirection.is_empty() || spread.key.is_empty() {
         return Err(failed(format!("{device} tells no key or no table")));
     }
@@ -176,7 +201,8 @@ fn probe(args: &FlowsProbeArgs, as_json: bool) -> Outcome {
     if args.members.len() < 2 {
         return Err(Failure::wrong("flows probe --member: name two interfaces or more"));
     }
-    let any: IpAddr = if args.to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr =
+        if args.to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let from = args.from.unwrap_or(any);
     let mut probe = FlowProbe::new(from, args.to, &args.members).map_err(Failure::missing)?;
     let mut found: Vec<(u16, Option<u32>)> = Vec::new();
@@ -193,10 +219,19 @@ fn probe(args: &FlowsProbeArgs, as_json: bool) -> Outcome {
         spreads.push((name, polarisation(&counts)));
     }
     let unknown = found.iter().filter(|(_, member)| member.is_none()).count();
-    let member_of = |port| found.iter().find(|(known, _)| *known == port).and_then(|(_, member)| *member);
-    let chosen = planner::plan(found.iter().map(|(port, _)| *port), args.members.len() as u32, args.each, member_of);
+    let member_of =
+        |port| found.iter().find(|(known, _)| *known == port).and_then(|(_, member)| *member);
+    let chosen = planner::plan(
+        found.iter().map(|(port, _)| *port),
+        args.members.len() as u32,
+        args.each,
+        member_of,
+    );
     if as_json {
-        let spreads: Vec<_> = spreads.iter().map(|(name, spread)| json!({ "ports": name, "spread": spread })).collect();
+        let spreads: Vec<_> = spreads
+            .iter()
+            .map(|(name, spread)| json!({ "ports": name, "spread": spread }))
+            .collect();
         println!(
             "{}",
             json!({ "members": args.members, "spreads": spreads, "unknown": unknown, "ports": chosen, "params": params(&chosen, args.to) })
@@ -223,7 +258,8 @@ fn sequential_ports(args: &FlowsProbeArgs) -> Vec<u16> {
     USUAL_PORTS.take(usize::from(args.ports)).collect()
 }
 
-/// Distinct ports in the order of a seeded generator (the finalizer of SplitMix64), none of the sequential ones.
+/// Distinct ports in the order of a seeded generator (the finalizer of SplitMix64), none of the
+/// sequential ones.
 fn random_ports(args: &FlowsProbeArgs) -> Vec<u16> {
     let (first, last) = (u64::from(*USUAL_PORTS.start()), u64::from(*USUAL_PORTS.end()));
     let kept = first + u64::from(args.ports).min((last - first) / 2);
@@ -256,7 +292,8 @@ fn print_spread(what: &str, spread: &Spread) {
     );
 }
 
-/// What `frames`, `tcp_stream` and `udp_stream` take for as many flows as there are ports, dealt out in turn.
+/// What `frames`, `tcp_stream` and `udp_stream` take for as many flows as there are ports, dealt
+/// out in turn.
 fn params(plan: &Plan, to: SocketAddr) -> serde_json::Value {
     let ports = planner::in_turn(plan);
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
@@ -266,13 +303,19 @@ fn params(plan: &Plan, to: SocketAddr) -> serde_json::Value {
 fn print_plan(plan: &Plan, to: SocketAddr, name: impl Fn(u32) -> String) {
     for (member, ports) in plan {
         let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
-        println!("{}: {}", name(*member), if ports.is_empty() { "no port leads there" } else { &ports });
+        println!(
+            "{}: {}",
+            name(*member),
+            if ports.is_empty() { "no port leads there" } else { &ports }
+        );
     }
     let params = params(plan, to);
     if params["streams"] != 0 {
-        let [streams, ports, port] = ["streams", "source_ports", "destination_port"].map(|key| &params[key]);
+        let [streams, ports, port] =
+            ["streams", "source_ports", "destination_port"].map(|key| &params[key]);
         println!(
-            "in a plan, of workload `frames`, `tcp_stream` or `udp_stream`: streams = {streams}, source_ports = {ports}, destination_port = {port}"
+            "in a plan, of workload `frames`, `tcp_stream` or `udp_stream`: streams = {streams}, \
+                source_ports = {ports}, destination_port = {port}"
         );
     }
 }

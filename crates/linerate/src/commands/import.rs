@@ -15,7 +15,8 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 enum ImportWhat {
-    /// An Iometer configuration (.icf): its disk workers, access specifications, ramp-up, run time and depth cycling
+    /// An Iometer configuration (.icf): its disk workers, access specifications, ramp-up, run time
+    /// and depth cycling
     Icf(FileArgs),
     /// A fio job file: a strict subset; what is not known is refused
     Fio(FileArgs),
@@ -25,7 +26,8 @@ enum ImportWhat {
 struct FileArgs {
     /// The file
     file: PathBuf,
-    /// What a target of the file is here: a block device, a file to be read, or a folder for a scratch file
+    /// What a target of the file is here: a block device, a file to be read, or a folder for a
+    /// scratch file
     #[arg(long, value_name = "NAME=TARGET")]
     map: Vec<String>,
     /// Where the plan goes [default: standard output]
@@ -33,7 +35,8 @@ struct FileArgs {
     out: Option<PathBuf>,
 }
 
-/// This host, as an importer asks for it. Only regular files are read: a pipe or a device might never end.
+/// This host, as an importer asks for it. Only regular files are read: a pipe or a device might
+/// never end.
 struct ThisHost;
 
 impl Surroundings for ThisHost {
@@ -62,7 +65,8 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
         ImportWhat::Fio(args) => (args, Kind::Fio),
     };
     let name = args.file.display();
-    let bytes = std::fs::read(&args.file).map_err(|error| Failure::missing(format!("import {name}: {error}")))?;
+    let bytes = std::fs::read(&args.file)
+        .map_err(|error| Failure::missing(format!("import {name}: {error}")))?;
     // Iometer wrote the code page of its Windows; what matters is ASCII.
     let text = String::from_utf8_lossy(&bytes);
     let pairs = args.map.iter().map(|text| match text.split_once('=') {
@@ -73,7 +77,9 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     let folder = args.file.parent().unwrap_or(Path::new("."));
     let map = pairs.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     let imported = linerate_import::read(kind, &text, &Targets { map, folder, here: &ThisHost })
-        .map_err(|wrong| Failure::wrong(format!("import {name}, line {}: {}", wrong.line, wrong.what)))?;
+        .map_err(|wrong| {
+            Failure::wrong(format!("import {name}, line {}: {}", wrong.line, wrong.what))
+        })?;
     let plan = imported.plan(&stem(&args.file), &name.to_string());
     if json {
         println!("{}", serde_json::json!({ "plan": plan, "keys": imported.keys }));
@@ -83,11 +89,16 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     let Some(plan) = plan else {
         let refused = imported.n_refused();
         let plural = if refused == 1 { "" } else { "s" };
-        return Err(Failure::wrong(format!("import {name}: {refused} key{plural} refused; no plan was written")));
+        return Err(Failure::wrong(format!(
+            "import {name}: {refused} key{plural} refused; no plan was written"
+        )));
     };
     match &args.out {
-        Some(path) => linerate_sys::whole_file::replace(path, plan.as_bytes())
-            .map_err(|error| Failure::missing(format!("write plan {}: {}", path.display(), error.cause)))?,
+        Some(path) => {
+            linerate_sys::whole_file::replace(path, plan.as_bytes()).map_err(|error| {
+                Failure::missing(format!("write plan {}: {}", path.display(), error.cause))
+            })?
+        }
         None if json => {}
         None => print!("{plan}"),
     }
@@ -95,7 +106,8 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    path.file_stem()
+        .map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// One line for each key, on standard error: the plan has standard output.

@@ -1,7 +1,8 @@
 //! `linerate lab`: emulated testbeds on their own.
 //!
-//! A lab that can stand alone has public names, as `ip netns` knows them, and stays. Any other is carried by its `linerate lab up`: its names are
-//! private to that process, and other commands find the process ([`maker`]).
+//! A lab that can stand alone has public names, as `ip netns` knows them, and stays. Any other is
+//! carried by its `linerate lab up`: its names are private to that process, and other commands find
+//! the process ([`maker`]).
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -28,7 +29,8 @@ pub(crate) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabAction {
-    /// Build a lab and leave it standing; one with delays, faults, controllers or CPU shares as long as the command runs
+    /// Build a lab and leave it standing; one with delays, faults, controllers or CPU shares as
+    /// long as the command runs
     Up {
         /// A lab file, or the name of a preset
         lab: String,
@@ -64,7 +66,8 @@ const END_PATIENCE: Duration = Duration::from_secs(30);
 /// Does `action`.
 pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
     if !sandbox::is_root() {
-        let message = "lab: a lab that stands on its own needs root (labs of `run` and `demo` do not)";
+        let message =
+            "lab: a lab that stands on its own needs root (labs of `run` and `demo` do not)";
         return Err(Failure::missing(message));
     }
     match action {
@@ -102,10 +105,15 @@ fn up(name: &str) -> Outcome {
     let name = &description.name;
     println!("`linerate lab exec {name} HOST COMMAND` runs a command there");
     if stands_alone {
-        println!("it stays until `linerate lab down {name}` removes it, or the host is started again");
+        println!(
+            "it stays until `linerate lab down {name}` removes it, or the host is started again"
+        );
         return Ok(Exit::Done);
     }
-    println!("its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes it down");
+    println!(
+        "its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes \
+            it down"
+    );
     stay(&lab, claim)
 }
 
@@ -119,7 +127,8 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     for controller in lab.controllers() {
         let (inward, outward) = (controller.from_network(), controller.from_management());
         println!(
-            "{}: from the network {} frames, {} refused, {} dropped; from the management controller {} frames, {} refused, {} dropped",
+            "{}: from the network {} frames, {} refused, {} dropped; from the management \
+                controller {} frames, {} refused, {} dropped",
             controller.name(),
             inward.received,
             inward.refused,
@@ -147,7 +156,10 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     }
     match lab.emulation_losses() {
         0 => {}
-        lost => println!("{lost} frames were lost by the emulation itself: what was measured meanwhile does not count"),
+        lost => println!(
+            "{lost} frames were lost by the emulation itself: what was measured meanwhile does not \
+                count"
+        ),
     }
     Ok(Exit::Done)
 }
@@ -155,22 +167,27 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
 /// Namespaces of labs that stand alone, without their prefix.
 fn standing() -> Result<Vec<String>, Failure> {
     let list = Command::new("ip").args(["netns", "list"]).output();
-    let list = list.map_err(|error| Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")))?;
+    let list = list.map_err(|error| {
+        Failure::missing(format!("run ip: {error} (install it: apt install iproute2)"))
+    })?;
     let text = String::from_utf8_lossy(&list.stdout).into_owned();
     let names = text.lines().filter_map(|line| line.split_whitespace().next());
     Ok(names.filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned).collect())
 }
 
-/// Namespaces of labs that a process carries, without their prefix. A process that is not seen from here, or not root's, is left out: `lab exec` says
-/// why.
+/// Namespaces of labs that a process carries, without their prefix. A process that is not seen from
+/// here, or not root's, is left out: `lab exec` says why.
 fn carried() -> Vec<String> {
     let makers = maker::carried().into_iter().filter_map(|lab| Maker::of(&lab).ok().flatten());
     let mut names = Vec::new();
     for maker in makers {
         let entries = std::fs::read_dir(maker.names()).into_iter().flatten().flatten();
-        let found: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let found: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         if maker.is_alive() {
-            names.extend(found.iter().filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned));
+            names.extend(
+                found.iter().filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned),
+            );
         }
     }
     names.sort_unstable();
@@ -186,16 +203,22 @@ fn down(name: &str) -> Outcome {
     if let Some(maker) = Maker::of(name)? {
         return end(name, &maker);
     }
-    let nodes: Vec<String> =
-        standing()?.into_iter().filter(|full| parts(full).is_some_and(|(lab, _)| lab == name)).collect();
+    let nodes: Vec<String> = standing()?
+        .into_iter()
+        .filter(|full| parts(full).is_some_and(|(lab, _)| lab == name))
+        .collect();
     if nodes.is_empty() {
-        return Err(Failure::missing(format!("lab down {name}: no such lab stands (see linerate lab list)")));
+        return Err(Failure::missing(format!(
+            "lab down {name}: no such lab stands (see linerate lab list)"
+        )));
     }
     for node in nodes {
         let namespace = format!("{STANDING}{node}");
         let status = Command::new("ip").args(["netns", "delete", &namespace]).status();
         if !status.is_ok_and(|status| status.success()) {
-            return Err(Failure::missing(format!("delete network namespace {namespace}: ip refused")));
+            return Err(Failure::missing(format!(
+                "delete network namespace {namespace}: ip refused"
+            )));
         }
         linerate_lab::forget(&namespace);
     }
@@ -204,7 +227,9 @@ fn down(name: &str) -> Outcome {
 
 /// Asks the process that carries the lab `name` to take it down, and waits until it has ended.
 fn end(name: &str, maker: &Maker) -> Outcome {
-    let failed = |cause: String| Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid));
+    let failed = |cause: String| {
+        Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid))
+    };
     maker.interrupt().map_err(|error| failed(error.to_string()))?;
     let asked = Instant::now();
     while maker.is_alive() {
@@ -224,7 +249,10 @@ fn list(as_json: bool) -> Outcome {
     if as_json {
         println!("{}", json!(standing));
     } else {
-        standing.iter().filter_map(|full| parts(full)).for_each(|(lab, node)| println!("{lab} {node}"));
+        standing
+            .iter()
+            .filter_map(|full| parts(full))
+            .for_each(|(lab, node)| println!("{lab} {node}"));
     }
     Ok(Exit::Done)
 }
@@ -233,7 +261,9 @@ fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
     let namespace = format!("{STANDING}{lab}-{host}");
     let Some(maker) = Maker::of(lab)? else {
         let error = Command::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
-        return Err(Failure::missing(format!("run ip: {error} (install it: apt install iproute2)")));
+        return Err(Failure::missing(format!(
+            "run ip: {error} (install it: apt install iproute2)"
+        )));
     };
     // Whoever enters the mounts of another process finds itself in their root.
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());

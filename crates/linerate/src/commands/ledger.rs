@@ -1,4 +1,5 @@
-//! `linerate ledger`: whether a ledger is as it was written, and what can be saved of one that is not.
+//! `linerate ledger`: whether a ledger is as it was written, and what can be saved of one that is
+//! not.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,8 @@ pub(crate) enum LedgerAction {
         /// The ledger
         ledger: PathBuf,
     },
-    /// Copy every undamaged record into a new ledger; trials that lost a record are run again by `run --resume`
+    /// Copy every undamaged record into a new ledger; trials that lost a record are run again by
+    /// `run --resume`
     Salvage {
         /// The damaged ledger; it is not changed
         ledger: PathBuf,
@@ -103,9 +105,17 @@ fn document(health: &Health) -> Value {
 fn save(from: &Path, to: &Path, as_json: bool) -> Outcome {
     let saved = salvage(from, to)?;
     if as_json {
-        println!("{}", json!({ "campaigns": saved.n_campaigns, "completed": saved.n_trials, "lost": saved.damage }));
+        println!(
+            "{}",
+            json!({ "campaigns": saved.n_campaigns, "completed": saved.n_trials, "lost": saved.damage })
+        );
     } else {
-        println!("{}: {} campaigns, {} complete trials", to.display(), saved.n_campaigns, saved.n_trials);
+        println!(
+            "{}: {} campaigns, {} complete trials",
+            to.display(),
+            saved.n_campaigns,
+            saved.n_trials
+        );
         saved.damage.iter().for_each(|damage| println!("lost: {damage}"));
     }
     Ok(Exit::Done)

@@ -17,12 +17,18 @@ pub(crate) fn subcommands() -> Vec<Command> {
         .map(|limit| {
             let options = limit.options().iter().map(|option| {
                 let name = option.name.replace('_', "-");
-                let arg = Arg::new(option.name).long(name).help(help(option.meaning, option.default));
+                let arg =
+                    Arg::new(option.name).long(name).help(help(option.meaning, option.default));
                 let switch = option.default == "false";
-                let arg = if switch { arg.num_args(0..=1).default_missing_value("true") } else { arg.num_args(1) };
+                let arg = if switch {
+                    arg.num_args(0..=1).default_missing_value("true")
+                } else {
+                    arg.num_args(1)
+                };
                 arg.action(ArgAction::Set).required(option.default.is_empty())
             });
-            let command = Command::new(limit.name().replace('_', "-")).about(limit.summary()).args(options);
+            let command =
+                Command::new(limit.name().replace('_', "-")).about(limit.summary()).args(options);
             if limit.name() == pcie::NAME { pcie::with_devices(command) } else { command }
         })
         .collect()
@@ -37,8 +43,9 @@ fn help(meaning: &str, default: &str) -> String {
 
 /// Prints the ceilings of the calculator chosen.
 pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
-    let (name, matches) =
-        matches.subcommand().ok_or_else(|| Failure::wrong("limit: name a calculator (see linerate limit --help)"))?;
+    let (name, matches) = matches
+        .subcommand()
+        .ok_or_else(|| Failure::wrong("limit: name a calculator (see linerate limit --help)"))?;
     let limit = limit(&name.replace('-', "_"))
         .ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
     let mut params = Params::default();
@@ -66,7 +73,12 @@ fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure>
         let name = limit.name();
         let lines: Vec<String> = errors
             .iter()
-            .map(|e| format!("limit {name} --{}", e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)))
+            .map(|e| {
+                format!(
+                    "limit {name} --{}",
+                    e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)
+                )
+            })
             .collect();
         Failure::wrong(lines.join("\n"))
     })

@@ -49,14 +49,25 @@ pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {
     let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
     let width = entries.iter().map(|entry| name(entry).len()).max().unwrap_or(0);
     for entry in &entries {
-        let detail = ["unit", "layer"].iter().filter_map(|key| entry[*key].as_str()).collect::<Vec<_>>().join(" ");
+        let detail = ["unit", "layer"]
+            .iter()
+            .filter_map(|key| entry[*key].as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
         let summary = entry["summary"].as_str().unwrap_or_default();
         let detail = if detail.is_empty() { String::new() } else { format!("[{detail}] ") };
         println!("{:width$}  {detail}{summary}", name(entry));
         for parameter in entry["parameters"].as_array().into_iter().flatten() {
             let text = |key: &str| parameter[key].as_str().unwrap_or_default().to_owned();
-            let takes = parameter["takes"].as_str().map(|takes| format!("; {takes}")).unwrap_or_default();
-            println!("{:width$}    {} = {}: {}{takes}", "", text("name"), text("default"), text("meaning"));
+            let takes =
+                parameter["takes"].as_str().map(|takes| format!("; {takes}")).unwrap_or_default();
+            println!(
+                "{:width$}    {} = {}: {}{takes}",
+                "",
+                text("name"),
+                text("default"),
+                text("meaning")
+            );
         }
     }
     Ok(Exit::Done)
@@ -65,8 +76,9 @@ pub(crate) fn run(what: Registry, as_json: bool) -> Outcome {
 /// What is registered: `name`, `summary` and what else there is to say of its kind.
 pub(crate) fn entries(what: Registry) -> Vec<Value> {
     let entry = |name: &str, summary: &str| json!({ "name": name, "summary": summary });
-    let presets =
-        |presets: &'static [catalog::Preset]| presets.iter().map(|p| entry(p.name, &catalog::summary(p))).collect();
+    let presets = |presets: &'static [catalog::Preset]| {
+        presets.iter().map(|p| entry(p.name, &catalog::summary(p))).collect()
+    };
     match what {
         Registry::Workloads => WORKLOADS
             .iter()

@@ -74,7 +74,8 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Reference { out } => write_reference(&out),
         Command::Man => {
             let page = clap_mangen::Man::new(cli::command()).render(&mut std::io::stdout());
-            page.map(|()| Exit::Done).map_err(|error| Failure::missing(format!("write manual page: {error}")))
+            page.map(|()| Exit::Done)
+                .map_err(|error| Failure::missing(format!("write manual page: {error}")))
         }
     }
 }

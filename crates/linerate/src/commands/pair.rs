@@ -39,12 +39,14 @@ pub(crate) enum PairAction {
     Accept {
         /// The host that offers
         host: String,
-        /// The token it printed; without one, or with `-`, it is read from standard input, so that no list of processes shows it
+        /// The token it printed; without one, or with `-`, it is read from standard input, so that
+        /// no list of processes shows it
         token: Option<String>,
     },
     /// Print own fingerprint, the known peers, what each may do, and where it is
     List,
-    /// Forget a paired host: it may neither conduct here nor be measured from here, and its sessions end within a second
+    /// Forget a paired host: it may neither conduct here nor be measured from here, and its
+    /// sessions end within a second
     Forget {
         /// Its name, or its key
         host: String,
@@ -66,9 +68,14 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
         PairAction::List => {
             let peers = store.peers()?;
             if global.json {
-                let list: Vec<_> =
-                    peers.iter().map(|peer| serde_json::to_value(peer).expect("a peer is text and numbers")).collect();
-                println!("{}", json!({ "own_key": store.fingerprint().to_string(), "peers": list }));
+                let list: Vec<_> = peers
+                    .iter()
+                    .map(|peer| serde_json::to_value(peer).expect("a peer is text and numbers"))
+                    .collect();
+                println!(
+                    "{}",
+                    json!({ "own_key": store.fingerprint().to_string(), "peers": list })
+                );
             } else {
                 println!("own key {}", store.fingerprint());
                 peers.iter().for_each(|peer| println!("{}", line(peer)));
@@ -128,7 +135,8 @@ fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
     eprintln!(
-        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept {own_name} (then type the token)",
+        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept \
+            {own_name} (then type the token)",
         offering.address()
     );
     let peer = offering.wait()?;

@@ -41,20 +41,30 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     let assumed = assumed(&plan, &ground);
     if as_json {
         let seconds = total.as_secs_f64();
-        println!("{}", json!({ "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed }));
+        println!(
+            "{}",
+            json!({ "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed })
+        );
         return Ok(Exit::Done);
     }
     for sweep in &plan.sweeps {
-        let mut own: Vec<&TrialSpec> = trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
+        let mut own: Vec<&TrialSpec> =
+            trials.iter().filter(|t| t.sweep == sweep.name && t.repeat == 0).collect();
         own.sort_by_key(|trial| trial.id);
-        let points = if own.len() == 1 { "1 point".to_owned() } else { format!("{} points", own.len()) };
+        let points =
+            if own.len() == 1 { "1 point".to_owned() } else { format!("{} points", own.len()) };
         match &sweep.compare {
             None if sweep.together.is_some() => {
                 let rounds = sweep.repeats(plan.repeats);
-                println!("{}: every job alone and all together x {rounds} rounds{}", sweep.name, offered(sweep));
+                println!(
+                    "{}: every job alone and all together x {rounds} rounds{}",
+                    sweep.name,
+                    offered(sweep)
+                );
             }
             None if let Some(until) = sweep.repeats_until(&plan) => println!(
-                "{}: {points}, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked at after {}",
+                "{}: {points}, each repeated until {} is known to ±{:.1} %: {} to {} runs, looked \
+                    at after {}",
                 sweep.name,
                 until.of.as_deref().unwrap_or("its rate"),
                 until.within.0 * 100.0,
@@ -66,7 +76,10 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
             Some(compare) => {
                 let [a, b] = &compare.arms;
                 let placebo = if compare.placebo.is_some() { ", and a placebo" } else { "" };
-                println!("{}: {} against {} x {} pairs{placebo}", sweep.name, b.name, a.name, compare.pairs);
+                println!(
+                    "{}: {} against {} x {} pairs{placebo}",
+                    sweep.name, b.name, a.name, compare.pairs
+                );
             }
         }
         for trial in own {
@@ -79,7 +92,11 @@ pub(crate) fn run(args: &PlanArgs, as_json: bool) -> Outcome {
     }
     assumed.iter().for_each(|line| println!("assumed: {line}"));
     let most = if plan.until.is_some() { "at most " } else { "" };
-    println!("{most}{} trials, {most}about {}", trials.len(), crate::progress::span(total.as_secs_f64()));
+    println!(
+        "{most}{} trials, {most}about {}",
+        trials.len(),
+        crate::progress::span(total.as_secs_f64())
+    );
     Ok(Exit::Done)
 }
 
@@ -108,11 +125,16 @@ fn told(trial: &TrialSpec) -> Vec<String> {
     );
     let self_test = match (search.self_test, &search.wire) {
         (Nanos(0), _) => "no self-test".to_owned(),
-        (span, Some(wire)) => format!("self-test {span} over the wire {} to {}", wire.0.name, wire.1.name),
-        (span, None) => format!("self-test {span} over the loopback of {}", trial.jobs[0].from.host),
+        (span, Some(wire)) => {
+            format!("self-test {span} over the wire {} to {}", wire.0.name, wire.1.name)
+        }
+        (span, None) => {
+            format!("self-test {span} over the loopback of {}", trial.jobs[0].from.host)
+        }
     };
     let about = format!(
-        "    about {n_trials} trials, {} of load on a quiet device; at most {} trials and {}; {self_test}",
+        "    about {n_trials} trials, {} of load on a quiet device; at most {} trials and {}; \
+            {self_test}",
         crate::progress::span(loaded.as_secs_f64()),
         search.max_trials,
         crate::progress::span(search.max_duration.as_secs_f64())
@@ -135,15 +157,27 @@ fn method(method: &Method) -> String {
     };
     match method {
         Method::Halving { goal: one, .. } => format!("halving: {}", goal(one)),
-        Method::Mlr { goals } => format!("MLRsearch: {}", goals.iter().map(goal).collect::<Vec<_>>().join(", ")),
+        Method::Mlr { goals } => {
+            format!("MLRsearch: {}", goals.iter().map(goal).collect::<Vec<_>>().join(", "))
+        }
         Method::LossCurve { trial, step, fine_step } => {
-            format!("loss curve: steps of {}, then of {}, {trial} each", Ratio(*step), Ratio(*fine_step))
+            format!(
+                "loss curve: steps of {}, then of {}, {trial} each",
+                Ratio(*step),
+                Ratio(*fine_step)
+            )
         }
         Method::BackToBack { goal: one, repeats, longest } => {
-            format!("back-to-back: {repeats} searches for bursts up to {longest}, after {}", goal(one))
+            format!(
+                "back-to-back: {repeats} searches for bursts up to {longest}, after {}",
+                goal(one)
+            )
         }
         Method::Recovery { goal: one, overload, after, repeats } => {
-            format!("recovery: {repeats} overloads of {overload}, {after} after each, after {}", goal(one))
+            format!(
+                "recovery: {repeats} overloads of {overload}, {after} after each, after {}",
+                goal(one)
+            )
         }
         Method::Latency { goal: one, trial, shares, repeats } => {
             let loads: Vec<String> = shares.iter().map(|share| Ratio(*share).to_string()).collect();

@@ -20,12 +20,16 @@ pub(crate) struct ReplayArgs {
 /// Recomputes a paper, or all of them, and lists what disagrees.
 pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
     let paper = &args.paper;
-    let chosen: Vec<Replay> =
-        REPLAYS.iter().filter(|r| paper == "all" || r.name == paper).map(|r| (r.replay)()).collect();
+    let chosen: Vec<Replay> = REPLAYS
+        .iter()
+        .filter(|r| paper == "all" || r.name == paper)
+        .map(|r| (r.replay)())
+        .collect();
     if chosen.is_empty() {
         let known: Vec<&str> = REPLAYS.iter().map(|replay| replay.name).collect();
-        let near =
-            nearest(paper, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let near = nearest(paper, known.iter().copied())
+            .map(|near| format!("; did you mean `{near}`?"))
+            .unwrap_or_default();
         return Err(Failure::wrong(format!(
             "replay: there is no paper `{paper}`{near} (papers: {}, all)",
             known.join(", ")

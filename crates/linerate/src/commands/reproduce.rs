@@ -10,8 +10,8 @@ use linerate_campaign::testbeds::{self, Place};
 use linerate_model::Campaign;
 use linerate_papers::document::of_reproduction;
 use linerate_papers::reproduce::{
-    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp, idt_pcie, intel_ncsi,
-    sun_netframe, with_storage,
+    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp,
+    idt_pcie, intel_ncsi, sun_netframe, with_storage,
 };
 
 use crate::args::{Global, Output, ReportFormat, Saved};
@@ -29,7 +29,8 @@ pub(crate) struct ReproduceArgs {
     /// Folder for the ledgers and the report
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with the ledgers already in that folder: what they have is judged again and not run again
+    /// Go on with the ledgers already in that folder: what they have is judged again and not run
+    /// again
     #[arg(long)]
     pub(crate) resume: bool,
 }
@@ -67,7 +68,8 @@ struct Recipe {
     steps: &'static [Step],
     /// Judges the studies of the steps, in their order.
     judge: fn(&[Study]) -> Option<Reproduction>,
-    /// What the paper records of its hosts beside ours, where it records it; of the first step's campaign.
+    /// What the paper records of its hosts beside ours, where it records it; of the first step's
+    /// campaign.
     hosts: Option<fn(&Campaign) -> Comparison>,
 }
 
@@ -102,22 +104,46 @@ const FEW_SIZES: &[&str] = &[
 /// Pairs stay eight: six are the fewest with an interval.
 const HALF_SECONDS: &[&str] = &["duration=\"500 ms\""];
 /// Draws stay 20: fewer say little of a hash.
-const FOUR_FLOWS: &[&str] = &["duration=\"300 ms\"", "warmup=\"100 ms\"", "axis.params.streams=[4]"];
+const FOUR_FLOWS: &[&str] =
+    &["duration=\"300 ms\"", "warmup=\"100 ms\"", "axis.params.streams=[4]"];
 
 static CISCO: Recipe = Recipe {
     folder: "cisco-vic",
     steps: &[
         Step { name: "payload", plan: "cisco-payload", lab: "cisco-vic", quick: FEW_PAYLOADS },
         Step { name: "ports-vic", plan: "cisco-ports", lab: "cisco-vic", quick: FEW_SIZES },
-        Step { name: "ports-expander", plan: "cisco-ports", lab: "cisco-expander", quick: FEW_SIZES },
+        Step {
+            name: "ports-expander",
+            plan: "cisco-ports",
+            lab: "cisco-expander",
+            quick: FEW_SIZES,
+        },
         Step { name: "draws-vic", plan: "cisco-draws", lab: "cisco-vic", quick: FOUR_FLOWS },
-        Step { name: "draws-expander", plan: "cisco-draws", lab: "cisco-expander", quick: FOUR_FLOWS },
-        Step { name: "draws-polarised", plan: "cisco-draws", lab: "cisco-polarised", quick: FOUR_FLOWS },
+        Step {
+            name: "draws-expander",
+            plan: "cisco-draws",
+            lab: "cisco-expander",
+            quick: FOUR_FLOWS,
+        },
+        Step {
+            name: "draws-polarised",
+            plan: "cisco-draws",
+            lab: "cisco-polarised",
+            quick: FOUR_FLOWS,
+        },
         Step { name: "placement", plan: "placement", lab: "cisco-vic", quick: HALF_SECONDS },
     ],
     judge: |studies| match studies {
         [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
-            let studies = CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised, placement };
+            let studies = CiscoStudies {
+                payload,
+                vic,
+                expander,
+                vic_draws,
+                expander_draws,
+                polarised,
+                placement,
+            };
             Some(cisco_vic(&studies))
         }
         _ => None,
@@ -164,7 +190,10 @@ static IDT: Recipe = Recipe {
             name: "sizes",
             plan: "idt-sizes",
             lab: "idt-mixed",
-            quick: &["campaign.repeats=2", "axis.job.1.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
+            quick: &[
+                "campaign.repeats=2",
+                "axis.job.1.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]",
+            ],
         },
         Step {
             name: "shared-edge",
@@ -194,12 +223,26 @@ static INTEL: Recipe = Recipe {
         Step { name: "causes-tuned", plan: "intel-causes", lab: "ncsi-tuned", quick: SHORT },
         Step { name: "port-100m", plan: "intel-link-speed", lab: "ncsi-100m", quick: SHORT },
         Step { name: "port-1g", plan: "intel-link-speed", lab: "ncsi", quick: SHORT },
-        Step { name: "cpu", plan: "intel-cpu", lab: "ncsi-cpu", quick: &["campaign.repeats=2", "duration=\"1 s\""] },
+        Step {
+            name: "cpu",
+            plan: "intel-cpu",
+            lab: "ncsi-cpu",
+            quick: &["campaign.repeats=2", "duration=\"1 s\""],
+        },
         Step { name: "fire-hose", plan: "fire-hose", lab: "ncsi", quick: &["campaign.repeats=1"] },
     ],
     judge: |studies| match studies {
         [default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose] => {
-            Some(intel_ncsi(&IntelStudies { default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose }))
+            Some(intel_ncsi(&IntelStudies {
+                default,
+                tuned,
+                causes,
+                causes_tuned,
+                slow_port,
+                fast_port,
+                cpu,
+                hose,
+            }))
         }
         _ => None,
     },
@@ -228,8 +271,8 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
             Err(exit) => return Ok(exit),
         }
     }
-    let mut reproduction =
-        (recipe.judge)(&studies).ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
+    let mut reproduction = (recipe.judge)(&studies)
+        .ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
     reproduction.tables.extend(hosts);
     // The campaigns' reports have folders of their own below this one.
     let saved = Saved { format: vec![ReportFormat::Html], out: out.clone() };
@@ -248,10 +291,14 @@ fn carry_out(
     global: Global,
 ) -> Result<Result<(Campaign, Study), Exit>, Failure> {
     let Step { name, plan, lab, quick: changes } = step;
-    let set: Vec<String> =
-        if args.quick { changes.iter().map(|text| (*text).to_owned()).collect() } else { Vec::new() };
+    let set: Vec<String> = if args.quick {
+        changes.iter().map(|text| (*text).to_owned()).collect()
+    } else {
+        Vec::new()
+    };
     let (found, plan) = checks::read(plan, &set)?;
-    let mut ground = testbeds::prepare(&Place { lab: Some((*lab).to_owned()), ..Place::default() })?;
+    let mut ground =
+        testbeds::prepare(&Place { lab: Some((*lab).to_owned()), ..Place::default() })?;
     if !global.quiet {
         eprintln!("{name} on lab {lab}");
     }
@@ -263,7 +310,11 @@ fn carry_out(
     drop(display);
     ground.dismantle();
     let study = study(&campaign);
-    reports::write(&campaign, &study, &Output { format: vec![ReportFormat::Html], out: out.join(name) })?;
+    reports::write(
+        &campaign,
+        &study,
+        &Output { format: vec![ReportFormat::Html], out: out.join(name) },
+    )?;
     Ok(match conduct::exit_of(&summary)? {
         Exit::Done | Exit::Missed => Ok((campaign, study)),
         other => Err(other),

@@ -38,8 +38,15 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let (found, plan) = checks::read(&checks::name(&args.plan, args.quick)?, &args.set)?;
     let mut ground = testbeds::prepare(&args.place.place())?;
-    let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(format!("{}.ledger", plan.name)));
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: args.resume };
+    let ledger =
+        args.ledger.clone().unwrap_or_else(|| PathBuf::from(format!("{}.ledger", plan.name)));
+    let request = Request {
+        found: &found,
+        plan: &plan,
+        ground: &ground,
+        ledger: &ledger,
+        resume: args.resume,
+    };
     let mut display = Display::new(global);
     let (campaign, summary) = conduct::conduct(&request, &mut |event| display.show(&event))?;
     drop(display);

@@ -1,7 +1,8 @@
-//! `linerate serve http` and `serve ftp`: files for programs that are not linerate, and what those programs took.
+//! `linerate serve http` and `serve ftp`: files for programs that are not linerate, and what those
+//! programs took.
 //!
-//! It is a campaign of one trial, as `to` is: the passive end of the workload with `clients = "foreign"`, an active end that does
-//! nothing, and a ledger that any report can be made of.
+//! It is a campaign of one trial, as `to` is: the passive end of the workload with `clients =
+//! "foreign"`, an active end that does nothing, and a ledger that any report can be made of.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -104,7 +105,11 @@ impl ServeArgs {
             protocol => protocol.name(),
         };
         let at = self.address();
-        let at = if at.ip().is_unspecified() { format!("THIS-HOST:{}", at.port()) } else { at.to_string() };
+        let at = if at.ip().is_unspecified() {
+            format!("THIS-HOST:{}", at.port())
+        } else {
+            at.to_string()
+        };
         let path = if self.root.is_some() { "" } else { "file" };
         format!("{scheme}://{at}/{path}")
     }
@@ -121,11 +126,15 @@ impl ServeArgs {
         ];
         match &self.root {
             Some(root) => params.push(("root", folder(root)?.display().to_string().into())),
-            None => params.push(("file_size", format!("{} B", binary("--size", &self.size)?).into())),
+            None => {
+                params.push(("file_size", format!("{} B", binary("--size", &self.size)?).into()))
+            }
         }
         match (self.chunked, self.protocol) {
             (true, Protocol::Http) => params.push(("chunked", true.into())),
-            (true, Protocol::Ftp) => return Err(Failure::wrong("serve: --chunked is for http: FTP has no chunks")),
+            (true, Protocol::Ftp) => {
+                return Err(Failure::wrong("serve: --chunked is for http: FTP has no chunks"));
+            }
             (false, _) => {}
         }
         if self.checksum {
@@ -138,31 +147,37 @@ impl ServeArgs {
 }
 
 fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
-    std::fs::canonicalize(root).map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
+    std::fs::canonicalize(root)
+        .map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
 }
 
 /// Serves, with a line a second in which something moved, and prints what was taken.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address().ip());
     let (found, plan) = Found::drafted("serve", &args.draft()?)?;
-    let scratch =
-        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("serve.ledger"));
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let request =
+        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
     let show = !global.quiet && !global.json;
     let (mut lines, mut announced) = (Lines::default(), false);
-    let (campaign, summary) = conduct::conduct_serving(&request, &served, &mut |event| match event {
-        Progress::Intervals { side: Side::Passive, intervals, .. } => {
-            // The first intervals say that the server listens: a client that was called before would be refused.
-            if show && !std::mem::replace(&mut announced, true) {
-                announce(args);
+    let (campaign, summary) =
+        conduct::conduct_serving(&request, &served, &mut |event| match event {
+            Progress::Intervals { side: Side::Passive, intervals, .. } => {
+                // The first intervals say that the server listens: a client that was called before
+                // would be refused.
+                if show && !std::mem::replace(&mut announced, true) {
+                    announce(args);
+                }
+                lines.take(intervals, show);
             }
-            lines.take(intervals, show);
-        }
-        Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
-        _ => {}
-    })?;
+            Progress::Incident { incident, .. } if !global.quiet => {
+                eprintln!("{}", incident.message)
+            }
+            _ => {}
+        })?;
     let study = study(&campaign);
     if global.json {
         println!("{}", study_json(&campaign, &study));
@@ -173,9 +188,16 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             _ => println!("\nended before its time: {}", lines.total()),
         }
         if lines.moved_until(Nanos((args.seconds * 1e9) as u64)) {
-            println!("the time was over while clients were served, and cut them off. Serve for longer: -t SECONDS");
+            println!(
+                "the time was over while clients were served, and cut them off. Serve for longer: \
+                    -t SECONDS"
+            );
         }
-        let flows = campaign.trials.iter().flat_map(|trial| &trial.jobs).flat_map(|(_, passive)| &passive.flows);
+        let flows = campaign
+            .trials
+            .iter()
+            .flat_map(|trial| &trial.jobs)
+            .flat_map(|(_, passive)| &passive.flows);
         for flow in flows.filter(|flow| flow.modes.contains_key("sha256_last")) {
             println!("place {}: SHA-256 of the last file {}", flow.flow, flow.modes["sha256_last"]);
         }
@@ -196,7 +218,8 @@ fn announce(args: &ServeArgs) {
 /// A line for each second in which something moved.
 #[derive(Default)]
 struct Lines {
-    /// By second: bytes acknowledged and taken in, files, and nanoseconds in which files were under way.
+    /// By second: bytes acknowledged and taken in, files, and nanoseconds in which files were under
+    /// way.
     sums: std::collections::BTreeMap<u64, [u64; 4]>,
     printed: u64,
 }
@@ -224,9 +247,13 @@ impl Lines {
 
     /// What has been served.
     fn total(&self) -> String {
-        let [acknowledged, received, files, served_ns] =
-            self.sums.values().fold([0; 4], |sum: [u64; 4], one| std::array::from_fn(|k| sum[k] + one[k]));
-        let bytes = format!("{files} files, {acknowledged} B acknowledged by clients, {received} B taken in");
+        let [acknowledged, received, files, served_ns] = self
+            .sums
+            .values()
+            .fold([0; 4], |sum: [u64; 4], one| std::array::from_fn(|k| sum[k] + one[k]));
+        let bytes = format!(
+            "{files} files, {acknowledged} B acknowledged by clients, {received} B taken in"
+        );
         if served_ns == 0 {
             return bytes;
         }
@@ -242,7 +269,8 @@ impl Lines {
     }
 
     fn print(&self, second: u64) {
-        let [acknowledged, received, files, _] = self.sums.get(&second).copied().unwrap_or_default();
+        let [acknowledged, received, files, _] =
+            self.sums.get(&second).copied().unwrap_or_default();
         if acknowledged + received + files > 0 {
             let rate = (acknowledged + received) as f64 * BITS;
             let rate = show::quantity(metric::GOODPUT, rate, Unit::BitPerSecond);
@@ -261,9 +289,15 @@ fn result(study: &Study, seconds: f64) {
             for metric in job.metrics.iter().filter(|metric| metric.name == name) {
                 let Some(estimate) = metric.estimate else { continue };
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-                let direction =
-                    if metric.direction == Direction::Sum { String::new() } else { format!(" {}", metric.direction) };
-                println!("{name}{layer}{direction}: {}", show::quantity(name, estimate.value, metric.unit));
+                let direction = if metric.direction == Direction::Sum {
+                    String::new()
+                } else {
+                    format!(" {}", metric.direction)
+                };
+                println!(
+                    "{name}{layer}{direction}: {}",
+                    show::quantity(name, estimate.value, metric.unit)
+                );
                 told += 1;
             }
         }
@@ -272,7 +306,8 @@ fn result(study: &Study, seconds: f64) {
         }
     }
     println!(
-        "goodput_served: what clients' TCP acknowledged (uploads: what came), over the time in which a file was under way"
+        "goodput_served: what clients' TCP acknowledged (uploads: what came), over the time in \
+            which a file was under way"
     );
     println!("goodput: the same over all {seconds} s, idle time included");
     point.why.iter().for_each(|why| println!("{}: {why}", point.validity.word()));

@@ -51,8 +51,8 @@ pub(crate) struct ToArgs {
     /// Socket buffers, both ends; K, M are 1024 and 1024^2
     #[arg(short = 'w', long = "window")]
     pub(crate) window: Option<String>,
-    /// Bits a second of each direction, all streams together; K, M, G are decimal, 0 is no limit (udp: 1M unless given; tcp: no limit
-    /// unless given, paced by the kernel)
+    /// Bits a second of each direction, all streams together; K, M, G are decimal, 0 is no limit
+    /// (udp: 1M unless given; tcp: no limit unless given, paced by the kernel)
     #[arg(short = 'b', long = "bitrate")]
     pub(crate) bitrate: Option<String>,
     /// Congestion control at both ends [default: each host's own]
@@ -102,7 +102,8 @@ pub(crate) enum ToMode {
 
 /// The shortest span a line may have: workers hand on their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
-/// What `to HOST udp` offers unless told otherwise: the rate that users of iperf3 expect, which floods no path.
+/// What `to HOST udp` offers unless told otherwise: the rate that users of iperf3 expect, which
+/// floods no path.
 const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
 /// The congestion control that leaves the choice to each host.
 const HOST_DEFAULT: &str = "host";
@@ -114,17 +115,21 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         host => testbeds::to_host(host, args.bind, args.ipv6)?,
     };
     let (found, plan) = Found::drafted("to", &draft(args)?)?;
-    let scratch =
-        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
-    let ledger = args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let ledger =
+        args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
+    let request =
+        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let omit = Nanos::from_secs_f64(args.omit);
     let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
     let mut printer = Printer { omit, headed: false };
     let show = !global.quiet && !global.json;
     let (campaign, summary) = conduct::conduct(&request, &mut |event| match event {
-        Progress::Intervals { side, intervals, .. } if show => printer.print(&lines.take(side, intervals)),
+        Progress::Intervals { side, intervals, .. } if show => {
+            printer.print(&lines.take(side, intervals))
+        }
         Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
         _ => {}
     })?;
@@ -142,7 +147,9 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     let mut params: Vec<(&str, Value)> = Vec::new();
     let stream = matches!(args.mode, ToMode::Tcp | ToMode::Udp);
     let tcp = !matches!(args.mode, ToMode::Udp | ToMode::UdpRr);
-    let refuse = |letter: &str, what: &str| Err(Failure::wrong(format!("to: {letter} means nothing for {what}")));
+    let refuse = |letter: &str, what: &str| {
+        Err(Failure::wrong(format!("to: {letter} means nothing for {what}")))
+    };
     if stream {
         let direction = if args.bidir {
             "both"
@@ -190,8 +197,11 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     if tcp {
         params.push(("congestion", args.congestion.as_deref().unwrap_or(HOST_DEFAULT).into()));
     }
-    let only_tcp_stream = [("-N", args.no_delay), ("-M", args.mss.is_some()), ("-Z", args.zerocopy)];
-    if let Some((letter, _)) = only_tcp_stream.iter().find(|(_, given)| *given && args.mode != ToMode::Tcp) {
+    let only_tcp_stream =
+        [("-N", args.no_delay), ("-M", args.mss.is_some()), ("-Z", args.zerocopy)];
+    if let Some((letter, _)) =
+        only_tcp_stream.iter().find(|(_, given)| *given && args.mode != ToMode::Tcp)
+    {
         return refuse(letter, "anything but tcp");
     }
     if args.no_delay {
@@ -222,7 +232,8 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
 pub(super) fn binary(option: &str, text: &str) -> Result<u64, Failure> {
     suffixed(text, 1024.0).map(|value| value as u64).ok_or_else(|| {
         Failure::wrong(format!(
-            "to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, 1024^3)"
+            "to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, \
+                1024^3)"
         ))
     })
 }
@@ -230,7 +241,9 @@ pub(super) fn binary(option: &str, text: &str) -> Result<u64, Failure> {
 /// A rate with iperf3's letters: K, M, G are 1000, 1000^2, 1000^3.
 fn decimal(option: &str, text: &str) -> Result<f64, Failure> {
     let error = || {
-        Failure::wrong(format!("to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"))
+        Failure::wrong(format!(
+            "to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"
+        ))
     };
     suffixed(text, 1000.0).ok_or_else(error)
 }
@@ -264,7 +277,10 @@ impl Printer {
         let of_requests = operations > 0.0 || line.operations.is_some();
         if !self.headed {
             let heads = if of_requests { ["operations", ""] } else { ["tx", "rx"] };
-            println!("{:>13}  {:>14}  {:>14}  {:>8}  {:>9}", "seconds", heads[0], heads[1], "retrans", "rtt");
+            println!(
+                "{:>13}  {:>14}  {:>14}  {:>8}  {:>9}",
+                "seconds", heads[0], heads[1], "retrans", "rtt"
+            );
             self.headed = true;
         }
         let none = || "-".to_owned();
@@ -273,7 +289,8 @@ impl Printer {
             _ => show::quantity(metric::GOODPUT, bytes * 8.0 / seconds, Unit::BitPerSecond),
         };
         // Those open are of the lines so far: none is missing between the lines and the result.
-        let unanswered = line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
+        let unanswered =
+            line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
         let [forward, backward] = match of_requests {
             false => [rate(line.forward_bytes), rate(line.backward_bytes)],
             true => [format!("{:.0}/s", operations / seconds), unanswered.unwrap_or_default()],
@@ -286,6 +303,9 @@ impl Printer {
             _ => "",
         };
         let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
-        println!("{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  {rtt:>9}{remark}");
+        println!(
+            "{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  \
+                {rtt:>9}{remark}"
+        );
     }
 }

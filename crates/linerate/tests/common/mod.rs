@@ -37,7 +37,11 @@ pub(crate) fn privileged(test: &str) -> bool {
 /// The program with `arguments`, its keys in a folder of the test's own.
 pub(crate) fn linerate(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.args(arguments).current_dir(folder).env("LINERATE_KEYS", folder.join("keys")).env("NO_COLOR", "1");
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("LINERATE_KEYS", folder.join("keys"))
+        .env("NO_COLOR", "1");
     command.stdin(Stdio::null());
     command
 }
@@ -53,7 +57,11 @@ pub(crate) struct Ended {
 impl From<Output> for Ended {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("linerate prints UTF-8");
-        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
@@ -64,19 +72,28 @@ impl Ended {
         self
     }
 
-    /// Asserts that the command ran to its end: what it measured may be worthless (3) on a machine that others use.
+    /// Asserts that the command ran to its end: what it measured may be worthless (3) on a machine
+    /// that others use.
     pub(crate) fn ran(self) -> Self {
-        assert!(matches!(self.code, Some(0 | 3)), "{:?}: {}\n{}", self.code, self.stdout, self.stderr);
+        assert!(
+            matches!(self.code, Some(0 | 3)),
+            "{:?}: {}\n{}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
     /// Asserts that standard output is one JSON document and nothing else.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
     }
 }
 
-/// Runs the program to its end; every number of every ledger that it wrote in `folder` must be one that can be.
+/// Runs the program to its end; every number of every ledger that it wrote in `folder` must be one
+/// that can be.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     let since = SystemTime::now();
     let ended = linerate(folder, arguments).output().expect("linerate starts").into();
@@ -84,12 +101,13 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     ended
 }
 
-/// Reads the ledgers in `folder` written since `since` as every report tells them, and panics on a number that cannot be. Says how many
-/// trials it read; `cargo xtask test` adds them up.
+/// Reads the ledgers in `folder` written since `since` as every report tells them, and panics on a
+/// number that cannot be. Says how many trials it read; `cargo xtask test` adds them up.
 pub(crate) fn scan(folder: &Path, since: SystemTime) {
     let is_new = |path: &Path| {
         let modified = path.metadata().and_then(|metadata| metadata.modified());
-        path.extension().is_some_and(|kind| kind == "ledger") && modified.is_ok_and(|at| at >= since)
+        path.extension().is_some_and(|kind| kind == "ledger")
+            && modified.is_ok_and(|at| at >= since)
     };
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     // Tests also leave ledgers that nobody can open, on purpose.
@@ -99,7 +117,8 @@ pub(crate) fn scan(folder: &Path, since: SystemTime) {
         let mut found = study_violations(&document.study);
         for format in [Format::Csv, Format::Html, Format::Md] {
             let artifacts = linerate_report::render(&document, format).expect("a report");
-            let texts = artifacts.iter().filter_map(|artifact| std::str::from_utf8(&artifact.bytes).ok());
+            let texts =
+                artifacts.iter().filter_map(|artifact| std::str::from_utf8(&artifact.bytes).ok());
             found.extend(texts.flat_map(text_violations));
         }
         assert!(found.is_empty(), "numbers of {} that cannot be: {found:#?}", campaign.header.name);
@@ -109,24 +128,33 @@ pub(crate) fn scan(folder: &Path, since: SystemTime) {
 
 /// Starts the program with its output kept.
 pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Child {
-    linerate(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts")
+    linerate(folder, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("linerate starts")
 }
 
 /// Writes `text` to `name` in `folder` and returns its path.
 pub(crate) fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
-    std::fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes())).expect("the folder is writable");
+    std::fs::File::create(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .expect("the folder is writable");
     path
 }
 
 /// Warm-up of [`plan`], seconds.
 pub(crate) const WARM_UP: f64 = 0.2;
 
-/// A plan of one point and one repeat: [`WARM_UP`] seconds of warm-up, then `seconds` of `workload` from `a` to `b`.
+/// A plan of one point and one repeat: [`WARM_UP`] seconds of warm-up, then `seconds` of `workload`
+/// from `a` to `b`.
 pub(crate) fn plan(workload: &str, seconds: f64, params: &str) -> String {
     format!(
-        "[campaign]\nname = \"known\"\nrepeats = 1\n[[sweep]]\nname = \"known\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
-         drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\n\
+        "[campaign]\nname = \"known\"\nrepeats = 1\n[[sweep]]\nname = \"known\"\nduration = \"{} \
+            ms\"\nwarmup = \"{} ms\"\n\
+         drain = \"300 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom \
+         = \"a\"\nto = \"b\"\n\
          params = {{ {params} }}\n",
         seconds * 1e3,
         WARM_UP * 1e3
@@ -156,28 +184,36 @@ impl Measured {
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let metric = &self.json["points"][0]["jobs"][0]["metrics"][name];
         let found = metric["estimate"].as_f64();
-        found.unwrap_or_else(|| panic!("{name} has no figure: {metric}; {}", self.json["points"][0]["why"]))
+        found.unwrap_or_else(|| {
+            panic!("{name} has no figure: {metric}; {}", self.json["points"][0]["why"])
+        })
     }
 
-    /// A metric, or none where the study says why it gives no figure: a machine that others use may make a trial worthless. Then says that
-    /// `test` is skipped.
+    /// A metric, or none where the study says why it gives no figure: a machine that others use may
+    /// make a trial worthless. Then says that `test` is skipped.
     pub(crate) fn figure(&self, test: &str, name: &str) -> Option<f64> {
         let point = &self.json["points"][0];
         let found = point["jobs"][0]["metrics"][name]["estimate"].as_f64();
         if found.is_none() {
             let why = point["why"].as_array().filter(|why| !why.is_empty());
-            let why = why.unwrap_or_else(|| panic!("{name} has no figure and nothing says why: {point}"));
+            let why =
+                why.unwrap_or_else(|| panic!("{name} has no figure and nothing says why: {point}"));
             println!("skipped: {test}: no figure of {name}: {}", why[0]);
         }
         found
     }
 
-    /// Whether a point is worth no figure, which the study explains: a machine that others use may make it so. Then says that `test` is
-    /// skipped.
+    /// Whether a point is worth no figure, which the study explains: a machine that others use may
+    /// make it so. Then says that `test` is skipped.
     pub(crate) fn refused(&self, test: &str) -> bool {
         let refused = self.study.points.iter().find(|point| point.validity > Validity::Suspect);
         if let Some(point) = refused {
-            assert!(!point.why.is_empty(), "{} is {:?} and nothing says why", point.sweep, point.validity);
+            assert!(
+                !point.why.is_empty(),
+                "{} is {:?} and nothing says why",
+                point.sweep,
+                point.validity
+            );
             println!("skipped: {test}: {}: {}", point.sweep, point.why[0]);
         }
         refused.is_some()
@@ -186,7 +222,8 @@ impl Measured {
     /// The value of the ceiling that bounds a metric.
     pub(crate) fn ceiling(&self, name: &str) -> f64 {
         let point = &self.json["points"][0];
-        let index = point["jobs"][0]["metrics"][name]["ceiling"].as_u64().expect("it has a ceiling");
+        let index =
+            point["jobs"][0]["metrics"][name]["ceiling"].as_u64().expect("it has a ceiling");
         point["ceilings"][index as usize]["value"].as_f64().expect("a ceiling has a value")
     }
 }
@@ -199,10 +236,12 @@ pub(crate) fn measure(text: &str, place: &[&str]) -> Measured {
 
 pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Measured {
     file(folder, "plan.toml", text);
-    let mut arguments = vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
+    let mut arguments =
+        vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
     arguments.extend(place);
     let ended = run(folder, &arguments);
-    // 3: the measurement is invalid, which the study explains and `Measured::figure` finds. Accounts balance all the same.
+    // 3: the measurement is invalid, which the study explains and `Measured::figure` finds.
+    // Accounts balance all the same.
     let ended = ended.ran();
     let campaign = load(&folder.join("known.ledger"));
     let study = study(&campaign);
@@ -237,26 +276,37 @@ pub(crate) fn wait(mut child: Child) -> Ended {
 
 /// Sends a signal by name.
 pub(crate) fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs");
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status()
+        .expect("kill runs");
     assert!(sent.success(), "{name} to {pid}");
 }
 
 /// Processes that run inside namespace `name`; none if it is gone.
 pub(crate) fn processes_in(name: &str) -> Vec<u32> {
     let output = Command::new("ip").args(["netns", "pids", name]).output().expect("ip runs");
-    String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse().ok()).collect()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect()
 }
 
 /// Names of the namespaces of the lab that `process` has built: nobody else sees them.
 pub(crate) fn private_namespaces(process: u32) -> Vec<String> {
-    let text = String::from_utf8_lossy(&within_mounts(process, &["netns", "list"]).stdout).into_owned();
+    let text =
+        String::from_utf8_lossy(&within_mounts(process, &["netns", "list"]).stdout).into_owned();
     text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// Runs `ip` among the mounts of `process`.
 pub(crate) fn within_mounts(process: u32, arguments: &[&str]) -> std::process::Output {
     let mounts = format!("--mount=/proc/{process}/ns/mnt");
-    Command::new("nsenter").args([&mounts, "ip"]).args(arguments).output().expect("nsenter is in util-linux")
+    Command::new("nsenter")
+        .args([&mounts, "ip"])
+        .args(arguments)
+        .output()
+        .expect("nsenter is in util-linux")
 }
 
 /// Names of the namespaces that begin with `prefix`.
@@ -305,16 +355,28 @@ impl Pair {
             format!("-n {b} link set v0 up"),
         ] {
             let output = Command::new("ip").args(command.split(' ')).output().expect("ip runs");
-            assert!(output.status.success(), "ip {command}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "ip {command}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         pair._held = pair.names.iter().map(|name| hold(name)).collect();
         pair
     }
 
     /// The program inside namespace `end`, with the keys in `keys`.
-    pub(crate) fn linerate(&self, end: usize, folder: &Path, keys: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn linerate(
+        &self,
+        end: usize,
+        folder: &Path,
+        keys: &str,
+        arguments: &[&str],
+    ) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_linerate")]).args(arguments);
+        command
+            .args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_linerate")])
+            .args(arguments);
         command.current_dir(folder).env("LINERATE_KEYS", folder.join(keys)).env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -333,10 +395,13 @@ impl Drop for Pair {
 /// The second end of a pair, where agents listen.
 pub(crate) const AGENT: &str = "198.18.9.2";
 
-/// Exchanges keys: `offer` on the agent's host, `accept` on the other, with the token from standard input, where no list of processes shows
-/// it.
+/// Exchanges keys: `offer` on the agent's host, `accept` on the other, with the token from standard
+/// input, where no list of processes shows it.
 pub(crate) fn exchange_keys(pair: &Pair, folder: &Path) {
-    let mut offer = pair.linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT]).spawn().expect("starts");
+    let mut offer = pair
+        .linerate(1, folder, "b", &["pair", "offer", "--listen", AGENT])
+        .spawn()
+        .expect("starts");
     let mut output = BufReader::new(offer.stdout.take().expect("piped"));
     let mut token = String::new();
     output.read_line(&mut token).expect("the token is printed first");
@@ -349,9 +414,15 @@ pub(crate) fn exchange_keys(pair: &Pair, folder: &Path) {
     output.read_to_string(&mut rest).expect("text");
     assert!(rest.starts_with("paired with "), "{rest}");
     assert!(offer.wait().expect("our child").success());
-    let again = pair.linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()]).output().expect("starts");
+    let again = pair
+        .linerate(0, folder, "a", &["pair", "accept", AGENT, token.trim()])
+        .output()
+        .expect("starts");
     let again = Ended::from(again).expect(4);
-    assert!(again.stderr.contains("is `linerate pair offer` waiting there?"), "a token is for one use: {again:?}");
+    assert!(
+        again.stderr.contains("is `linerate pair offer` waiting there?"),
+        "a token is for one use: {again:?}"
+    );
 }
 
 /// A child that is killed when the test leaves it.

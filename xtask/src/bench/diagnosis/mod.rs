@@ -1,9 +1,11 @@
 //! `cargo xtask bench diagnosis`: the confusion matrix of `linerate diagnose` (methodology 5.3).
 //!
-//! Each scenario injects one cause (or two, one behind the other) into a lab; `diagnose` is run in it with one seed after another;
-//! the matrix says what it took each cause for. The diagonal should be 0.9 at the least, no *proven* verdict wrong, and "unknown" said
-//! of the control. Of several limits, what was found behind the first counts too, as a line of its own. What this does not see:
-//! causes that a machine cannot be given (a second NUMA node, slow memory, an interrupt of a real device), which have rules and no row.
+//! Each scenario injects one cause (or two, one behind the other) into a lab; `diagnose` is run in
+//! it with one seed after another; the matrix says what it took each cause for. The diagonal should
+//! be 0.9 at the least, no *proven* verdict wrong, and "unknown" said of the control. Of several
+//! limits, what was found behind the first counts too, as a line of its own. What this does not
+//! see: causes that a machine cannot be given (a second NUMA node, slow memory, an interrupt of a
+//! real device), which have rules and no row.
 
 mod scenarios;
 
@@ -22,7 +24,8 @@ use super::scratch::Scratch;
 use super::{count, own};
 use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
-const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF A SCENARIO'S NAME] [--program LINERATE] \
+const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF \
+    A SCENARIO'S NAME] [--program LINERATE] \
      [--keep FILE.json] [--out FILE.md] [--jobs N]";
 /// The reference of all rules, made from their registry.
 const RULES: &str = "docs/reference/rules.md";
@@ -35,21 +38,24 @@ struct Options {
     first: u32,
     only: Option<String>,
     program: Option<PathBuf>,
-    /// Outcomes of earlier runs, of seeds from 1 on, are read from here, and kept there with the new ones.
+    /// Outcomes of earlier runs, of seeds from 1 on, are read from here, and kept there with the
+    /// new ones.
     keep: Option<PathBuf>,
     out: Option<PathBuf>,
     /// Scenarios at a time, but for those that want the CPUs for themselves.
     jobs: u32,
 }
 
-/// How long each run is, and what of it does not count. A scenario takes 20 s where its first look tells, and 1 to 3 minutes with a second.
+/// How long each run is, and what of it does not count. A scenario takes 20 s where its first look
+/// tells, and 1 to 3 minutes with a second.
 const SECONDS: &str = "0.35";
 const OMITTED: &str = "0.25";
 
 /// What is said where `diagnose` failed.
 const FAILED: &str = "failed";
 
-/// What one run said: rule and verdict of the leading finding of each limit, from the one that shows on.
+/// What one run said: rule and verdict of the leading finding of each limit, from the one that
+/// shows on.
 type Said = Vec<(String, String)>;
 
 /// Runs every scenario with every seed, prints the matrix, and says whether it is as it should be.
@@ -65,13 +71,18 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let referee = Mutex::new(Referee::new(root, &program)?);
     for seed in options.first..options.first + options.seeds {
-        // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is not run again.
+        // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is
+        // not run again.
         let is_kept = |scenario: &Scenario| {
-            options.keep.is_some() && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize)
+            options.keep.is_some()
+                && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize)
         };
-        let is_wanted = |scenario: &Scenario| options.only.as_deref().is_none_or(|only| scenario.name.contains(only));
+        let is_wanted = |scenario: &Scenario| {
+            options.only.as_deref().is_none_or(|only| scenario.name.contains(only))
+        };
         let wanted = SCENARIOS.iter().filter(|scenario| is_wanted(scenario) && !is_kept(scenario));
-        let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) = wanted.partition(|scenario| scenario.wants_cpus());
+        let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) =
+            wanted.partition(|scenario| scenario.wants_cpus());
         let known = Mutex::new(&mut outcomes);
         for (scenarios, n_at_once) in [(alone, 1), (together, options.jobs)] {
             side_by_side(&scenarios, n_at_once, &|scenario| {
@@ -85,9 +96,11 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
             })?;
         }
     }
-    let rules = std::fs::read_to_string(root.join(RULES)).with_context(|| format!("read {RULES}"))?;
+    let rules =
+        std::fs::read_to_string(root.join(RULES)).with_context(|| format!("read {RULES}"))?;
     let referee = referee.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let text = format!("{}\n{}\n\n{}", document(&outcomes), without_scenario(&rules), referee.summary());
+    let text =
+        format!("{}\n{}\n\n{}", document(&outcomes), without_scenario(&rules), referee.summary());
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
@@ -96,7 +109,8 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL && referee.is_clean())
 }
 
-/// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is waiting for its own low rate.
+/// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is
+/// waiting for its own low rate.
 fn side_by_side(
     scenarios: &[&Scenario],
     n_at_once: u32,
@@ -111,7 +125,8 @@ fn side_by_side(
     })
 }
 
-/// What `diagnose` says of `scenario`, told as it comes, with the whole answer where it is not what was injected.
+/// What `diagnose` says of `scenario`, told as it comes, with the whole answer where it is not what
+/// was injected.
 fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> Said {
     let begun = Instant::now();
     // What cannot be measured is a miss like any other: the matrix goes on.
@@ -119,7 +134,12 @@ fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: 
         eprintln!("{}, seed {seed}: {error:#}", scenario.name);
         (vec![(FAILED.to_owned(), "inconclusive".to_owned())], Value::Null)
     });
-    eprintln!("seed {seed}, {}: {} ({:.0} s)", scenario.name, told(&said), begun.elapsed().as_secs_f64());
+    eprintln!(
+        "seed {seed}, {}: {} ({:.0} s)",
+        scenario.name,
+        told(&said),
+        begun.elapsed().as_secs_f64()
+    );
     if !limits(&said).iter().map(|(rule, _)| rule.as_str()).eq(scenario.expected.iter().copied()) {
         eprintln!("{answer:#}");
     }
@@ -130,23 +150,31 @@ fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: 
 fn without_scenario(rules: &str) -> String {
     let names = rules.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let injected = |name: &&str| SCENARIOS.iter().any(|scenario| scenario.expected.contains(name));
-    let missing: Vec<String> = names.filter(|name| !injected(name)).map(|name| format!("`{name}`")).collect();
+    let missing: Vec<String> =
+        names.filter(|name| !injected(name)).map(|name| format!("`{name}`")).collect();
     if missing.is_empty() {
         return "Every rule has a scenario.".to_owned();
     }
     format!(
-        "Rules that no scenario injects, so that nothing is known of them but their unit tests: {}.",
+        "Rules that no scenario injects, so that nothing is known of them but their unit tests: \
+            {}.",
         missing.join(", ")
     )
 }
 
 fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("read {}: not kept by this bench", file.display()))
+    serde_json::from_str(&text)
+        .with_context(|| format!("read {}: not kept by this bench", file.display()))
 }
 
 /// What `diagnose` says of `scenario`, and its whole answer.
-fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> anyhow::Result<(Said, Value)> {
+fn one(
+    program: &Path,
+    referee: &Mutex<Referee>,
+    scenario: &Scenario,
+    seed: u32,
+) -> anyhow::Result<(Said, Value)> {
     let scratch = Scratch::new(&format!("diagnosis-{}", scenario.name.replace(' ', "-")))?;
     let folder = scratch.path();
     let file = folder.join("place.toml");
@@ -170,7 +198,10 @@ fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32)
             command.arg("--lab").arg(&file).args(["--from", from, "--to", to]);
             let [a, b] = scenario.hosts;
             let between = between.replace("SEED", &seed.to_string());
-            format!("[lab]\nname = \"scenario\"\n[[host]]\nname = \"a\"\n{a}[[host]]\nname = \"b\"\n{b}{between}")
+            format!(
+                "[lab]\nname = \"scenario\"\n[[host]]\nname = \"a\"\n{a}[[host]]\nname \
+                    = \"b\"\n{b}{between}"
+            )
         }
         FaultPlace::Testbed(text) => {
             command.arg("--testbed").arg(&file).args(["--from", "a", "--to", "b"]);
@@ -183,20 +214,27 @@ fn one(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32)
     }
     let output = command.stderr(Stdio::inherit()).output().context("start linerate diagnose")?;
     referee.lock().unwrap_or_else(PoisonError::into_inner).read_all(&folder.join("ledgers"))?;
-    let answer: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("linerate diagnose ended with {} and printed no JSON", output.status))?;
+    let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("linerate diagnose ended with {} and printed no JSON", output.status)
+    })?;
     let rungs = answer["ladder"].as_array().context("the answer has no ladder")?;
     let leading = |rung: &Value| {
         let finding = rung["findings"].get(0)?;
         Some((finding["rule"].as_str()?.to_owned(), finding["verdict"].as_str()?.to_owned()))
     };
-    let said = rungs.iter().map(leading).collect::<Option<Said>>().context("a limit without a finding")?;
+    let said =
+        rungs.iter().map(leading).collect::<Option<Said>>().context("a limit without a finding")?;
     Ok((said, answer))
 }
 
-/// `receive_window (proven), link_ceiling (proven)`: a limit that was lifted by half and limits again is one.
+/// `receive_window (proven), link_ceiling (proven)`: a limit that was lifted by half and limits
+/// again is one.
 fn told(said: &Said) -> String {
-    limits(said).iter().map(|(rule, verdict)| format!("{rule} ({verdict})")).collect::<Vec<_>>().join(", ")
+    limits(said)
+        .iter()
+        .map(|(rule, verdict)| format!("{rule} ({verdict})"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn limits(said: &Said) -> Said {
@@ -220,8 +258,9 @@ impl Judged {
     }
 }
 
-/// Judges single causes by the first limit, several by all that were injected, in their order. A proven verdict is wrong if what it
-/// names was not injected; that goes for every limit down to the last injected one.
+/// Judges single causes by the first limit, several by all that were injected, in their order. A
+/// proven verdict is wrong if what it names was not injected; that goes for every limit down to the
+/// last injected one.
 fn judge(outcomes: &BTreeMap<String, Vec<Said>>) -> Judged {
     let mut judged = Judged::default();
     for scenario in SCENARIOS {
@@ -265,9 +304,11 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
         let Some(runs) = outcomes.get(scenario.name) else { continue };
         let _infallible = write!(text, "| {} | {} |", scenario.name, runs.len());
         for column in &columns {
-            let found = runs.iter().filter_map(|said| said.first()).filter(|(rule, _)| rule == column);
-            let (n, proven) =
-                found.fold((0, 0), |(n, proven), (_, verdict)| (n + 1, proven + usize::from(verdict == "proven")));
+            let found =
+                runs.iter().filter_map(|said| said.first()).filter(|(rule, _)| rule == column);
+            let (n, proven) = found.fold((0, 0), |(n, proven), (_, verdict)| {
+                (n + 1, proven + usize::from(verdict == "proven"))
+            });
             let mark = if scenario.expected[0] == *column { "**" } else { "" };
             let cell = match n {
                 0 => String::new(),
@@ -276,7 +317,11 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
             let _infallible = write!(text, " {cell} |");
         }
         let whole = |said: &&Said| {
-            limits(said).iter().map(|(rule, _)| rule.as_str()).collect::<Vec<_>>().starts_with(scenario.expected)
+            limits(said)
+                .iter()
+                .map(|(rule, _)| rule.as_str())
+                .collect::<Vec<_>>()
+                .starts_with(scenario.expected)
         };
         let all = if scenario.expected.len() > 1 {
             format!("{} of {}", runs.iter().filter(whole).count(), runs.len())
@@ -288,7 +333,8 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
     let judged = judge(outcomes);
     let _infallible = writeln!(
         text,
-        "\n{} of {} runs found what was injected: {:.3} (wanted: {DIAGONAL}). {} verdicts were *proven*, {} of them wrong (wanted: 0).",
+        "\n{} of {} runs found what was injected: {:.3} (wanted: {DIAGONAL}). {} verdicts were \
+            *proven*, {} of them wrong (wanted: 0).",
         judged.right,
         judged.runs,
         judged.diagonal(),
@@ -299,10 +345,12 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None, jobs: 2 };
+    let mut options =
+        Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None, jobs: 2 };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        let value =
+            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
         let count = || count(argument, value, USAGE);
         match argument.as_str() {
             "--seeds" => options.seeds = count()?,
@@ -316,7 +364,8 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         }
     }
     let only = options.only.as_deref();
-    let known = SCENARIOS.iter().any(|scenario| only.is_none_or(|only| scenario.name.contains(only)));
+    let known =
+        SCENARIOS.iter().any(|scenario| only.is_none_or(|only| scenario.name.contains(only)));
     ensure!(known, "--only {}: no such scenario\n{USAGE}", only.unwrap_or_default());
     Ok(options)
 }
@@ -332,15 +381,25 @@ mod tests {
     #[test]
     fn a_wrong_proof_is_counted_and_what_is_behind_the_injected_limits_is_not() {
         let outcomes = BTreeMap::from([
-            ("link rate".to_owned(), vec![said(&[("link_ceiling", "proven")]), said(&[("sender_cpu", "proven")])]),
+            (
+                "link rate".to_owned(),
+                vec![said(&[("link_ceiling", "proven")]), said(&[("sender_cpu", "proven")])],
+            ),
             (
                 "receive window, then link".to_owned(),
                 vec![
-                    said(&[("receive_window", "proven"), ("receive_window", "proven"), ("link_ceiling", "proven")]),
+                    said(&[
+                        ("receive_window", "proven"),
+                        ("receive_window", "proven"),
+                        ("link_ceiling", "proven"),
+                    ]),
                     said(&[("receive_window", "proven"), ("unknown", "inconclusive")]),
                 ],
             ),
-            ("slow source".to_owned(), vec![said(&[("slow_source", "proven"), ("link_ceiling", "suspected")])]),
+            (
+                "slow source".to_owned(),
+                vec![said(&[("slow_source", "proven"), ("link_ceiling", "suspected")])],
+            ),
         ]);
         let judged = judge(&outcomes);
         assert_eq!(judged, Judged { runs: 5, right: 3, proven: 6, wrong_proven: 1 });
@@ -351,17 +410,22 @@ mod tests {
 
     #[test]
     fn rules_without_a_scenario_are_named() {
-        let rules = "| Name | What it is |\n|---|---|\n| `link_ceiling` | x |\n| `numa_placement` | y |\n";
+        let rules =
+            "| Name | What it is |\n|---|---|\n| `link_ceiling` | x |\n| `numa_placement` | y |\n";
         let told = without_scenario(rules);
         assert!(told.ends_with("unit tests: `numa_placement`."), "{told}");
     }
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let parsed = |words: &[&str]| options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let parsed = |words: &[&str]| {
+            options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
         assert_eq!(parsed(&["--seeds", "3", "--only", "link"]).expect("legal").seeds, 3);
         assert!(
-            parsed(&["--seeds"]).is_err() && parsed(&["--only", "tokens"]).is_err() && parsed(&["-x", "1"]).is_err()
+            parsed(&["--seeds"]).is_err()
+                && parsed(&["--only", "tokens"]).is_err()
+                && parsed(&["-x", "1"]).is_err()
         );
     }
 

@@ -1,7 +1,8 @@
 //! What is injected, one cause each, and what should be found.
 //!
-//! Every lab has two hosts, `a` and `b`, and no more than what makes the cause. Rates are low, so that two cores carry every lab with
-//! time to spare: a scenario that its host cannot carry would have another cause.
+//! Every lab has two hosts, `a` and `b`, and no more than what makes the cause. Rates are low, so
+//! that two cores carry every lab with time to spare: a scenario that its host cannot carry would
+//! have another cause.
 
 /// One scenario.
 pub(super) struct Scenario {
@@ -18,10 +19,13 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// Whether it would have another cause beside a second one: its links have no rate, or a high one, so that CPUs carry what they can.
+    /// Whether it would have another cause beside a second one: its links have no rate, or a high
+    /// one, so that CPUs carry what they can.
     pub(super) fn wants_cpus(&self) -> bool {
         match &self.place {
-            FaultPlace::Lab(between, _) => [FAST, FRAMES].contains(between) || between.contains("[[controller]]"),
+            FaultPlace::Lab(between, _) => {
+                [FAST, FRAMES].contains(between) || between.contains("[[controller]]")
+            }
             FaultPlace::Testbed(_) => true,
         }
     }
@@ -40,25 +44,33 @@ const FREE: [&str; 2] = ["", ""];
 const FAST: &str = "[[link]]\nends = [\"a\", \"b\"]\n";
 /// As fast as the CPUs go, but frame by frame.
 const FRAMES: &str = "[[link]]\nends = [\"a\", \"b\"]\noffloads = false\n";
-const LINK: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"128 KiB\"\n";
-const LONG: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"256 KiB\"\n";
-/// Long enough for a send buffer of one packet, which holds 64 KiB, to be less than what the path holds.
-const LONGER: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"15 ms\"\nbuffer = \"512 KiB\"\n";
+const LINK: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"1 \
+    ms\"\nbuffer = \"128 KiB\"\n";
+const LONG: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"5 \
+    ms\"\nbuffer = \"256 KiB\"\n";
+/// Long enough for a send buffer of one packet, which holds 64 KiB, to be less than what the path
+/// holds.
+const LONGER: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndelay = \"15 \
+    ms\"\nbuffer = \"512 KiB\"\n";
 const LITTLE_CPU: &str = "cpu = \"10 %\"\n";
-/// A sender that recovers by timeouts, as in the paper on the fire hose, but short ones: a run holds many collapses, and runs are alike.
-const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\", \"net.ipv4.tcp_recovery\" = \"0\", \
+/// A sender that recovers by timeouts, as in the paper on the fire hose, but short ones: a run
+/// holds many collapses, and runs are alike.
+const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = \
+    { \"net.ipv4.tcp_sack\" = \"0\", \"net.ipv4.tcp_recovery\" = \"0\", \
      \"net.ipv4.tcp_early_retrans\" = \"0\" }\n";
 const SMALL_WINDOW: &str = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 32768 32768\" }\n";
 const SMALL_SEND_BUFFER: &str = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 32768 32768\" }\n";
 
 /// The control first, then one cause each in the order of the methodology, then two at once.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // A device whose rate nobody declared, with room for every frame: nothing of what is looked at is wrong.
+    // A device whose rate nobody declared, with room for every frame: nothing of what is looked at
+    // is wrong.
     Scenario {
         name: "no fault (control)",
         expected: &["unknown"],
         place: FaultPlace::Lab(
-            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n",
+            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer \
+                = \"16 MiB\"\ndelay = \"2 ms\"\n",
             ENDS,
         ),
         hosts: FREE,
@@ -69,9 +81,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "false ceiling",
         expected: &["not_valid"],
         place: FaultPlace::Testbed(
-            "[[host]]\nname = \"local\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost = \"local\"\naddress = \"127.0.0.1\"\n\
-             [[endpoint]]\nname = \"b\"\nhost = \"local\"\naddress = \"127.0.0.1\"\n[[capacity]]\nname = \"declared\"\nrate = \"10 Mbit/s\"\n\
-             frame_overhead = \"38 B\"\nmtu = \"1500 B\"\npairs = [[\"a\", \"b\"]]\nsource = \"wrong on purpose\"\n",
+            "[[host]]\nname = \"local\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \
+                = \"local\"\naddress = \"127.0.0.1\"\n\
+             [[endpoint]]\nname = \"b\"\nhost = \"local\"\naddress \
+             = \"127.0.0.1\"\n[[capacity]]\nname = \"declared\"\nrate = \"10 Mbit/s\"\n\
+             frame_overhead = \"38 B\"\nmtu = \"1500 B\"\npairs = [[\"a\", \"b\"]]\nsource \
+             = \"wrong on purpose\"\n",
         ),
         hosts: FREE,
         params: &["pacing_rate=100 Mbit/s"],
@@ -87,7 +102,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "bus rate",
         expected: &["bus_ceiling"],
         place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"PCI slot\", rate = \"50 Mbit/s\" },\n\
+            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
+                [{ name = \"PCI slot\", rate = \"50 Mbit/s\" },\n\
              { name = \"port\", parent = \"PCI slot\", rate = \"100 Mbit/s\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
@@ -99,7 +115,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         expected: &["fire_hose"],
         place: FaultPlace::Lab(
             "[[controller]]\nname = \"nc\"\nnetwork = { to = \"a\", rate = \"1 Gbit/s\" }\n\
-             sideband = { to = \"b\", rate = \"100 Mbit/s\" }\nbuffer = \"4 KiB\"\ndelay = \"150 us\"\n",
+             sideband = { to = \"b\", rate = \"100 Mbit/s\" }\nbuffer = \"4 KiB\"\ndelay = \"150 \
+             us\"\n",
             ENDS,
         ),
         hosts: [POOR_RECOVERY, ""],
@@ -109,7 +126,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "random loss",
         expected: &["path_loss"],
         place: FaultPlace::Lab(
-            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\nrate = \"60 Mbit/s\"\nbuffer = \"256 KiB\"\ndelay = \"5 ms\"\n\
+            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\nrate = \"60 Mbit/s\"\nbuffer \
+                = \"256 KiB\"\ndelay = \"5 ms\"\n\
              faults = { drop_packets = \"1 %\", seed = SEED }\n",
             ENDS,
         ),
@@ -165,19 +183,24 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         hosts: ["", LITTLE_CPU],
         params: &[],
     },
-    // All packets are received on one CPU, where each is held against many rules; workers have the other, and hardly use it.
+    // All packets are received on one CPU, where each is held against many rules; workers have the
+    // other, and hardly use it.
     Scenario {
         name: "misplaced softirq",
         expected: &["softirq_core"],
         place: FaultPlace::Lab(FRAMES, ENDS),
-        hosts: ["cpus = [0]\nreceive_cpus = [1]\n", "cpus = [0]\nreceive_cpus = [1]\nfilters = 6000\n"],
+        hosts: [
+            "cpus = [0]\nreceive_cpus = [1]\n",
+            "cpus = [0]\nreceive_cpus = [1]\nfilters = 6000\n",
+        ],
         params: &["streams=16"],
     },
     Scenario {
         name: "polarised hash",
         expected: &["hash_polarised"],
         place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
+            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
+                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,
@@ -187,7 +210,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "one flow on four links",
         expected: &["single_flow"],
         place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
+            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
+                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,

@@ -1,9 +1,10 @@
 //! `cargo xtask bench scan`: varied short campaigns, of whose reports every number is checked.
 //!
-//! Plans are drawn by a seed (`plans.rs`): every workload, direction and number of streams, on loopback, in labs and between two hosts of
-//! the referee's ground. `--shaped` instead measures transfers through token buckets at the senders, for each congestion control, from
-//! linerate's own sender, nginx and vsftpd: none of them may be called impossible (`shaped.rs`). What this does not see: a number that is
-//! wrong within all rules.
+//! Plans are drawn by a seed (`plans.rs`): every workload, direction and number of streams, on
+//! loopback, in labs and between two hosts of the referee's ground. `--shaped` instead measures
+//! transfers through token buckets at the senders, for each congestion control, from linerate's own
+//! sender, nginx and vsftpd: none of them may be called impossible (`shaped.rs`). What this does
+//! not see: a number that is wrong within all rules.
 
 mod plans;
 mod referee;
@@ -22,8 +23,8 @@ use super::{count, own};
 use plans::{Draw, LabPlace};
 pub(super) use referee::Referee;
 
-const USAGE: &str =
-    "usage: cargo xtask bench scan [--shaped] [--trials N] [--seed N] [--program LINERATE] [--out FILE.md]";
+const USAGE: &str = "usage: cargo xtask bench scan [--shaped] [--trials N] [--seed N] [--program \
+    LINERATE] [--out FILE.md]";
 /// No campaign is begun after this.
 const FULL_TIME: Duration = Duration::from_secs(60 * 60);
 
@@ -39,15 +40,21 @@ struct Options {
 /// Trials of a kind, and how many of them have each validity.
 type Tally = BTreeMap<(String, String), BTreeMap<String, usize>>;
 
-/// Runs campaigns until enough trials were scanned, prints the table, and says whether all is as it should be.
+/// Runs campaigns until enough trials were scanned, prints the table, and says whether all is as it
+/// should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options = options(arguments)?;
     let program = match &options.program {
-        Some(program) => program.canonicalize().with_context(|| format!("find {}", program.display()))?,
+        Some(program) => {
+            program.canonicalize().with_context(|| format!("find {}", program.display()))?
+        }
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
     };
-    let mut bench =
-        Bench { ground: Ground::make(&program)?, referee: Referee::new(root, &program)?, tally: Tally::new() };
+    let mut bench = Bench {
+        ground: Ground::make(&program)?,
+        referee: Referee::new(root, &program)?,
+        tally: Tally::new(),
+    };
     let (began, mut draw) = (Instant::now(), Draw(u64::from(options.seed)));
     let mut refused = 0;
     while bench.referee.n_trials() < options.trials as usize && began.elapsed() < FULL_TIME {
@@ -64,7 +71,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     }
     let impossible = if options.shaped { shaped::told(&bench.tally) } else { String::new() };
     let summary = bench.referee.summary();
-    let text = format!("{}\nCampaigns that did not run: {refused}.\n{impossible}{summary}", table(&bench.tally));
+    let text = format!(
+        "{}\nCampaigns that did not run: {refused}.\n{impossible}{summary}",
+        table(&bench.tally)
+    );
     print!("{text}");
     if let Some(file) = &options.out {
         std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
@@ -89,7 +99,8 @@ impl Bench {
             LabPlace::Lab(name) => to.extend(["--lab".to_owned(), (*name).to_owned()]),
             LabPlace::Link(rate) => {
                 let lab = format!(
-                    "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n\
+                    "[lab]\nname = \"link\"\n[[host]]\nname = \"a\"\n[[host]]\nname \
+                        = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n\
                      rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n"
                 );
                 let file = self.ground.folder.join("lab.toml");
@@ -103,23 +114,35 @@ impl Bench {
                 }
                 let port = if *other_clock { OTHER_CLOCK_PORT } else { AGENT_PORT };
                 let address = Ground::address(between.family, End::B);
-                let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+                let host =
+                    if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
                 to.extend(["--to".to_owned(), format!("{host}:{port}")]);
             }
         }
         self.measure(place.name(), plan, &to)
     }
 
-    /// Runs `plan` with `arguments` in the namespace of the first end (labs are made from any), scans it, and counts its trials as of `kind`.
+    /// Runs `plan` with `arguments` in the namespace of the first end (labs are made from any),
+    /// scans it, and counts its trials as of `kind`.
     fn measure(&mut self, kind: &str, plan: &str, arguments: &[String]) -> anyhow::Result<()> {
         let folder = self.ground.folder.clone();
         std::fs::write(folder.join("plan.toml"), plan).context("write the plan")?;
         let ledger = self.ground.new_ledger();
         let mut command: Command = self.ground.linerate(End::A);
-        command.current_dir(&folder).args(["run", "plan.toml", "--quiet", "--out", "report", "--ledger"]).arg(&ledger);
+        command
+            .current_dir(&folder)
+            .args(["run", "plan.toml", "--quiet", "--out", "report", "--ledger"])
+            .arg(&ledger);
         let output = command.args(arguments).output().context("start linerate run")?;
-        // A trial that failed ends linerate with an error, and the others are in the ledger all the same.
-        let failed = || format!("linerate run: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        // A trial that failed ends linerate with an error, and the others are in the ledger all the
+        // same.
+        let failed = || {
+            format!(
+                "linerate run: {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            )
+        };
         ensure!(ledger.exists(), failed());
         let study = self.referee.read(&ledger).with_context(failed)?;
         add(&mut self.tally, kind, &study);
@@ -145,7 +168,8 @@ fn add(tally: &mut Tally, kind: &str, study: &Value) {
 fn table(tally: &Tally) -> String {
     let mut text = "| place | workload | trials | of which |\n|---|---|---|---|\n".to_owned();
     for ((kind, workload), by_validity) in tally {
-        let parts: Vec<String> = by_validity.iter().map(|(validity, n)| format!("{n} {validity}")).collect();
+        let parts: Vec<String> =
+            by_validity.iter().map(|(validity, n)| format!("{n} {validity}")).collect();
         let n_trials: usize = by_validity.values().sum();
         text += &format!("| {kind} | {workload} | {n_trials} | {} |\n", parts.join(", "));
     }
@@ -184,14 +208,21 @@ mod tests {
         let trial = |validity: &str| json!({ "validity": validity });
         let study = json!({ "points": [{ "jobs": [{ "workload": "tcp_rr" }], "trials": [trial("valid"), trial("suspect"), trial("valid")] }] });
         add(&mut tally, "lab", &study);
-        assert!(table(&tally).ends_with("| lab | tcp_rr | 3 | 1 suspect, 2 valid |\n"), "{}", table(&tally));
+        assert!(
+            table(&tally).ends_with("| lab | tcp_rr | 3 | 1 suspect, 2 valid |\n"),
+            "{}",
+            table(&tally)
+        );
     }
 
     #[test]
     fn options_are_read_or_refused() {
-        let read = |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let read =
+            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let asked = read("--trials 60 --shaped --seed 7").expect("known");
         assert_eq!((asked.trials, asked.shaped, asked.seed), (60, true, 7));
-        assert!(read("--trials").is_err() && read("--trials 0").is_err() && read("--loud yes").is_err());
+        assert!(
+            read("--trials").is_err() && read("--trials 0").is_err() && read("--loud yes").is_err()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Short plans that differ in everything a plan may say: workload, direction, streams, sizes, places. Drawn by a seed.
+//! Short plans that differ in everything a plan may say: workload, direction, streams, sizes,
+//! places. Drawn by a seed.
 
 use std::fmt::Write as _;
 
@@ -20,7 +21,8 @@ struct Load {
 const DIRECTION: &[&str] = &["direction = \"tx\"", "direction = \"rx\"", "direction = \"both\""];
 const ONE_DIRECTION: &[&str] = &["direction = \"tx\"", "direction = \"rx\""];
 const SIZES: &[&str] = &["", "request_size = \"1400 B\"", "response_size = \"16 KiB\""];
-const PACE: &[&str] = &["", "rate = \"500 pps\"", "rate = \"2000 pps\", poisson = true", "rate = \"60 kpps\""];
+const PACE: &[&str] =
+    &["", "rate = \"500 pps\"", "rate = \"2000 pps\", poisson = true", "rate = \"60 kpps\""];
 const FILES: Choices = &[
     ONE_DIRECTION,
     &["file_size = \"1 KiB\"", "file_size = \"256 KiB\"", "file_size = \"4 MiB\"", ""],
@@ -87,7 +89,12 @@ static LOADS: &[Load] = &[
         choices: &[
             DIRECTION,
             &["frame_size = \"128 B\"", "frame_size = \"512 B\"", "frame_size = \"1024 B\""],
-            &["", "rate = \"5 kpps\"", "rate = \"20 Mbit/s\", poisson = true", "rate = \"20 kpps\", burst = 16"],
+            &[
+                "",
+                "rate = \"5 kpps\"",
+                "rate = \"20 Mbit/s\", poisson = true",
+                "rate = \"20 kpps\", burst = 16",
+            ],
             &["mode = \"udp\"", "mode = \"packet\"", "mode = \"live\"", ""],
             &["allow_outside_lab = true"],
         ],
@@ -99,7 +106,12 @@ static LOADS: &[Load] = &[
             &["size = \"16 MiB\""],
             &["", "block_size = \"128 KiB\"", "block_size = \"512 B\""],
             &["", "read = \"50 %\"", "read = \"0 %\", flush = \"fdatasync\", flush_every = 16"],
-            &["depth = 1", "depth = 8", "engine = \"pread\", depth = 1", "engine = \"threads\", depth = 4"],
+            &[
+                "depth = 1",
+                "depth = 8",
+                "engine = \"pread\", depth = 1",
+                "engine = \"threads\", depth = 4",
+            ],
             &["", "rate = \"500 pps\"", "cache = \"buffered\""],
         ],
         streams: false,
@@ -170,11 +182,16 @@ impl Draw {
         let mut text = format!("[campaign]\nname = \"scan\"\nseed = {seed}\nrepeats = {repeats}\n");
         for number in 0..SWEEPS {
             let load = self.one_of(LOADS);
-            let params: Vec<&str> =
-                load.choices.iter().map(|choices| *self.one_of(choices)).filter(|chosen| !chosen.is_empty()).collect();
+            let params: Vec<&str> = load
+                .choices
+                .iter()
+                .map(|choices| *self.one_of(choices))
+                .filter(|chosen| !chosen.is_empty())
+                .collect();
             let _infallible = write!(
                 text,
-                "[[sweep]]\nname = \"{number}\"\nduration = \"{}\"\nwarmup = \"{}\"\ninterval = \"{}\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n\
+                "[[sweep]]\nname = \"{number}\"\nduration = \"{}\"\nwarmup = \"{}\"\ninterval \
+                    = \"{}\"\ndrain = \"100 ms\"\nrest = \"0 s\"\n\
                  [[sweep.job]]\nworkload = \"{}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
                 self.one_of(&["150 ms", "300 ms", "520 ms"]),
                 self.one_of(&["0 s", "100 ms"]),

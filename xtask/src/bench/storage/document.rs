@@ -28,12 +28,17 @@ const ON_DISK: [Aim; 2] = [
 const AT_ONCE: [Aim; 1] = [Aim { what: "IOPS", of: IOPS, bound: Bound::AtLeast(1.1) }];
 const BY_RING: [Aim; 2] = [
     Aim { what: "io_uring, IOPS", of: IOPS, bound: Bound::AtLeast(1.0) },
-    Aim { what: "io_uring, IOPS per busy core-second", of: IOPS_PER_CORE, bound: Bound::AtLeast(1.15) },
+    Aim {
+        what: "io_uring, IOPS per busy core-second",
+        of: IOPS_PER_CORE,
+        bound: Bound::AtLeast(1.15),
+    },
 ];
 /// The depth for which io_uring's aims are set.
 const RING_DEPTH: u32 = 16;
 /// Closing intervals should cost less than this share of the rate.
-const INTERVALS: [Aim; 1] = [Aim { what: "IOPS with intervals", of: IOPS, bound: Bound::AtLeast(0.99) }];
+const INTERVALS: [Aim; 1] =
+    [Aim { what: "IOPS with intervals", of: IOPS, bound: Bound::AtLeast(0.99) }];
 
 /// An interval that holds the median less surely decides nothing.
 const SURE: f64 = 0.95;
@@ -65,14 +70,16 @@ impl Bound {
 pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String {
     let mut text = String::from("| | aim, linerate over fio's best | | |\n|---|---|---|---|\n");
     runs.iter().for_each(|runs| aims(&mut text, runs));
-    text += "\n| | contestant | IOPS | p99, us | IOPS per busy core-second | IOPS, the first over it | p99, the first over it | \
+    text += "\n| | contestant | IOPS | p99, us | IOPS per busy core-second | IOPS, the first over \
+        it | p99, the first over it | \
              per core, the first over it |\n|---|---|---|---|---|---|---|---|\n";
     runs.iter().for_each(|runs| contestants(&mut text, runs));
     let rounds = || runs.iter().map(Runs::rounds);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\nMedians of {} to {} rounds with runs of {seconds} s, and of the ratios within a round; in brackets order-statistic intervals (of \
+        "\nMedians of {} to {} rounds with runs of {seconds} s, and of the ratios within a round; \
+            in brackets order-statistic intervals (of \
          95 % from six rounds on), in parentheses the number of rounds. Files of {} MiB.",
         rounds().min().unwrap_or(0),
         rounds().max().unwrap_or(0),
@@ -87,7 +94,8 @@ pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String 
 fn aims(text: &mut String, runs: &Runs) {
     let contestants = || runs.row.contestants.iter().copied().enumerate();
     let best = |of: Figure, is_ring: bool| {
-        let theirs = contestants().filter(|(_, one)| !one.is_linerate() && (one.is_ring() || !is_ring));
+        let theirs =
+            contestants().filter(|(_, one)| !one.is_linerate() && (one.is_ring() || !is_ring));
         let known = theirs.filter_map(|(index, _)| Some((index, runs.median(index, of)?.value)));
         known.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
     };
@@ -104,10 +112,13 @@ fn aims(text: &mut String, runs: &Runs) {
     let Some(pair) = ours.zip(theirs) else { return };
     for aim in aims {
         let Some(ratio) = runs.ratio(pair, aim.of) else { continue };
-        let again = contestants().find(|(_, one)| *one == Contestant::Again).map(|(index, _)| (pair.0, index));
-        let itself = again
-            .and_then(|again| runs.ratio(again, aim.of))
-            .map_or_else(String::new, |ratio| format!("; linerate over itself {}", shown(Some(ratio))));
+        let again = contestants()
+            .find(|(_, one)| *one == Contestant::Again)
+            .map(|(index, _)| (pair.0, index));
+        let itself =
+            again.and_then(|again| runs.ratio(again, aim.of)).map_or_else(String::new, |ratio| {
+                format!("; linerate over itself {}", shown(Some(ratio)))
+            });
         let _ = writeln!(
             text,
             "| {} | {} {} (against {}) | {} | {}{itself} |",
@@ -123,10 +134,16 @@ fn aims(text: &mut String, runs: &Runs) {
 
 fn contestants(text: &mut String, runs: &Runs) {
     for (index, contestant) in runs.row.contestants.iter().enumerate() {
-        let median = |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| whole(&median));
-        let ratio = |of: Figure| if index == 0 { "-".to_owned() } else { shown(runs.ratio((0, index), of)) };
-        let engine = runs.readings[index].iter().flatten().find_map(|reading| reading.engine.clone());
-        let engine = engine.map_or_else(String::new, |engine| format!(": {}", engine.split(" (").next().unwrap_or("")));
+        let median =
+            |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| whole(&median));
+        let ratio = |of: Figure| {
+            if index == 0 { "-".to_owned() } else { shown(runs.ratio((0, index), of)) }
+        };
+        let engine =
+            runs.readings[index].iter().flatten().find_map(|reading| reading.engine.clone());
+        let engine = engine.map_or_else(String::new, |engine| {
+            format!(": {}", engine.split(" (").next().unwrap_or(""))
+        });
         let _ = writeln!(
             text,
             "| {} | {}{engine} | {} | {} | {} | {} | {} | {} |",
@@ -150,7 +167,13 @@ fn shown(ratio: Option<Median>) -> String {
 
 /// With its interval and the number of rounds.
 fn whole(median: &Median) -> String {
-    format!("{} [{}, {}] ({})", plain(median.value), plain(median.low), plain(median.high), median.n)
+    format!(
+        "{} [{}, {}] ({})",
+        plain(median.value),
+        plain(median.low),
+        plain(median.high),
+        median.n
+    )
 }
 
 /// Whole, with thin groups of digits; small ones with one place.
@@ -177,24 +200,40 @@ mod tests {
 
     #[test]
     fn figures_are_grouped() {
-        assert_eq!([plain(1_234_567.4), plain(999.6), plain(71.25)], ["1 234 567", "1 000", "71.2"]);
+        assert_eq!(
+            [plain(1_234_567.4), plain(999.6), plain(71.25)],
+            ["1 234 567", "1 000", "71.2"]
+        );
     }
 
     #[test]
     fn every_figure_has_its_interval_and_the_number_of_rounds() {
         let mut runs = Runs::none(rows()[0]);
         for round in 0..6 {
-            let reading = Reading { iops: 1000.0 + f64::from(round), p99_us: 70.0, iops_per_core: 5.0, engine: None };
+            let reading = Reading {
+                iops: 1000.0 + f64::from(round),
+                p99_us: 70.0,
+                iops_per_core: 5.0,
+                engine: None,
+            };
             runs.readings[0].push(Some(reading));
         }
         let mut text = String::new();
         contestants(&mut text, &runs);
-        assert!(text.contains("| 1 002 [1 000, 1 005] (6) | 70.0 [70.0, 70.0] (6) | 5.0 [5.0, 5.0] (6) |"), "{text}");
+        assert!(
+            text.contains(
+                "| 1 002 [1 000, 1 005] (6) | 70.0 [70.0, 70.0] (6) | 5.0 [5.0, 5.0] (6) |"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
     fn an_aim_is_met_missed_or_open_by_its_whole_interval() {
-        let row = rows().into_iter().find(|row| row.name() == "memory, 4 KiB random read, depth 1").expect("a row");
+        let row = rows()
+            .into_iter()
+            .find(|row| row.name() == "memory, 4 KiB random read, depth 1")
+            .expect("a row");
         let verdict = |ours: [f64; 6]| {
             let mut runs = Runs::none(row);
             for ours in ours {
@@ -207,9 +246,15 @@ mod tests {
             aims(&mut text, &runs);
             text
         };
-        assert!(verdict([112.0, 113.0, 111.0, 112.0, 115.0, 112.0]).ends_with("1.120 [1.110, 1.150] (6) | met |\n"));
+        assert!(
+            verdict([112.0, 113.0, 111.0, 112.0, 115.0, 112.0])
+                .ends_with("1.120 [1.110, 1.150] (6) | met |\n")
+        );
         assert!(verdict([108.0, 109.0, 107.0, 108.0, 105.0, 108.0]).ends_with("| missed |\n"));
-        assert!(verdict([f64::NAN, 113.0, 111.0, 112.0, 115.0, 112.0]).ends_with("| open: too few rounds |\n"));
+        assert!(
+            verdict([f64::NAN, 113.0, 111.0, 112.0, 115.0, 112.0])
+                .ends_with("| open: too few rounds |\n")
+        );
         assert!(verdict([108.0, 112.0, 107.0, 112.0, 105.0, 108.0]).ends_with("| open |\n"));
     }
 }

@@ -56,8 +56,9 @@ impl Runs {
     }
 }
 
-/// Readings of this and earlier calls, a line of JSON each: row, contestant, transfers per second, p99 in microseconds, per core, engine;
-/// nulls for a run that failed. A round of a row is written as a whole, so that what is compared was always run one after the other.
+/// Readings of this and earlier calls, a line of JSON each: row, contestant, transfers per second,
+/// p99 in microseconds, per core, engine; nulls for a run that failed. A round of a row is written
+/// as a whole, so that what is compared was always run one after the other.
 pub(super) struct Log(Option<std::fs::File>);
 
 impl Log {
@@ -65,15 +66,24 @@ impl Log {
     pub(super) fn open(file: Option<&Path>, runs: &mut [Runs]) -> anyhow::Result<Self> {
         let Some(path) = file else { return Ok(Self(None)) };
         for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
-            let told: Value = serde_json::from_str(line).with_context(|| format!("read {}", path.display()))?;
-            let Some(runs) = runs.iter_mut().find(|runs| told[0] == runs.row.name()) else { continue };
-            let at = runs.row.contestants.iter().position(|contestant| told[1] == contestant.name());
-            let at = at.with_context(|| format!("{}: nobody is called {}", path.display(), told[1]))?;
+            let told: Value =
+                serde_json::from_str(line).with_context(|| format!("read {}", path.display()))?;
+            let Some(runs) = runs.iter_mut().find(|runs| told[0] == runs.row.name()) else {
+                continue;
+            };
+            let at =
+                runs.row.contestants.iter().position(|contestant| told[1] == contestant.name());
+            let at =
+                at.with_context(|| format!("{}: nobody is called {}", path.display(), told[1]))?;
             let number = |place: usize| told[place].as_f64();
             let reading = number(2).zip(number(3)).zip(number(4));
             let engine = told[5].as_str().map(str::to_owned);
-            let reading =
-                reading.map(|((iops, p99_us), iops_per_core)| Reading { iops, p99_us, iops_per_core, engine });
+            let reading = reading.map(|((iops, p99_us), iops_per_core)| Reading {
+                iops,
+                p99_us,
+                iops_per_core,
+                engine,
+            });
             runs.readings[at].push(reading);
         }
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -87,7 +97,14 @@ impl Log {
         for (contestant, reading) in row.contestants.iter().zip(round) {
             let number = |of: Figure| reading.as_ref().map(of);
             let engine = reading.as_ref().and_then(|reading| reading.engine.as_ref());
-            let told = (row.name(), contestant.name(), number(IOPS), number(P99_US), number(IOPS_PER_CORE), engine);
+            let told = (
+                row.name(),
+                contestant.name(),
+                number(IOPS),
+                number(P99_US),
+                number(IOPS_PER_CORE),
+                engine,
+            );
             lines += &serde_json::to_string(&told)?;
             lines.push('\n');
         }
@@ -102,11 +119,20 @@ mod tests {
 
     #[test]
     fn what_one_call_measured_the_next_one_knows() {
-        let path = std::env::temp_dir().join(format!("linerate-bench-storage-log-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("linerate-bench-storage-log-{}", std::process::id()));
         let row = rows()[0];
-        let reading = |iops: f64| Reading { iops, p99_us: 2.0, iops_per_core: 3.0, engine: Some("pread".into()) };
-        let round = [Some(reading(110.0)), Some(Reading { engine: None, ..reading(100.0) }), None, None];
-        Log::open(Some(&path), &mut []).and_then(|mut log| log.append(row, &round)).expect("written");
+        let reading = |iops: f64| Reading {
+            iops,
+            p99_us: 2.0,
+            iops_per_core: 3.0,
+            engine: Some("pread".into()),
+        };
+        let round =
+            [Some(reading(110.0)), Some(Reading { engine: None, ..reading(100.0) }), None, None];
+        Log::open(Some(&path), &mut [])
+            .and_then(|mut log| log.append(row, &round))
+            .expect("written");
         let mut runs = [Runs::none(row)];
         Log::open(Some(&path), &mut runs).expect("read");
         std::fs::remove_file(&path).expect("it was made");

@@ -7,7 +7,8 @@ use std::process::Command;
 const CORE: &str = "1";
 /// How often linerate closes an interval unless told otherwise, as `linerate run` does.
 const INTERVAL_MS: u32 = 100;
-/// Intervals twenty times as short, so that what they cost can be told from noise; shorter ones would wait for the collector.
+/// Intervals twenty times as short, so that what they cost can be told from noise; shorter ones
+/// would wait for the collector.
 const SHORT_INTERVAL_MS: u32 = 5;
 /// Longer than any run: one interval in all.
 const NO_INTERVAL_MS: u32 = 3_600_000;
@@ -41,19 +42,28 @@ pub(super) struct Row {
 pub(super) enum Contestant {
     /// linerate's own choice, or the engine named; how often it closes an interval, ms.
     Linerate(&'static str, u32),
-    /// linerate's own choice once more: what differs from the first is the machine's and the disk's.
+    /// linerate's own choice once more: what differs from the first is the machine's and the
+    /// disk's.
     Again,
     /// fio's engine, and options beside it.
     Fio(&'static str, &'static [&'static str]),
 }
 
 const FIXED: &[&str] = &["--fixedbufs=1", "--registerfiles=1"];
-const FIXED_IN_BATCHES: &[&str] =
-    &["--fixedbufs=1", "--registerfiles=1", "--iodepth_batch_submit=16", "--iodepth_batch_complete_max=16"];
+const FIXED_IN_BATCHES: &[&str] = &[
+    "--fixedbufs=1",
+    "--registerfiles=1",
+    "--iodepth_batch_submit=16",
+    "--iodepth_batch_complete_max=16",
+];
 const OWN_CHOICE: Contestant = Contestant::Linerate("auto", INTERVAL_MS);
 const OWN_RING: Contestant = Contestant::Linerate("io_uring", INTERVAL_MS);
-const AT_ONCE_ON_DISK: &[Contestant] =
-    &[OWN_CHOICE, Contestant::Fio("psync", &[]), Contestant::Fio("io_uring", FIXED), Contestant::Again];
+const AT_ONCE_ON_DISK: &[Contestant] = &[
+    OWN_CHOICE,
+    Contestant::Fio("psync", &[]),
+    Contestant::Fio("io_uring", FIXED),
+    Contestant::Again,
+];
 /// fio's io_uring reaches a fortieth of its psync here.
 const AT_ONCE_IN_MEMORY: &[Contestant] = &[OWN_CHOICE, Contestant::Fio("psync", &[])];
 const QUEUED_ON_DISK: &[Contestant] = &[
@@ -77,8 +87,11 @@ const QUEUED_IN_MEMORY: &[Contestant] = &[
     Contestant::Fio("io_uring", FIXED_IN_BATCHES),
     Contestant::Fio("libaio", &[]),
 ];
-const INTERVALS: &[Contestant] =
-    &[OWN_CHOICE, Contestant::Linerate("auto", NO_INTERVAL_MS), Contestant::Linerate("auto", SHORT_INTERVAL_MS)];
+const INTERVALS: &[Contestant] = &[
+    OWN_CHOICE,
+    Contestant::Linerate("auto", NO_INTERVAL_MS),
+    Contestant::Linerate("auto", SHORT_INTERVAL_MS),
+];
 
 /// Every row.
 pub(super) fn rows() -> Vec<Row> {
@@ -99,7 +112,11 @@ pub(super) fn rows() -> Vec<Row> {
         }
     }
     rows.extend([1, 16, 64].map(|depth| row(FilePlace::Cached, 4, true, depth)));
-    rows.push(Row { contestants: INTERVALS, about: ", intervals", ..row(FilePlace::Memory, 4, true, 1) });
+    rows.push(Row {
+        contestants: INTERVALS,
+        about: ", intervals",
+        ..row(FilePlace::Memory, 4, true, 1)
+    });
     rows
 }
 
@@ -127,8 +144,12 @@ impl Contestant {
     pub(super) fn name(self) -> String {
         match self {
             Self::Linerate(engine, INTERVAL_MS) => format!("linerate ({engine})"),
-            Self::Linerate(engine, NO_INTERVAL_MS) => format!("linerate ({engine}), one interval in all"),
-            Self::Linerate(engine, interval) => format!("linerate ({engine}), intervals of {interval} ms"),
+            Self::Linerate(engine, NO_INTERVAL_MS) => {
+                format!("linerate ({engine}), one interval in all")
+            }
+            Self::Linerate(engine, interval) => {
+                format!("linerate ({engine}), intervals of {interval} ms")
+            }
             Self::Again => format!("{}, again", OWN_CHOICE.name()),
             Self::Fio(engine, FIXED) => format!("fio {engine}, fixed"),
             Self::Fio(engine, FIXED_IN_BATCHES) => format!("fio {engine}, fixed, batches"),
@@ -144,9 +165,16 @@ impl Contestant {
             Self::Again => OWN_CHOICE.command(end, path, row, seconds),
             Self::Linerate(engine, interval) => {
                 let mut command = Command::new(end);
-                command.args(["storage", &format!("target={file}"), &format!("block_size={} KiB", row.block_kib)]);
+                command.args([
+                    "storage",
+                    &format!("target={file}"),
+                    &format!("block_size={} KiB", row.block_kib),
+                ]);
                 command.arg(format!("random={} %", if row.is_random { 100 } else { 0 }));
-                command.arg(format!("cache={}", if row.place == FilePlace::Cached { "buffered" } else { "direct" }));
+                command.arg(format!(
+                    "cache={}",
+                    if row.place == FilePlace::Cached { "buffered" } else { "direct" }
+                ));
                 command.args([format!("depth={}", row.depth), format!("engine={engine}")]);
                 command.args([
                     format!("seconds={seconds}"),
@@ -158,8 +186,19 @@ impl Contestant {
             Self::Fio(engine, more) => {
                 let mut command = Command::new("fio");
                 let order = if row.is_random { "randread" } else { "read" };
-                command.args(["--name=bench", "--time_based", "--thread", "--norandommap", "--randrepeat=0"]);
-                command.args(["--invalidate=0", "--output-format=json", "--lat_percentiles=1", "--clat_percentiles=0"]);
+                command.args([
+                    "--name=bench",
+                    "--time_based",
+                    "--thread",
+                    "--norandommap",
+                    "--randrepeat=0",
+                ]);
+                command.args([
+                    "--invalidate=0",
+                    "--output-format=json",
+                    "--lat_percentiles=1",
+                    "--clat_percentiles=0",
+                ]);
                 command.arg(format!("--direct={}", u8::from(row.place != FilePlace::Cached)));
                 command.args([
                     format!("--filename={file}"),
@@ -169,7 +208,9 @@ impl Contestant {
                 command.args([format!("--iodepth={}", row.depth), format!("--ioengine={engine}")]);
                 // fio takes whole seconds only.
                 let seconds = seconds.ceil();
-                command.args([format!("--runtime={seconds}"), format!("--cpus_allowed={CORE}")]).args(more);
+                command
+                    .args([format!("--runtime={seconds}"), format!("--cpus_allowed={CORE}")])
+                    .args(more);
                 command
             }
         }
@@ -188,11 +229,16 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), rows.len());
         for row in rows {
-            let mut names: Vec<String> = row.contestants.iter().map(|contestant| contestant.name()).collect();
+            let mut names: Vec<String> =
+                row.contestants.iter().map(|contestant| contestant.name()).collect();
             names.sort();
             names.dedup();
             assert_eq!(names.len(), row.contestants.len(), "{}", row.name());
-            assert!(row.contestants[0].is_linerate(), "{}: ratios are ours over theirs", row.name());
+            assert!(
+                row.contestants[0].is_linerate(),
+                "{}: ratios are ours over theirs",
+                row.name()
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The servers of `cargo xtask bench transfers` that are not ours, and the file that all of them serve.
+//! The servers of `cargo xtask bench transfers` that are not ours, and the file that all of them
+//! serve.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -90,7 +91,8 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) fn make() -> anyhow::Result<Self> {
-        let folder = Path::new("/dev/shm").join(format!("linerate-bench-transfers-{}", std::process::id()));
+        let folder =
+            Path::new("/dev/shm").join(format!("linerate-bench-transfers-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
         let mut ground = Self { folder, servers: Vec::new() };
         let public = ground.folder.join("public");
@@ -124,10 +126,24 @@ impl Ground {
     fn certify(&self) -> anyhow::Result<()> {
         let key = self.folder.join("key.pem").display().to_string();
         let mut command = Command::new("openssl");
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]);
+        command.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "1",
+        ]);
         command.args(["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &key]);
         let output = command.output().context("start openssl")?;
-        ensure!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "openssl: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(())
     }
 
@@ -157,7 +173,8 @@ impl Ground {
         self.servers.iter().find(is_it).map(|(_, child)| child.id())
     }
 
-    /// Fetches once, so that no figure holds the time a server takes to be ready: its port may be open long before.
+    /// Fetches once, so that no figure holds the time a server takes to be ready: its port may be
+    /// open long before.
     pub(super) fn warm_up(&self, url: &str) -> anyhow::Result<()> {
         let mut command = Command::new("curl");
         command.args(["-s", "-S", "-k", "-o", "/dev/null", url]);
@@ -165,7 +182,11 @@ impl Ground {
             command.arg("--ssl-reqd");
         }
         let output = command.output().context("start curl")?;
-        ensure!(output.status.success(), "fetch {url} once: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "fetch {url} once: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(())
     }
 }
@@ -187,10 +208,14 @@ fn vsftpd_conf(folder: &str, server: Server) -> String {
 fn nginx_conf(folder: &str) -> String {
     let port = Server::Nginx.port();
     format!(
-        "daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log /dev/null;\nuser root;\nevents {{}}\nhttp {{ access_log off; \
-         sendfile on; tcp_nopush on; keepalive_requests 100000; client_max_body_size 0; client_body_temp_path {folder}/body; \
-         server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{NGINX_TLS_PORT} ssl; ssl_certificate {folder}/key.pem; \
-         ssl_certificate_key {folder}/key.pem; root {folder}/public; location /in/ {{ dav_methods PUT; }} }} }}\n"
+        "daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log /dev/null;\nuser \
+            root;\nevents {{}}\nhttp {{ access_log off; \
+         sendfile on; tcp_nopush on; keepalive_requests 100000; client_max_body_size 0; \
+         client_body_temp_path {folder}/body; \
+         server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{NGINX_TLS_PORT} ssl; ssl_certificate \
+         {folder}/key.pem; \
+         ssl_certificate_key {folder}/key.pem; root {folder}/public; location /in/ {{ dav_methods \
+         PUT; }} }} }}\n"
     )
 }
 

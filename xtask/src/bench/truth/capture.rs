@@ -1,8 +1,10 @@
-//! Every TCP segment of a load as `tcpdump` saw it at one end, put together to streams by sequence numbers.
+//! Every TCP segment of a load as `tcpdump` saw it at one end, put together to streams by sequence
+//! numbers.
 //!
-//! At the end that measures, a segment that came is one that the path let through, and one that was sent again is the same bytes: what
-//! was delivered is counted to the byte whatever the path drops, in bytes of payload (L4). What came after that end closed the
-//! connection does not count. Offloads must be off, so that segments are those of the wire.
+//! At the end that measures, a segment that came is one that the path let through, and one that was
+//! sent again is the same bytes: what was delivered is counted to the byte whatever the path drops,
+//! in bytes of payload (L4). What came after that end closed the connection does not count.
+//! Offloads must be off, so that segments are those of the wire.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -57,7 +59,20 @@ impl Capture {
         let file = ground.folder.join("segments.pcap");
         let filter = format!("tcp and not port {AGENT_PORT} and not port {OTHER_CLOCK_PORT}");
         let mut command = ground.command(End::A, "tcpdump");
-        command.args(["-i", "lr0", "-nn", "-s", SNAP, "-B", BUFFER, "--immediate-mode", "-U", "-Z", "root", "-w"]);
+        command.args([
+            "-i",
+            "lr0",
+            "-nn",
+            "-s",
+            SNAP,
+            "-B",
+            BUFFER,
+            "--immediate-mode",
+            "-U",
+            "-Z",
+            "root",
+            "-w",
+        ]);
         let mut child = command
             .arg(&file)
             .arg(filter)
@@ -67,7 +82,9 @@ impl Capture {
             .context("start tcpdump")?;
         let mut said = BufReader::new(child.stderr.take().context("the messages of tcpdump")?);
         let mut line = String::new();
-        while said.read_line(&mut line).context("wait for tcpdump")? > 0 && !line.contains("listening on") {
+        while said.read_line(&mut line).context("wait for tcpdump")? > 0
+            && !line.contains("listening on")
+        {
             line.clear();
         }
         ensure!(line.contains("listening on"), "tcpdump ended");
@@ -87,7 +104,11 @@ impl Capture {
             .arg(&self.file)
             .output()
             .context("read the capture")?;
-        ensure!(output.status.success(), "tcpdump -r: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "tcpdump -r: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(connections(&String::from_utf8_lossy(&output.stdout)))
     }
 }
@@ -102,7 +123,9 @@ impl Drop for Capture {
 
 /// `0 packets dropped by kernel`.
 fn n_dropped(said: &str) -> Option<u64> {
-    said.lines().find_map(|line| line.strip_suffix(" dropped by kernel")?.split_whitespace().next()?.parse().ok())
+    said.lines().find_map(|line| {
+        line.strip_suffix(" dropped by kernel")?.split_whitespace().next()?.parse().ok()
+    })
 }
 
 /// Connections in what `tcpdump -nn -tt -S` prints.
@@ -126,8 +149,8 @@ fn connections(text: &str) -> Vec<Connection> {
     connections
 }
 
-/// `1732.5 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [P.], seq 7:207, ack 1, win 502, options [...], length 200`; one without bytes
-/// has `seq 7` or none.
+/// `1732.5 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [P.], seq 7:207, ack 1, win 502, options
+/// [...], length 200`; one without bytes has `seq 7` or none.
 fn segment(line: &str) -> Option<Segment> {
     let (time, rest) = line.split_once(" IP ")?;
     let (from, rest) = rest.split_once(" > ")?;
@@ -151,7 +174,8 @@ fn segment(line: &str) -> Option<Segment> {
 }
 
 impl Connection {
-    /// Bytes of payload without a hole that `a` sent, or that came to it, among the segments that `counts` picks.
+    /// Bytes of payload without a hole that `a` sent, or that came to it, among the segments that
+    /// `counts` picks.
     fn whole(&self, is_sent: bool, counts: impl Fn(&Segment) -> bool) -> u64 {
         let way = || self.segments.iter().filter(move |segment| segment.is_sent == is_sent);
         let Some(syn) = way().find(|segment| segment.is_syn) else { return 0 };
@@ -164,7 +188,9 @@ impl Connection {
             })
             .collect();
         pieces.sort_unstable();
-        pieces.into_iter().fold(0, |whole, (from, to)| if from <= whole { whole.max(to) } else { whole })
+        pieces
+            .into_iter()
+            .fold(0, |whole, (from, to)| if from <= whole { whole.max(to) } else { whole })
     }
 
     /// When `a` closed it, s; never, if it did not.
@@ -202,7 +228,8 @@ impl Connection {
 
     /// Bytes that came to `a` behind the first segment of them, and how long that took, s.
     pub(super) fn delivered(&self) -> Option<(u64, f64)> {
-        let mut coming = self.segments.iter().filter(|segment| !segment.is_sent && segment.bytes > 0);
+        let mut coming =
+            self.segments.iter().filter(|segment| !segment.is_sent && segment.bytes > 0);
         let (first, last) = (coming.next()?, coming.next_back()?);
         Some((self.come().saturating_sub(u64::from(first.bytes)), last.at_s - first.at_s))
     }
@@ -213,17 +240,26 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "\
-1000.000001 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [S], seq 4294967290, win 64240, options [mss 1460], length 0
-1000.000002 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [S.], seq 99, ack 4294967291, win 65160, options [mss 1460], length 0
+1000.000001 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [S], seq 4294967290, win 64240, options \
+[mss 1460], length 0
+1000.000002 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [S.], seq 99, ack 4294967291, win 65160, \
+options [mss 1460], length 0
 1000.000003 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [.], ack 100, win 502, length 0
-1000.000004 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [P.], seq 4294967291:195, ack 100, win 502, length 200
-1000.100000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 300:500, ack 195, win 510, length 200
-1000.200000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 100:300, ack 195, win 510, length 200: HTTP
-1000.200001 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 100:300, ack 195, win 510, length 200
-1000.200002 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 600:700, ack 195, win 510, length 100
+1000.000004 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [P.], seq 4294967291:195, ack 100, win 502, \
+length 200
+1000.100000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 300:500, ack 195, win 510, length \
+200
+1000.200000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 100:300, ack 195, win 510, length \
+200: HTTP
+1000.200001 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 100:300, ack 195, win 510, length \
+200
+1000.200002 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 600:700, ack 195, win 510, length \
+100
 1000.300000 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [F.], seq 195, ack 500, win 502, length 0
-1000.400000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 500:600, ack 196, win 510, length 100
-1000.500000 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [S], seq 7, win 64240, options [mss 1460], length 0
+1000.400000 IP 10.98.0.2.5000 > 10.98.0.1.40000: Flags [P.], seq 500:600, ack 196, win 510, length \
+100
+1000.500000 IP 10.98.0.1.40000 > 10.98.0.2.5000: Flags [S], seq 7, win 64240, options [mss 1460], \
+length 0
 ";
 
     #[test]
@@ -231,7 +267,11 @@ mod tests {
         let connections = connections(TEXT);
         let [connection, next] = &connections[..] else { panic!("two connections") };
         assert_eq!((connection.served_at, next.segments.len(), next.come()), (5000, 1, 0));
-        assert_eq!((connection.sent(), connection.come()), (200, 400), "the numbers wrap, a hole ends what is whole");
+        assert_eq!(
+            (connection.sent(), connection.come()),
+            (200, 400),
+            "the numbers wrap, a hole ends what is whole"
+        );
         assert_eq!((connection.come_by(1000.15), connection.come_by(1000.25)), (0, 400));
         assert_eq!(connection.come_by(1001.0), 600);
         assert_eq!(connection.departures_s(), [1000.000004]);
@@ -242,7 +282,8 @@ mod tests {
 
     #[test]
     fn lost_segments_are_read_from_what_tcpdump_says() {
-        let said = "10 packets captured\n12 packets received by filter\n0 packets dropped by kernel\n";
+        let said =
+            "10 packets captured\n12 packets received by filter\n0 packets dropped by kernel\n";
         assert_eq!(n_dropped(said), Some(0));
         assert_eq!(n_dropped("7 packets dropped by kernel"), Some(7));
         assert_eq!(n_dropped("tcpdump: lr0: no such device"), None);

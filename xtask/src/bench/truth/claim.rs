@@ -1,4 +1,5 @@
-//! One number under judgement: what arithmetic expects, what linerate printed, what another instrument counted.
+//! One number under judgement: what arithmetic expects, what linerate printed, what another
+//! instrument counted.
 
 /// How far a printed number may be from a reference, and why that far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +12,8 @@ pub(super) struct Tolerance {
 }
 
 /// For counts of packets: nothing excuses a difference.
-pub(super) const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0, why: "counts are exact" };
+pub(super) const EXACT: Tolerance =
+    Tolerance { absolute: 0.0, relative: 0.0, why: "counts are exact" };
 
 /// What a quantity is counted in, for the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,13 +67,26 @@ pub(super) enum Verdict {
 }
 
 impl Claim {
-    /// A count that must be exact; references are added with [`Claim::expect`] and [`Claim::beside`].
+    /// A count that must be exact; references are added with [`Claim::expect`] and
+    /// [`Claim::beside`].
     pub(super) fn count(quantity: impl Into<String>, printed: Option<f64>) -> Self {
         Self::new(quantity, Unit::Count, printed, Relation::Equal(EXACT))
     }
 
-    pub(super) fn new(quantity: impl Into<String>, unit: Unit, printed: Option<f64>, relation: Relation) -> Self {
-        Self { quantity: quantity.into(), unit, expected: None, printed, instrument: None, relation }
+    pub(super) fn new(
+        quantity: impl Into<String>,
+        unit: Unit,
+        printed: Option<f64>,
+        relation: Relation,
+    ) -> Self {
+        Self {
+            quantity: quantity.into(),
+            unit,
+            expected: None,
+            printed,
+            instrument: None,
+            relation,
+        }
     }
 
     pub(super) fn expect(self, value: f64, source: impl Into<String>) -> Self {
@@ -86,7 +101,9 @@ impl Claim {
     pub(super) fn verdict(&self) -> Verdict {
         let (tolerance, direction) = match self.relation {
             Relation::Withheld(_) if self.printed.is_none() => return Verdict::Agrees,
-            Relation::Withheld(_) => return Verdict::Differs("printed although it cannot be known".into()),
+            Relation::Withheld(_) => {
+                return Verdict::Differs("printed although it cannot be known".into());
+            }
             Relation::Equal(tolerance) => (tolerance, 0.0),
             Relation::AtMost(tolerance) => (tolerance, 1.0),
             Relation::AtLeast(tolerance) => (tolerance, -1.0),
@@ -99,7 +116,11 @@ impl Claim {
         for reference in references {
             let allowed = tolerance.absolute.max(tolerance.relative * reference.value.abs());
             let excess = printed - reference.value;
-            let is_outside = if direction == 0.0 { excess.abs() > allowed } else { excess * direction > allowed };
+            let is_outside = if direction == 0.0 {
+                excess.abs() > allowed
+            } else {
+                excess * direction > allowed
+            };
             // A number that is none differs from everything.
             if is_outside || !excess.is_finite() {
                 return Verdict::Differs(format!("from {}", reference.source));
@@ -116,7 +137,9 @@ mod tests {
     const TENTH: Tolerance = Tolerance { absolute: 0.0, relative: 0.1, why: "a test" };
 
     fn claim(relation: Relation, printed: Option<f64>) -> Claim {
-        Claim::new("rate", Unit::PerSecond, printed, relation).expect(100.0, "arithmetic").beside(104.0, "tc")
+        Claim::new("rate", Unit::PerSecond, printed, relation)
+            .expect(100.0, "arithmetic")
+            .beside(104.0, "tc")
     }
 
     #[test]
@@ -132,15 +155,24 @@ mod tests {
     #[test]
     fn a_bound_is_judged_on_one_side_only() {
         assert_eq!(claim(Relation::AtMost(EXACT), Some(3.0)).verdict(), Verdict::Agrees);
-        assert_eq!(claim(Relation::AtMost(EXACT), Some(101.0)).verdict(), Verdict::Differs("from arithmetic".into()));
+        assert_eq!(
+            claim(Relation::AtMost(EXACT), Some(101.0)).verdict(),
+            Verdict::Differs("from arithmetic".into())
+        );
         assert_eq!(claim(Relation::AtLeast(EXACT), Some(200.0)).verdict(), Verdict::Agrees);
-        assert_eq!(claim(Relation::AtLeast(EXACT), Some(102.0)).verdict(), Verdict::Differs("from tc".into()));
+        assert_eq!(
+            claim(Relation::AtLeast(EXACT), Some(102.0)).verdict(),
+            Verdict::Differs("from tc".into())
+        );
     }
 
     #[test]
     fn a_number_that_cannot_be_known_must_not_be_printed() {
         assert_eq!(claim(Relation::Withheld("no clock"), None).verdict(), Verdict::Agrees);
-        assert!(matches!(claim(Relation::Withheld("no clock"), Some(1.0)).verdict(), Verdict::Differs(_)));
+        assert!(matches!(
+            claim(Relation::Withheld("no clock"), Some(1.0)).verdict(),
+            Verdict::Differs(_)
+        ));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Three network namespaces of the referee's own: `a` measures, `b` is measured, and a bridge `r` between them injects faults.
+//! Three network namespaces of the referee's own: `a` measures, `b` is measured, and a bridge `r`
+//! between them injects faults.
 //!
-//! Only Debian's `ip`, `tc`, `nft` and `ethtool` build it. Rules of `nft` in the `netdev` family stand at the bridge's ports, so
-//! that neither end sees them, and count what they do. An agent of linerate runs in `b`, paired once. Removal is left to the shell of
-//! `sandbox.rs`, which acts when this value is dropped or the process is killed.
+//! Only Debian's `ip`, `tc`, `nft` and `ethtool` build it. Rules of `nft` in the `netdev` family
+//! stand at the bridge's ports, so that neither end sees them, and count what they do. An agent of
+//! linerate runs in `b`, paired once. Removal is left to the shell of `sandbox.rs`, which acts when
+//! this value is dropped or the process is killed.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -34,7 +36,8 @@ pub(in crate::bench) const OTHER_CLOCK_PORT: u16 = 4779;
 /// How far the clock of the other agent is ahead, s.
 pub(in crate::bench) const CLOCK_AHEAD_S: u32 = 86_400;
 /// What agents permit.
-const POLICY: &str = "lowest_port = 1\nforeign_servers = [\"0.0.0.0/0\", \"::/0\"]\nforeign_clients = true\nraw_frames = true\n\
+const POLICY: &str = "lowest_port = 1\nforeign_servers = \
+    [\"0.0.0.0/0\", \"::/0\"]\nforeign_clients = true\nraw_frames = true\n\
                       realtime = true\nread = [\"/\"]\n";
 const STARTING: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
@@ -151,17 +154,24 @@ impl Ground {
             let _ = ip(&format!("-n {end} link delete {TUNNEL_DEVICE}"));
             ip(&format!("-n {end} link set {DEVICE} mtu {}", path.mtu))?;
             let state = if path.offloads { "on" } else { "off" };
-            let features = ["tx", "tso", "gso", "gro"].map(|feature| format!("{feature} {state}")).join(" ");
+            let features =
+                ["tx", "tso", "gso", "gro"].map(|feature| format!("{feature} {state}")).join(" ");
             self.run(end, &format!("ethtool -K {DEVICE} {features}"))?;
             // There is none unless a round before had one.
-            let _ = Command::new("tc").args(["-n", end, "qdisc", "delete", "dev", DEVICE, "root"]).output();
+            let _ = Command::new("tc")
+                .args(["-n", end, "qdisc", "delete", "dev", DEVICE, "root"])
+                .output();
         }
         for port in PORTS {
             ip(&format!("-n {r} link set {port} mtu {}", path.mtu))?;
             // With GRO the port is polled, and takes frames that XDP sends.
-            self.run(r, &format!("ethtool -K {port} gro {}", if path.offloads { "on" } else { "off" }))?;
+            self.run(
+                r,
+                &format!("ethtool -K {port} gro {}", if path.offloads { "on" } else { "off" }),
+            )?;
             // There is none unless a case before had one.
-            let _ = Command::new("tc").args(["-n", r, "qdisc", "delete", "dev", port, "root"]).output();
+            let _ =
+                Command::new("tc").args(["-n", r, "qdisc", "delete", "dev", port, "root"]).output();
             if path.bits_per_second > 0 {
                 let shaper = if path.bits_per_second >= FAST { FAST_SHAPER } else { SHAPER };
                 let rate = path.bits_per_second;
@@ -175,7 +185,8 @@ impl Ground {
                 let remote = if relayed { UNDERLAY[2] } else { UNDERLAY[1 - index] };
                 for command in [
                     format!(
-                        "-n {end} link add {TUNNEL_DEVICE} type vxlan id 7 remote {remote} local {} dstport {VXLAN_PORT} dev {DEVICE}",
+                        "-n {end} link add {TUNNEL_DEVICE} type vxlan id 7 remote {remote} local \
+                            {} dstport {VXLAN_PORT} dev {DEVICE}",
                         UNDERLAY[index]
                     ),
                     format!("-n {end} address add {}/24 dev {TUNNEL_DEVICE}", TUNNEL[index]),
@@ -183,7 +194,10 @@ impl Ground {
                 ] {
                     ip(&command)?;
                 }
-                self.run(end, &format!("ethtool -K {TUNNEL_DEVICE} tx off tso off gso off gro off"))?;
+                self.run(
+                    end,
+                    &format!("ethtool -K {TUNNEL_DEVICE} tx off tso off gso off gro off"),
+                )?;
             }
         }
         Ok(())
@@ -193,8 +207,14 @@ impl Ground {
     pub(in crate::bench::truth) fn relay(&self, faults: &Faults) -> anyhow::Result<Relay> {
         let own = std::env::current_exe().context("find this program")?;
         let mut command = inside(&self.names[2], &own, None);
-        command.args(["bench", "truth", "relay", UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]]).args(faults.arguments());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the relay")?;
+        command
+            .args(["bench", "truth", "relay", UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]])
+            .args(faults.arguments());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the relay")?;
         let input = child.stdin.take();
         let mut output = BufReader::new(child.stdout.take().context("the relay's output")?);
         let mut line = String::new();
@@ -224,9 +244,18 @@ impl Ground {
             .stderr(Stdio::piped())
             .spawn()
             .context("start nft")?;
-        child.stdin.take().context("nft's input")?.write_all(rules.as_bytes()).context("write nft's rules")?;
+        child
+            .stdin
+            .take()
+            .context("nft's input")?
+            .write_all(rules.as_bytes())
+            .context("write nft's rules")?;
         let output = child.wait_with_output().context("wait for nft")?;
-        ensure!(output.status.success(), "nft: {}\n{rules}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            output.status.success(),
+            "nft: {}\n{rules}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(())
     }
 
@@ -305,9 +334,14 @@ impl Ground {
     /// Tells `a` the other addresses of `b`: a key is good for those it is bound to.
     fn bind(&self) -> anyhow::Result<()> {
         for address in [UNDERLAY_6[1], TUNNEL[1]] {
-            let output = self.linerate(End::A).args(["pair", "bind", UNDERLAY[1], address]).output();
+            let output =
+                self.linerate(End::A).args(["pair", "bind", UNDERLAY[1], address]).output();
             let output = output.context("start linerate pair bind")?;
-            ensure!(output.status.success(), "bind {address}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            ensure!(
+                output.status.success(),
+                "bind {address}: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(())
     }
@@ -316,7 +350,9 @@ impl Ground {
     fn policy(&self) -> anyhow::Result<String> {
         let file = self.folder.join("agent.toml");
         std::fs::write(&file, POLICY).with_context(|| format!("write {}", file.display()))?;
-        file.into_os_string().into_string().map_err(|file| anyhow::anyhow!("{} is no text", file.display()))
+        file.into_os_string()
+            .into_string()
+            .map_err(|file| anyhow::anyhow!("{} is no text", file.display()))
     }
 
     /// Starts an agent in `b` by the command `before` it, which may be none.
@@ -329,8 +365,19 @@ impl Ground {
                 command
             }
         };
-        command.args(["agent", "--quiet", "--policy", &self.policy()?, "--listen", &format!("[::]:{port}")]);
-        let agent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("start linerate agent")?;
+        command.args([
+            "agent",
+            "--quiet",
+            "--policy",
+            &self.policy()?,
+            "--listen",
+            &format!("[::]:{port}"),
+        ]);
+        let agent = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start linerate agent")?;
         self.agents.push(agent);
         let began = Instant::now();
         while !self.at(End::B, "ss -Hltn")?.contains(&format!(":{port} ")) {
@@ -340,13 +387,23 @@ impl Ground {
         Ok(())
     }
 
-    /// Starts, once, an agent whose monotonic clock is [`CLOCK_AHEAD_S`] ahead, in a time namespace.
+    /// Starts, once, an agent whose monotonic clock is [`CLOCK_AHEAD_S`] ahead, in a time
+    /// namespace.
     pub(in crate::bench) fn other_clock(&mut self) -> anyhow::Result<()> {
         if self.agents.len() > 1 {
             return Ok(());
         }
         let ahead = CLOCK_AHEAD_S.to_string();
-        let before = ["unshare", "--time", "--fork", "--kill-child", "--monotonic", &ahead, "--boottime", &ahead];
+        let before = [
+            "unshare",
+            "--time",
+            "--fork",
+            "--kill-child",
+            "--monotonic",
+            &ahead,
+            "--boottime",
+            &ahead,
+        ];
         self.start_agent(&before, OTHER_CLOCK_PORT)
     }
 

@@ -1,4 +1,5 @@
-//! Readings of instruments that are not linerate's: counters of `nft`, `tc`, the kernel's SNMP tables, `ss`, iperf3, disk statistics.
+//! Readings of instruments that are not linerate's: counters of `nft`, `tc`, the kernel's SNMP
+//! tables, `ss`, iperf3, disk statistics.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -29,7 +30,10 @@ fn parse_nft(text: &str) -> anyhow::Result<BTreeMap<String, Counter>> {
     let named = entries.iter().filter_map(|entry| {
         let counter = entry.get("counter")?;
         let read = |name: &str| counter[name].as_u64();
-        Some((counter["name"].as_str()?.to_owned(), Counter { packets: read("packets")?, bytes: read("bytes")? }))
+        Some((
+            counter["name"].as_str()?.to_owned(),
+            Counter { packets: read("packets")?, bytes: read("bytes")? },
+        ))
     });
     Ok(named.collect())
 }
@@ -44,27 +48,32 @@ pub(super) struct Shaper {
 
 /// Reads the shapers towards `a` and towards `b`.
 pub(super) fn shapers(ground: &Ground) -> anyhow::Result<[Shaper; 2]> {
-    let read = |port: &str| parse_tc(&ground.at_bridge(&format!("tc -s -j qdisc show dev {port}"))?);
+    let read =
+        |port: &str| parse_tc(&ground.at_bridge(&format!("tc -s -j qdisc show dev {port}"))?);
     Ok([read(PORTS[0])?, read(PORTS[1])?])
 }
 
 fn parse_tc(text: &str) -> anyhow::Result<Shaper> {
     let value: Value = serde_json::from_str(text).context("parse the JSON of tc")?;
-    let Some(shaper) = value.as_array().and_then(|list| list.iter().find(|one| one["kind"] == "tbf")) else {
+    let Some(shaper) =
+        value.as_array().and_then(|list| list.iter().find(|one| one["kind"] == "tbf"))
+    else {
         return Ok(Shaper::default());
     };
     let read = |name: &str| shaper[name].as_u64().with_context(|| format!("tc: no {name}"));
     Ok(Shaper { bytes: read("bytes")?, packets: read("packets")?, drops: read("drops")? })
 }
 
-/// The kernel's counters of an end's namespace (`/proc/net/snmp`, `netstat`, `snmp6`), which `nstat` reads too.
+/// The kernel's counters of an end's namespace (`/proc/net/snmp`, `netstat`, `snmp6`), which
+/// `nstat` reads too.
 pub(super) type Snmp = BTreeMap<String, f64>;
 
 pub(super) fn snmp(ground: &Ground, end: End) -> anyhow::Result<Snmp> {
     Ok(parse_snmp(&ground.at(end, "cat /proc/net/snmp /proc/net/netstat /proc/net/snmp6")?))
 }
 
-/// Tables come as a line of names and a line of values, with the same first word; lists come as a name and a value a line.
+/// Tables come as a line of names and a line of values, with the same first word; lists come as a
+/// name and a value a line.
 fn parse_snmp(text: &str) -> Snmp {
     let mut counters = Snmp::new();
     let mut heads: Option<(&str, Vec<&str>)> = None;
@@ -75,12 +84,16 @@ fn parse_snmp(text: &str) -> Snmp {
         match (first.strip_suffix(':'), heads.take()) {
             (Some(table), Some((name, names))) if name == table => {
                 for (name, value) in names.iter().zip(&rest) {
-                    counters.extend(value.parse().ok().map(|value| (format!("{table}.{name}"), value)));
+                    counters
+                        .extend(value.parse().ok().map(|value| (format!("{table}.{name}"), value)));
                 }
             }
             (Some(table), _) => heads = Some((table, rest)),
-            (None, _) => counters
-                .extend(rest.first().and_then(|value| value.parse().ok()).map(|value| (first.to_owned(), value))),
+            (None, _) => counters.extend(
+                rest.first()
+                    .and_then(|value| value.parse().ok())
+                    .map(|value| (first.to_owned(), value)),
+            ),
         }
     }
     counters
@@ -102,14 +115,22 @@ pub(super) fn sockets(ground: &Ground, end: End) -> anyhow::Result<Vec<Socket>> 
 fn parse_ss(text: &str) -> Vec<Socket> {
     let ports = [AGENT_PORT, OTHER_CLOCK_PORT].map(|port| format!(":{port}"));
     let lines: Vec<&str> = text.lines().collect();
-    let pairs = lines.windows(2).filter(|pair| !pair[0].starts_with([' ', '\t']) && pair[1].starts_with([' ', '\t']));
-    let of_load = pairs
-        .filter(|pair| !pair[0].split_whitespace().any(|word| ports.iter().any(|port| word.ends_with(port.as_str()))));
+    let pairs = lines
+        .windows(2)
+        .filter(|pair| !pair[0].starts_with([' ', '\t']) && pair[1].starts_with([' ', '\t']));
+    let of_load = pairs.filter(|pair| {
+        !pair[0]
+            .split_whitespace()
+            .any(|word| ports.iter().any(|port| word.ends_with(port.as_str())))
+    });
     of_load
         .map(|pair| {
             let field = |name: &str| {
-                let word = pair[1].split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
-                word.and_then(|word| word.split('/').next()?.parse::<f64>().ok()).unwrap_or_default()
+                let word = pair[1]
+                    .split_whitespace()
+                    .find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+                word.and_then(|word| word.split('/').next()?.parse::<f64>().ok())
+                    .unwrap_or_default()
             };
             Socket {
                 rtt_s: field("rtt") / 1e3,
@@ -138,10 +159,14 @@ pub(super) fn watch_sockets(ground: &Ground, is_over: &AtomicBool) -> Vec<[Vec<S
 /// Where iperf3's server listens.
 const IPERF3_PORT: &str = "5299";
 
-/// Goodput that iperf3's receiver in `b` counted over `seconds`, after as long as a start takes, bit/s.
+/// Goodput that iperf3's receiver in `b` counted over `seconds`, after as long as a start takes,
+/// bit/s.
 pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::Result<f64> {
     let mut server = ground.command(End::B, "iperf3");
-    let server = server.args(["-s", "-1", "-J", "-p", IPERF3_PORT]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let server = server
+        .args(["-s", "-1", "-J", "-p", IPERF3_PORT])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let server = server.spawn().context("start iperf3 -s")?;
     let began = std::time::Instant::now();
     while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{IPERF3_PORT} ")) {
@@ -149,7 +174,10 @@ pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::R
         std::thread::sleep(Duration::from_millis(20));
     }
     let address = Ground::address(family, End::B);
-    let client = ground.at(End::A, &format!("iperf3 -c {address} -p {IPERF3_PORT} -t {seconds} -O 1 -C cubic -J"))?;
+    let client = ground.at(
+        End::A,
+        &format!("iperf3 -c {address} -p {IPERF3_PORT} -t {seconds} -O 1 -C cubic -J"),
+    )?;
     let output = server.wait_with_output().context("wait for iperf3 -s")?;
     Ok(outputs::iperf3(&String::from_utf8_lossy(&output.stdout), &client, Unit::Bits)?.rate)
 }
@@ -177,7 +205,8 @@ impl DiskCounts {
     fn parse(text: &str) -> Option<Self> {
         /// Bytes of a sector in `stat`, whatever the device's own are.
         const SECTOR: u64 = 512;
-        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> =
+            text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let of = |place: usize| fields.get(place).copied();
         Some(Self {
             reads: of(0)?,
@@ -221,14 +250,17 @@ mod tests {
     fn a_shaper_is_read_and_its_absence_is_zero() {
         let text = r#"[{"kind":"tbf","handle":"8001:","root":true,"options":{},"bytes":700,"packets":5,"drops":3,"overlimits":9,
             "requeues":0,"backlog":0,"qlen":0}]"#;
-        assert_eq!(parse_tc(text).expect("as printed"), Shaper { bytes: 700, packets: 5, drops: 3 });
+        assert_eq!(
+            parse_tc(text).expect("as printed"),
+            Shaper { bytes: 700, packets: 5, drops: 3 }
+        );
         assert_eq!(parse_tc(r#"[{"kind":"noqueue"}]"#).expect("as printed"), Shaper::default());
     }
 
     #[test]
     fn snmp_tables_and_lists_are_read() {
-        let text =
-            "Tcp: ActiveOpens RetransSegs\nTcp: 4 7\nUdp: InCsumErrors\nUdp: 2\nUdp6InErrors                    \t3\n";
+        let text = "Tcp: ActiveOpens RetransSegs\nTcp: 4 7\nUdp: InCsumErrors\nUdp: \
+            2\nUdp6InErrors                    \t3\n";
         let counters = parse_snmp(text);
         assert_eq!(
             (counters["Tcp.RetransSegs"], counters["Udp.InCsumErrors"], counters["Udp6InErrors"]),
@@ -238,8 +270,10 @@ mod tests {
 
     #[test]
     fn sockets_of_agents_are_not_load() {
-        let text = "0      0      10.98.0.1:50000    10.98.0.2:4777\n\t cubic rtt:9.9/1 mss:1448 cwnd:10 bytes_sent:5\n\
-                    0      90     10.98.0.1:50002    10.98.0.2:40001\n\t cubic rtt:3.75/0.2 mss:1448 cwnd:20 bytes_sent:7000\n";
+        let text = "0      0      10.98.0.1:50000    10.98.0.2:4777\n\t cubic rtt:9.9/1 mss:1448 \
+            cwnd:10 bytes_sent:5\n\
+                    0      90     10.98.0.1:50002    10.98.0.2:40001\n\t cubic rtt:3.75/0.2 \
+                    mss:1448 cwnd:20 bytes_sent:7000\n";
         let expected = Socket { rtt_s: 3.75e-3, window_bytes: 28_960.0, bytes_sent: 7000.0 };
         assert_eq!(parse_ss(text), [expected]);
     }
@@ -258,6 +292,10 @@ mod tests {
         };
         assert_eq!(DiskCounts::parse(text), Some(counts));
         assert_eq!(counts.since(counts), DiskCounts::default());
-        assert_eq!(DiskCounts::parse("120 3 960 12 5 0 80"), None, "a kernel that counts no discards");
+        assert_eq!(
+            DiskCounts::parse("120 3 960 12 5 0 80"),
+            None,
+            "a kernel that counts no discards"
+        );
     }
 }

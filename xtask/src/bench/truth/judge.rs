@@ -1,4 +1,5 @@
-//! Runs one network case: lays the path, injects the fault, starts the load, and reads every instrument before and after.
+//! Runs one network case: lays the path, injects the fault, starts the load, and reads every
+//! instrument before and after.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -50,7 +51,10 @@ impl std::error::Error for Skipped {}
 ///
 /// # Errors
 /// The outer error is one of linerate; the inner one says why the ground lacks something.
-pub(super) fn run<'a>(ground: &'a mut Ground, case: &'a Network) -> anyhow::Result<Result<Seen<'a>, Skipped>> {
+pub(super) fn run<'a>(
+    ground: &'a mut Ground,
+    case: &'a Network,
+) -> anyhow::Result<Result<Seen<'a>, Skipped>> {
     let prepared = prepare(ground, case);
     let relay = match prepared {
         Ok(relay) => relay,
@@ -61,7 +65,8 @@ pub(super) fn run<'a>(ground: &'a mut Ground, case: &'a Network) -> anyhow::Resu
     let capture = (case.watch == Watch::Segments).then(|| Capture::start(ground)).transpose()?;
     let is_over = AtomicBool::new(false);
     let (study, sockets, window) = std::thread::scope(|scope| {
-        let watching = (case.watch == Watch::Sockets).then(|| scope.spawn(|| watch_sockets(ground, &is_over)));
+        let watching =
+            (case.watch == Watch::Sockets).then(|| scope.spawn(|| watch_sockets(ground, &is_over)));
         let counts = matches!(case.watch, Watch::Counters | Watch::Sockets);
         let window = counts.then(|| scope.spawn(|| window(ground, &case.load)));
         let tail = match case.fault {
@@ -72,16 +77,30 @@ pub(super) fn run<'a>(ground: &'a mut Ground, case: &'a Network) -> anyhow::Resu
         };
         let study = load(ground, case);
         is_over.store(true, Ordering::Relaxed);
-        let sockets = watching.map(|thread| thread.join().expect("reading does not panic")).unwrap_or_default();
+        let sockets = watching
+            .map(|thread| thread.join().expect("reading does not panic"))
+            .unwrap_or_default();
         let tail = tail.map_or(Ok(()), |thread| thread.join().expect("nft does not panic"));
-        let window = window.map(|thread| thread.join().expect("reading does not panic")).transpose();
+        let window =
+            window.map(|thread| thread.join().expect("reading does not panic")).transpose();
         Ok::<_, anyhow::Error>((study?, sockets, window?)).and_then(|seen| tail.map(|()| seen))
     })?;
     let connections = capture.map(Capture::connections).transpose()?.unwrap_or_default();
     let after = [snmp(ground, End::A)?, snmp(ground, End::B)?];
     let relay = relay.map_or(Ok(serde_json::Value::Null), super::ground::Relay::counts)?;
     let (nft, shapers) = (nft_counters(ground)?, shapers(ground)?);
-    Ok(Ok(Seen { ground, case, study, nft, shapers, snmp: [before, after], sockets, window, connections, relay }))
+    Ok(Ok(Seen {
+        ground,
+        case,
+        study,
+        nft,
+        shapers,
+        snmp: [before, after],
+        sockets,
+        window,
+        connections,
+        relay,
+    }))
 }
 
 fn prepare(ground: &mut Ground, case: &Network) -> anyhow::Result<Option<super::ground::Relay>> {
@@ -98,15 +117,21 @@ fn prepare(ground: &mut Ground, case: &Network) -> anyhow::Result<Option<super::
 fn matching(packets: Packets, family: Family) -> String {
     let in_tunnel = matches!(family, Family::Vxlan | Family::Relay);
     match packets {
-        Packets::Udp(payload) if in_tunnel => format!("udp dport 4789 udp length {}", payload + TUNNELLED),
+        Packets::Udp(payload) if in_tunnel => {
+            format!("udp dport 4789 udp length {}", payload + TUNNELLED)
+        }
         Packets::Udp(payload) => format!("udp length {}", payload + UDP_HEADER),
         Packets::UdpSuper(payload) => format!("meta l4proto udp meta length > {payload}"),
-        // Messages that share segments are cut anywhere; acknowledgements are shorter than the shortest piece.
+        // Messages that share segments are cut anywhere; acknowledgements are shorter than the
+        // shortest piece.
         Packets::Tcp(_) => format!("{} ip length > {}", of_load(), TCP_HEADERS + SACK_BLOCK),
         // The inner ports stand behind 50 bytes of headers: UDP, VXLAN, Ethernet and IPv4.
         Packets::TcpData if in_tunnel => {
             let agents = agents();
-            format!("udp dport 4789 @th,400,16 != {agents} @th,416,16 != {agents} meta length > {LEAST_DATA}")
+            format!(
+                "udp dport 4789 @th,400,16 != {agents} @th,416,16 != {agents} meta length > \
+                    {LEAST_DATA}"
+            )
         }
         Packets::TcpData => format!("{} meta length > {LEAST_DATA}", of_load()),
     }
@@ -118,13 +143,15 @@ pub(super) fn of_load() -> String {
     format!("tcp sport != {agents} tcp dport != {agents}")
 }
 
-/// Ports of agents, always as a set: nft 1.0.6 merges two neighbouring comparisons with single ports into one that asks whether both
-/// differ together, so that a rule against the load cuts the agent's own connection too.
+/// Ports of agents, always as a set: nft 1.0.6 merges two neighbouring comparisons with single
+/// ports into one that asks whether both differ together, so that a rule against the load cuts the
+/// agent's own connection too.
 fn agents() -> String {
     format!("{{ {AGENT_PORT}, {OTHER_CLOCK_PORT} }}")
 }
 
-/// The rules of a case: all packets that count are counted, and some are hit. What is dropped from some time on is only counted as hit.
+/// The rules of a case: all packets that count are counted, and some are hit. What is dropped from
+/// some time on is only counted as hit.
 fn rules(fault: Fault, packets: Packets, family: Family) -> String {
     let matching = matching(packets, family);
     let mut text = "table netdev truth {\n".to_owned();
@@ -132,20 +159,27 @@ fn rules(fault: Fault, packets: Packets, family: Family) -> String {
         let _infallible = writeln!(text, " counter {counter} {{ }}");
     }
     for (way, port) in ["there", "back"].into_iter().zip(PORTS) {
-        let _infallible =
-            writeln!(text, " chain {way} {{\n  type filter hook ingress device {port} priority 0; policy accept;");
+        let _infallible = writeln!(
+            text,
+            " chain {way} {{\n  type filter hook ingress device {port} priority 0; policy accept;"
+        );
         if fault == (Fault::DropFrom { after_ms: 0 }) {
             let _infallible = writeln!(text, "  {matching} counter name {way}_hit drop");
         }
         let _infallible = writeln!(text, "  {matching} counter name {way}_seen");
-        let nth = |every: u64| format!("numgen inc mod {every} == {} counter name {way}_hit", every - 1);
+        let nth =
+            |every: u64| format!("numgen inc mod {every} == {} counter name {way}_hit", every - 1);
         let action = match (fault, way) {
             (Fault::Drop { every, .. }, "there")
             | (Fault::Drop { every, back: true }, _)
             | (Fault::DropAnswers { every }, "back") => Some(format!("{} drop", nth(every))),
-            (Fault::Duplicate { every }, "there") => Some(format!("{} dup to {}", nth(every), PORTS[1])),
+            (Fault::Duplicate { every }, "there") => {
+                Some(format!("{} dup to {}", nth(every), PORTS[1]))
+            }
             // Bytes 40 and 41 of the payload: behind what linerate puts first in a datagram.
-            (Fault::Corrupt { every }, "there") => Some(format!("{} @th,384,16 set 0xa55a", nth(every))),
+            (Fault::Corrupt { every }, "there") => {
+                Some(format!("{} @th,384,16 set 0xa55a", nth(every)))
+            }
             _ => None,
         };
         if let Some(action) = action {
@@ -166,7 +200,8 @@ fn drop_later(ground: &Ground, case: &Network, after: Duration) -> anyhow::Resul
         Packets::Tcp(_) | Packets::TcpData => of_load(),
         _ => matching,
     };
-    let rule = |way: &str| format!("insert rule netdev truth {way} {lost} counter name {way}_hit drop\n");
+    let rule =
+        |way: &str| format!("insert rule netdev truth {way} {lost} counter name {way}_hit drop\n");
     ground.nft(&(rule("there") + &rule("back")))
 }
 
@@ -175,7 +210,9 @@ fn await_first(ground: &Ground) -> anyhow::Result<Instant> {
     let began = Instant::now();
     loop {
         let counters = nft_counters(ground)?;
-        if ["there_seen", "back_seen"].iter().any(|name| counters.get(*name).is_some_and(|counter| counter.packets > 0))
+        if ["there_seen", "back_seen"]
+            .iter()
+            .any(|name| counters.get(*name).is_some_and(|counter| counter.packets > 0))
         {
             return Ok(Instant::now());
         }
@@ -188,9 +225,12 @@ fn await_first(ground: &Ground) -> anyhow::Result<Instant> {
 
 /// Reads the instruments at the instant at which linerate ends measuring, and around it.
 fn window(ground: &Ground, load: &Load) -> anyhow::Result<Window> {
-    let wait_until = |instant: Instant| std::thread::sleep(instant.saturating_duration_since(Instant::now()));
+    let wait_until =
+        |instant: Instant| std::thread::sleep(instant.saturating_duration_since(Instant::now()));
     let sent_again = || -> anyhow::Result<f64> {
-        let of = |end| snmp(ground, end).map(|snmp| snmp.get("Tcp.RetransSegs").copied().unwrap_or_default());
+        let of = |end| {
+            snmp(ground, end).map(|snmp| snmp.get("Tcp.RetransSegs").copied().unwrap_or_default())
+        };
         Ok(of(End::A)? + of(End::B)?)
     };
     let before = sent_again()?;
@@ -209,7 +249,11 @@ fn window(ground: &Ground, load: &Load) -> anyhow::Result<Window> {
 fn load(ground: &Ground, case: &Network) -> anyhow::Result<Study> {
     let port = if case.load.clock == Clock::Other { OTHER_CLOCK_PORT } else { AGENT_PORT };
     let address = Ground::address(case.between.family, End::B);
-    let host = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
+    let host = if address.contains(':') {
+        format!("[{address}]:{port}")
+    } else {
+        format!("{address}:{port}")
+    };
     run_plan(ground, &case.load.plan(), Some(&host))
 }
 
@@ -229,14 +273,19 @@ pub(super) fn run_plan(ground: &Ground, plan: &str, host: Option<&str>) -> anyho
     let output = loop {
         let output = command.output().context("start linerate run")?;
         // An agent ends a campaign that was cut off when its own timeouts are over.
-        let is_busy = String::from_utf8_lossy(&output.stderr).contains("it is busy with a campaign");
+        let is_busy =
+            String::from_utf8_lossy(&output.stderr).contains("it is busy with a campaign");
         if !is_busy || began.elapsed() > BUSY {
             break output;
         }
         std::thread::sleep(Duration::from_millis(500));
     };
     let study = Study::parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
-        format!("linerate run ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())
+        format!(
+            "linerate run ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
     })?;
     if study.validity().starts_with("invalid") {
         eprintln!("  the trial is {}", study.validity());
@@ -251,11 +300,18 @@ mod tests {
     #[test]
     fn rules_hit_the_last_of_every_n_and_count_before_they_drop() {
         let text = rules(Fault::Drop { every: 37, back: false }, Packets::Udp(200), Family::V4);
-        assert!(text.contains("udp length 208 counter name there_seen\n  udp length 208 numgen inc mod 37 == 36 counter name there_hit drop"), "{text}");
+        assert!(
+            text.contains(
+                "udp length 208 counter name there_seen\n  udp length 208 numgen inc \
+            mod 37 == 36 counter name there_hit drop"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("back_hit drop"), "{text}");
         let answers = rules(Fault::DropAnswers { every: 5 }, Packets::Udp(200), Family::V4);
         assert!(
-            answers.contains("mod 5 == 4 counter name back_hit drop") && !answers.contains("there_hit drop"),
+            answers.contains("mod 5 == 4 counter name back_hit drop")
+                && !answers.contains("there_hit drop"),
             "{answers}"
         );
         let both = rules(Fault::Drop { every: 37, back: true }, Packets::Udp(200), Family::V6);

@@ -1,10 +1,14 @@
-//! `cargo xtask bench truth`: every kind of number that linerate prints, against arithmetic and against another instrument.
+//! `cargo xtask bench truth`: every kind of number that linerate prints, against arithmetic and
+//! against another instrument.
 //!
-//! The ground is not linerate's lab: three namespaces made by `ip`, faults by rules of `nft` at a bridge between them, rates by `tbf`, delay and
-//! reordering by a relay of datagrams in this program. Each case injects something known exactly, lets linerate measure it, and
-//! compares what linerate prints with the count that arithmetic demands and with what `nft`, `tc`, the kernel's SNMP
-//! tables, `ss`, tcpdump, disk statistics, iperf3, curl or fio counted at the same time. A case that cannot run is skipped with its reason. Exit
-//! code 1 if any number differs. `--runs N` makes N short runs of requests instead, each with other drops. `--program` judges another build of linerate.
+//! The ground is not linerate's lab: three namespaces made by `ip`, faults by rules of `nft` at a
+//! bridge between them, rates by `tbf`, delay and reordering by a relay of datagrams in this
+//! program. Each case injects something known exactly, lets linerate measure it, and compares what
+//! linerate prints with the count that arithmetic demands and with what `nft`, `tc`, the kernel's
+//! SNMP tables, `ss`, tcpdump, disk statistics, iperf3, curl or fio counted at the same time. A
+//! case that cannot run is skipped with its reason. Exit code 1 if any number differs. `--runs N`
+//! makes N short runs of requests instead, each with other drops. `--program` judges another build
+//! of linerate.
 //!
 //! What this does not see: hardware, and hosts whose clocks drift.
 
@@ -32,8 +36,8 @@ use cases::Case;
 use ground::Ground;
 use table::{Outcome, Row, Tally};
 
-const USAGE: &str =
-    "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--runs N] [--program FILE] [--out FILE]";
+const USAGE: &str = "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--runs N] \
+    [--program FILE] [--out FILE]";
 /// The name of the row of `--runs`.
 const MANY: &str = "requests with drops and silence, many runs";
 /// No case is begun after this.
@@ -59,7 +63,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let missing = tools::provide(tools::FOR_TRUTH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let program = match &options.program {
-        Some(program) => program.canonicalize().with_context(|| format!("find {}", program.display()))?,
+        Some(program) => {
+            program.canonicalize().with_context(|| format!("find {}", program.display()))?
+        }
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
     };
     let began = Instant::now();
@@ -67,7 +73,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let mut ground = Ground::make(&program)?;
     let mut rows = Vec::new();
     if let Some(n_runs) = options.runs {
-        rows.push(Row { case: MANY, outcome: Outcome::Judged(cases::many::run(&mut ground, n_runs)) });
+        rows.push(Row {
+            case: MANY,
+            outcome: Outcome::Judged(cases::many::run(&mut ground, n_runs)),
+        });
         referee.read_all(&ground.folder)?;
     }
     let cases = if options.runs.is_some() { Vec::new() } else { chosen(&options.only)? };
@@ -87,7 +96,11 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     save(&options, &text)?;
     println!("{text}");
     print!("{}", referee.summary());
-    Ok(if Tally::of(&rows).differ == 0 && referee.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if Tally::of(&rows).differ == 0 && referee.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Writes the table to where it is wanted.
@@ -115,7 +128,9 @@ fn outcome(ground: &mut Ground, case: Case) -> Outcome {
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Case>> {
-    let is_chosen = |case: &Case| only.is_empty() || only.iter().any(|part| case.name().contains(part.as_str()));
+    let is_chosen = |case: &Case| {
+        only.is_empty() || only.iter().any(|part| case.name().contains(part.as_str()))
+    };
     let chosen: Vec<Case> = cases::all().into_iter().filter(is_chosen).collect();
     let names = || cases::all().iter().map(Case::name).collect::<Vec<_>>().join("\n  ");
     ensure!(!chosen.is_empty(), "--only {}: no such case:\n  {}", only.join(" --only "), names());
@@ -126,7 +141,8 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut options = Options::default();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
+        let value =
+            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
         match argument.as_str() {
             "--only" => options.only.push(value.clone()),
             "--runs" => options.runs = Some(value.parse().context("--runs: a number of runs")?),
@@ -148,8 +164,11 @@ mod tests {
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let parsed = |words: &[&str]| options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let options = parsed(&["--only", "udp_rr", "--only", "frames", "--program", "x"]).expect("legal");
+        let parsed = |words: &[&str]| {
+            options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        let options =
+            parsed(&["--only", "udp_rr", "--only", "frames", "--program", "x"]).expect("legal");
         assert_eq!((options.only.len(), options.program), (2, Some("x".into())));
         assert_eq!(parsed(&["--runs", "100"]).expect("legal").runs, Some(100));
         assert!(parsed(&["--runs", "x"]).is_err());

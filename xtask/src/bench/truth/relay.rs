@@ -1,9 +1,11 @@
-//! A relay of UDP datagrams between two addresses, with exact faults: the path of cases that need delay or another order.
+//! A relay of UDP datagrams between two addresses, with exact faults: the path of cases that need
+//! delay or another order.
 //!
-//! Kernels without `netem` can neither delay nor reorder. Here both ends tunnel Ethernet frames in VXLAN (RFC 7348) to the relay,
-//! which forwards each datagram to the other end. Faults concern frames whose inner IPv4 packet is UDP of one given
-//! length, so that control traffic passes untouched, and counts are exact. On the end of standard input the relay prints its counts
-//! as JSON and ends.
+//! Kernels without `netem` can neither delay nor reorder. Here both ends tunnel Ethernet frames in
+//! VXLAN (RFC 7348) to the relay, which forwards each datagram to the other end. Faults concern
+//! frames whose inner IPv4 packet is UDP of one given length, so that control traffic passes
+//! untouched, and counts are exact. On the end of standard input the relay prints its counts as
+//! JSON and ends.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -37,7 +39,8 @@ pub(super) struct Faults {
     pub(super) delay: Duration,
     /// Which frames.
     pub(super) delays: Delays,
-    /// Hold back every N-th frame that counts until three others that count have passed it; 0: none.
+    /// Hold back every N-th frame that counts until three others that count have passed it; 0:
+    /// none.
     pub(super) reorder_every: u64,
 }
 
@@ -66,7 +69,9 @@ impl Faults {
     }
 
     fn parse(words: &[String]) -> anyhow::Result<Self> {
-        let [length, delay_us, others, reorder] = words else { bail!("relay: four values expected, not {words:?}") };
+        let [length, delay_us, others, reorder] = words else {
+            bail!("relay: four values expected, not {words:?}")
+        };
         Ok(Self {
             ip_length: length.parse().context("relay: length of packets")?,
             delay: Duration::from_micros(delay_us.parse().context("relay: delay in us")?),
@@ -79,7 +84,8 @@ impl Faults {
     fn counts(&self, datagram: &[u8]) -> bool {
         datagram.get(INNER_IP - 2..INNER_IP) == Some(&ETHERTYPE_IPV4)
             && datagram.get(INNER_IP + IP_PROTOCOL) == Some(&PROTOCOL_UDP)
-            && datagram.get(INNER_IP + IP_LENGTH..INNER_IP + IP_LENGTH + 2) == Some(&self.ip_length.to_be_bytes())
+            && datagram.get(INNER_IP + IP_LENGTH..INNER_IP + IP_LENGTH + 2)
+                == Some(&self.ip_length.to_be_bytes())
     }
 }
 
@@ -132,16 +138,20 @@ impl Counts {
     }
 }
 
-/// Relays between `ends` at `own` until standard input ends: `relay OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY`.
+/// Relays between `ends` at `own` until standard input ends: `relay OWN END END LENGTH DELAY_US
+/// OTHERS REORDER_EVERY`.
 ///
 /// # Errors
 /// If an argument is wrong or the port cannot be had.
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
     ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY");
-    let address = |word: &String| word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"));
+    let address = |word: &String| {
+        word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"))
+    };
     let (own, ends) = (address(&arguments[0])?, [address(&arguments[1])?, address(&arguments[2])?]);
     let faults = Faults::parse(&arguments[3..])?;
-    let socket = UdpSocket::bind((own, VXLAN_PORT)).with_context(|| format!("bind {own}:{VXLAN_PORT}"))?;
+    let socket =
+        UdpSocket::bind((own, VXLAN_PORT)).with_context(|| format!("bind {own}:{VXLAN_PORT}"))?;
     let counts: Arc<[Counts; 2]> = Arc::default();
     let (due, departures) = mpsc::channel();
     let departing = socket.try_clone().context("share the relay's socket")?;
@@ -166,7 +176,13 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
 /// A datagram on its way: when it came, which way it goes, where to.
 type Departure = (Instant, usize, SocketAddr, Vec<u8>);
 
-fn arrive(socket: &UdpSocket, ends: [IpAddr; 2], faults: &Faults, due: &mpsc::Sender<Departure>, counts: &[Counts; 2]) {
+fn arrive(
+    socket: &UdpSocket,
+    ends: [IpAddr; 2],
+    faults: &Faults,
+    due: &mpsc::Sender<Departure>,
+    counts: &[Counts; 2],
+) {
     let mut orders = [Order::default(), Order::default()];
     let mut buffer = vec![0; MOST_BYTES];
     while let Ok((n_bytes, from)) = socket.recv_from(&mut buffer) {
@@ -182,7 +198,8 @@ fn arrive(socket: &UdpSocket, ends: [IpAddr; 2], faults: &Faults, due: &mpsc::Se
         for datagram in leaving {
             let to = SocketAddr::new(ends[1 - way], VXLAN_PORT);
             if (faults.delays == Delays::Load) != faults.counts(&datagram) {
-                // A datagram the kernel refuses is a loss like any other; the ends' counters show it.
+                // A datagram the kernel refuses is a loss like any other; the ends' counters show
+                // it.
                 let _ = socket.send_to(&datagram, to);
                 continue;
             }
@@ -193,8 +210,14 @@ fn arrive(socket: &UdpSocket, ends: [IpAddr; 2], faults: &Faults, due: &mpsc::Se
     }
 }
 
-/// Sends each datagram when it has been here for the delay. All are kept equally long, so that the first in is the first out.
-fn depart(socket: &UdpSocket, departures: &mpsc::Receiver<Departure>, faults: &Faults, counts: &[Counts; 2]) {
+/// Sends each datagram when it has been here for the delay. All are kept equally long, so that the
+/// first in is the first out.
+fn depart(
+    socket: &UdpSocket,
+    departures: &mpsc::Receiver<Departure>,
+    faults: &Faults,
+    counts: &[Counts; 2],
+) {
     while let Ok((arrived, way, to, datagram)) = departures.recv() {
         if let Some(wait) = (arrived + faults.delay).checked_duration_since(Instant::now()) {
             std::thread::sleep(wait);
@@ -212,11 +235,13 @@ fn depart(socket: &UdpSocket, departures: &mpsc::Receiver<Departure>, faults: &F
 mod tests {
     use super::*;
 
-    /// A VXLAN header, an Ethernet header, and an IPv4 packet of `length` with `mark` as its last byte.
+    /// A VXLAN header, an Ethernet header, and an IPv4 packet of `length` with `mark` as its last
+    /// byte.
     fn datagram(length: u16, protocol: u8, mark: u8) -> Vec<u8> {
         let mut bytes = vec![0; INNER_IP + usize::from(length)];
         bytes[INNER_IP - 2..INNER_IP].copy_from_slice(&ETHERTYPE_IPV4);
-        bytes[INNER_IP + IP_LENGTH..INNER_IP + IP_LENGTH + 2].copy_from_slice(&length.to_be_bytes());
+        bytes[INNER_IP + IP_LENGTH..INNER_IP + IP_LENGTH + 2]
+            .copy_from_slice(&length.to_be_bytes());
         bytes[INNER_IP + IP_PROTOCOL] = protocol;
         *bytes.last_mut().expect("not empty") = mark;
         bytes

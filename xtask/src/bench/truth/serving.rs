@@ -32,18 +32,23 @@ impl Serving {
         let public = ground.folder.join("public");
         std::fs::create_dir_all(&public).context("make the servers' folder")?;
         for (name, n_bytes) in [("file", FILE_BYTES), ("large", LARGE_BYTES)] {
-            std::fs::write(public.join(name), vec![0x5a; n_bytes as usize]).context("write a file to serve")?;
+            std::fs::write(public.join(name), vec![0x5a; n_bytes as usize])
+                .context("write a file to serve")?;
         }
-        let (log, configuration) = (ground.folder.join("files.log"), ground.folder.join("server.conf"));
+        let (log, configuration) =
+            (ground.folder.join("files.log"), ground.folder.join("server.conf"));
         // Left by the case before, if any.
         let _ = std::fs::remove_file(&log);
         let (folder, public, path) = (ground.folder.display(), public.display(), log.display());
         let address = Ground::address(Family::V4, End::B);
         let text = match server {
             Server::Nginx => format!(
-                "daemon off;\nmaster_process off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log /dev/null;\nevents {{}}\n\
-                 http {{ log_format done '$request_completion $body_bytes_sent'; access_log {path} done; keepalive_requests 100000;\n\
-                 client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;\n\
+                "daemon off;\nmaster_process off;\nworker_processes 1;\npid \
+                    {folder}/nginx.pid;\nerror_log /dev/null;\nevents {{}}\n\
+                 http {{ log_format done '$request_completion $body_bytes_sent'; access_log {path} \
+                 done; keepalive_requests 100000;\n\
+                 client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; \
+                 fastcgi_temp_path {folder}/fastcgi;\n\
                  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;\n\
                  server {{ listen {address}:{PORT}; root {public}; }} }}\n"
             ),
@@ -63,7 +68,11 @@ impl Serving {
             Server::Nginx => command.args(["-c", &configuration]),
             Server::Vsftpd => command.arg(&configuration),
         };
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("start the server")?;
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start the server")?;
         let serving = Self { child, log, server };
         let began = Instant::now();
         while !ground.at(End::B, "ss -Hltn")?.contains(&format!(":{PORT} ")) {
@@ -82,12 +91,14 @@ impl Serving {
     pub(in crate::bench) fn completed(&self) -> anyhow::Result<usize> {
         // A session writes its last line as it ends.
         std::thread::sleep(Duration::from_millis(100));
-        let text = std::fs::read_to_string(&self.log).with_context(|| format!("read {}", self.log.display()))?;
+        let text = std::fs::read_to_string(&self.log)
+            .with_context(|| format!("read {}", self.log.display()))?;
         Ok(completed(&text, self.server))
     }
 }
 
-/// nginx: `OK 102400`; vsftpd: the ninth word of a line of wu-ftpd's log is the size, and the last is `c` (xferlog(5)).
+/// nginx: `OK 102400`; vsftpd: the ninth word of a line of wu-ftpd's log is the size, and the last
+/// is `c` (xferlog(5)).
 fn completed(log: &str, server: Server) -> usize {
     const SIZE: usize = 7;
     let size = FILE_BYTES.to_string();

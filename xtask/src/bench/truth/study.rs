@@ -31,7 +31,9 @@ impl Study {
     /// The lowest value that `metric` cannot exceed, as linerate says.
     pub(super) fn ceiling(&self, metric: &str) -> Option<f64> {
         let ceilings = self.document["points"][0]["ceilings"].as_array()?;
-        let hard = ceilings.iter().filter(|ceiling| ceiling["metric"] == metric && ceiling["hard"] == true);
+        let hard = ceilings
+            .iter()
+            .filter(|ceiling| ceiling["metric"] == metric && ceiling["hard"] == true);
         hard.filter_map(|ceiling| ceiling["value"].as_f64()).min_by(f64::total_cmp)
     }
 
@@ -40,7 +42,8 @@ impl Study {
         self.metric("lost")
     }
 
-    /// Operations without an answer: given up, or open at the end. Versions without an account of operations print the former only.
+    /// Operations without an answer: given up, or open at the end. Versions without an account of
+    /// operations print the former only.
     pub(super) fn unanswered(&self) -> Option<f64> {
         match (self.metric("operations_lost"), self.metric("operations_open")) {
             (None, None) => self.lost(),
@@ -48,16 +51,19 @@ impl Study {
         }
     }
 
-    /// Datagrams whose loss was located at a place whose name ends in `place`, both directions added.
+    /// Datagrams whose loss was located at a place whose name ends in `place`, both directions
+    /// added.
     pub(super) fn located(&self, place: &str) -> Option<f64> {
         let ways = self.job()["loss"].as_array()?;
         let located = ways.iter().filter_map(|way| way["located"].as_array()).flatten();
-        let there = located.filter(|one| one["place"].as_str().is_some_and(|name| name.ends_with(place)));
+        let there =
+            located.filter(|one| one["place"].as_str().is_some_and(|name| name.ends_with(place)));
         Some(there.filter_map(|one| one["lost"].as_f64()).sum())
     }
 
-    /// Operations that were due. Versions without an account of operations: those in the distribution of response times, lost ones included,
-    /// which lacks what a stall of the tester disturbed.
+    /// Operations that were due. Versions without an account of operations: those in the
+    /// distribution of response times, lost ones included, which lacks what a stall of the tester
+    /// disturbed.
     pub(super) fn operations(&self) -> Option<f64> {
         self.metric("operations_due").or_else(|| self.timed())
     }
@@ -81,7 +87,8 @@ impl Study {
 
     fn percentile(&self, of: &str, quantile: f64) -> Option<&Value> {
         let rows = self.job()["percentiles"][of].as_array()?;
-        rows.iter().find(|row| row["quantile"].as_f64().is_some_and(|q| (q - quantile).abs() < 1e-9))
+        rows.iter()
+            .find(|row| row["quantile"].as_f64().is_some_and(|q| (q - quantile).abs() < 1e-9))
     }
 
     /// Values of a series by interval, gaps left out.
@@ -110,9 +117,18 @@ mod tests {
             "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,"value_ns":null,"at_least_ns":3000000}]}}],
             "trials":[{"validity":"suspect","why":["x"],"intervals":{"loss_ratio":[0.5,null,0.0]}}]}]}"#;
         let study = Study::parse(text).expect("JSON");
-        assert_eq!((study.metric("lost"), study.metric("rtt"), study.metric("none")), (Some(3.0), None, None));
-        assert_eq!((study.percentile_s("response", 0.9), study.percentile_s("response", 0.99)), (Some(2e-3), None));
-        assert_eq!((study.bound_s("response", 0.9), study.bound_s("response", 0.99)), (None, Some(3e-3)));
+        assert_eq!(
+            (study.metric("lost"), study.metric("rtt"), study.metric("none")),
+            (Some(3.0), None, None)
+        );
+        assert_eq!(
+            (study.percentile_s("response", 0.9), study.percentile_s("response", 0.99)),
+            (Some(2e-3), None)
+        );
+        assert_eq!(
+            (study.bound_s("response", 0.9), study.bound_s("response", 0.99)),
+            (None, Some(3e-3))
+        );
         assert_eq!(study.series("loss_ratio"), [0.5, 0.0]);
         assert_eq!(study.validity(), "suspect: x");
         assert_eq!(study.unanswered(), Some(3.0), "without an account of operations");

@@ -35,7 +35,8 @@ impl Tally {
         for row in rows {
             match &row.outcome {
                 Outcome::Judged(claims) => {
-                    let n_agree = claims.iter().filter(|claim| claim.verdict() == Verdict::Agrees).count();
+                    let n_agree =
+                        claims.iter().filter(|claim| claim.verdict() == Verdict::Agrees).count();
                     tally.agree += n_agree;
                     tally.differ += claims.len() - n_agree;
                 }
@@ -62,7 +63,9 @@ fn shown(number: f64, unit: Unit) -> String {
 /// The words of one claim: quantity, expectation, printed, instrument, tolerance, verdict.
 fn cells(claim: &Claim) -> [String; 6] {
     let reference = |reference: &Option<super::claim::Reference>| {
-        reference.as_ref().map_or("-".to_owned(), |one| format!("{} ({})", shown(one.value, claim.unit), one.source))
+        reference.as_ref().map_or("-".to_owned(), |one| {
+            format!("{} ({})", shown(one.value, claim.unit), one.source)
+        })
     };
     let tolerance = match claim.relation {
         Relation::Equal(tolerance) => allowed(&tolerance, "", claim.unit),
@@ -85,7 +88,8 @@ fn cells(claim: &Claim) -> [String; 6] {
 }
 
 fn allowed(tolerance: &super::claim::Tolerance, before: &str, unit: Unit) -> String {
-    let relative = (tolerance.relative > 0.0).then(|| format!("{:.1} %", tolerance.relative * 100.0));
+    let relative =
+        (tolerance.relative > 0.0).then(|| format!("{:.1} %", tolerance.relative * 100.0));
     let absolute = (tolerance.absolute > 0.0).then(|| shown(tolerance.absolute, unit));
     let amount = [relative, absolute].into_iter().flatten().collect::<Vec<_>>().join(" or ");
     let amount = if amount.is_empty() { "0".to_owned() } else { amount };
@@ -104,7 +108,8 @@ pub(super) fn lines(row: &Row) -> String {
                 let verdict = verdict.replace("**", "");
                 let _infallible = writeln!(
                     text,
-                    "  {quantity}: expected {expected}, printed {printed}, other instrument {instrument}: {verdict}"
+                    "  {quantity}: expected {expected}, printed {printed}, other instrument \
+                        {instrument}: {verdict}"
                 );
             }
             text
@@ -117,19 +122,26 @@ pub(super) fn document(machine: &str, rows: &[Row]) -> String {
     let tally = Tally::of(rows);
     let mut text = format!(
         "{machine}\n\n{} numbers agree, {} differ, {} cases were skipped.\n\n\
-         | case | number | expectation | linerate prints | other instrument | tolerance and its reason | verdict |\n\
+         | case | number | expectation | linerate prints | other instrument | tolerance and its \
+         reason | verdict |\n\
          |---|---|---|---|---|---|---|\n",
         tally.agree, tally.differ, tally.skipped
     );
     for row in rows {
-        let one = |what: &str, why: &str| format!("| {} | - | - | - | - | - | {what}: {} |\n", row.case, escaped(why));
+        let one = |what: &str, why: &str| {
+            format!("| {} | - | - | - | - | - | {what}: {} |\n", row.case, escaped(why))
+        };
         match &row.outcome {
             Outcome::Failed(why) => text.push_str(&one("**differs**", why)),
             Outcome::Skipped(why) => text.push_str(&one("skipped", why)),
             Outcome::Judged(claims) => {
                 for claim in claims {
-                    let _infallible =
-                        writeln!(text, "| {} | {} |", row.case, cells(claim).map(|cell| escaped(&cell)).join(" | "));
+                    let _infallible = writeln!(
+                        text,
+                        "| {} | {} |",
+                        row.case,
+                        cells(claim).map(|cell| escaped(&cell)).join(" | ")
+                    );
                 }
             }
         }
@@ -148,7 +160,8 @@ mod tests {
 
     #[test]
     fn claims_failures_and_skips_are_counted_and_shown() {
-        let agreeing = Claim::count("lost", Some(43.0)).expect(43.0, "1600 / 37").beside(43.0, "nft");
+        let agreeing =
+            Claim::count("lost", Some(43.0)).expect(43.0, "1600 / 37").beside(43.0, "nft");
         let differing = Claim::count("lost", Some(4.0)).expect(43.0, "1600 / 37");
         let rows = [
             Row { case: "drop", outcome: Outcome::Judged(vec![agreeing, differing]) },
@@ -159,12 +172,15 @@ mod tests {
         let text = document("here", &rows);
         assert!(text.contains("1 numbers agree, 2 differ, 1 cases were skipped"), "{text}");
         assert!(
-            text.contains("| drop | lost | 43 (1600 / 37) | 43 | 43 (nft) | 0: counts are exact | agrees |"),
+            text.contains(
+                "| drop | lost | 43 (1600 / 37) | 43 | 43 (nft) | 0: counts are exact | agrees |"
+            ),
             "{text}"
         );
         assert!(
             text.contains(
-                "| drop | lost | 43 (1600 / 37) | 4 | - | 0: counts are exact | **differs**: from 1600 / 37 |"
+                "| drop | lost | 43 (1600 / 37) | 4 | - | 0: counts are exact | **differs**: from \
+                    1600 / 37 |"
             ),
             "{text}"
         );

@@ -1,7 +1,9 @@
-//! A bus of a host is full (methodology 5.3, D2). L4 goodput against the lowest hard bound, where that is a bus.
+//! A bus of a host is full (methodology 5.3, D2). L4 goodput against the lowest hard bound, where
+//! that is a bus.
 //!
-//! Evidence: at least [`REACHED`] of the ceiling that a bus leaves, which is less than a link's: what a bus loses to descriptors and
-//! turnarounds is not in the ceiling. What it does not see: which of two devices on one bus is the other's rival.
+//! Evidence: at least [`REACHED`] of the ceiling that a bus leaves, which is less than a link's:
+//! what a bus loses to descriptors and turnarounds is not in the ceiling. What it does not see:
+//! which of two devices on one bus is the other's rival.
 
 use linerate_model::{Finding, Verdict};
 
@@ -32,10 +34,15 @@ impl Rule for BusCeiling {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
         let claim = format!("{ceiling} is full");
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
-        let advice =
-            "move the device to a wider or faster slot, or to another bus: goodput should follow the slot's bound";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            vec![evidence],
+        );
+        let advice = "move the device to a wider or faster slot, or to another bus: goodput should \
+            follow the slot's bound";
         Some(finding.advise(format!("{advice} (linerate limit pcie tells it)")))
     }
 
@@ -44,7 +51,10 @@ impl Rule for BusCeiling {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        at_ceiling(point, REACHED, is_bus).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
+        at_ceiling(point, REACHED, is_bus)
+            .and_then(|(job, ..)| smaller_segments(job, shrunk))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -66,7 +76,10 @@ mod tests {
     #[test]
     fn it_fires_where_a_bus_is_full_and_asks_for_smaller_segments() {
         let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
-        assert_eq!((finding.verdict, finding.claim.as_str()), (Verdict::Suspected, "I/O assembly, a to b is full"));
+        assert_eq!(
+            (finding.verdict, finding.claim.as_str()),
+            (Verdict::Suspected, "I/O assembly, a to b is full")
+        );
         let experiments = BusCeiling.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");
         assert!(experiments[0].ratio[1] < 0.9 && !experiments[0].lifts, "{experiments:?}");

@@ -1,14 +1,16 @@
-//! Congestion control or pacing lets less under way than the path would take (methodology 5.3, D17). TCP only.
+//! Congestion control or pacing lets less under way than the path would take (methodology 5.3,
+//! D17). TCP only.
 //!
-//! Evidence: nothing but the path holds the sender back, hardly anything is lost, no queue stands (the round trip is near its least),
-//! and goodput is what the congestion window, or the kernel's pacing, lets through. What it does not see: a path whose rate nobody
-//! knows and that a paced sender fills exactly.
+//! Evidence: nothing but the path holds the sender back, hardly anything is lost, no queue stands
+//! (the round trip is near its least), and goodput is what the congestion window, or the kernel's
+//! pacing, lets through. What it does not see: a path whose rate nobody knows and that a paced
+//! sender fills exactly.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score, standing_queue, subject,
-    value,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score,
+    standing_queue, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::statistics::measured_rate;
@@ -37,7 +39,8 @@ impl Rule for CongestionControl {
     }
 
     fn summary(&self) -> &'static str {
-        "without loss or a queue, goodput is what the congestion window or the kernel's pacing lets through"
+        "without loss or a queue, goodput is what the congestion window or the kernel's pacing \
+            lets through"
     }
 
     fn number(&self) -> u8 {
@@ -49,8 +52,10 @@ impl Rule for CongestionControl {
             .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
-        let (goodput, rtt, least) = (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
-        if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE {
+        let (goodput, rtt, least) =
+            (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
+        if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE
+        {
             return None;
         }
         let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
@@ -58,7 +63,11 @@ impl Rule for CongestionControl {
         let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
         let (what, rate, source) = match (by(paced), by(window)) {
             (Some(rate), _) => ("pacing", rate, "TCP_INFO of the sender: tcpi_pacing_rate"),
-            (_, Some(rate)) => ("the congestion window", rate, "TCP_INFO of the sender: tcpi_snd_cwnd over tcpi_rtt"),
+            (_, Some(rate)) => (
+                "the congestion window",
+                rate,
+                "TCP_INFO of the sender: tcpi_snd_cwnd over tcpi_rtt",
+            ),
             _ => return None,
         };
         let evidence = vec![
@@ -72,7 +81,8 @@ impl Rule for CongestionControl {
             },
             Evidence {
                 observed: format!(
-                    "the round trip of {:.2} ms is near its least of {:.2} ms, and nothing was sent again",
+                    "the round trip of {:.2} ms is near its least of {:.2} ms, and nothing was \
+                        sent again",
                     rtt * 1e3,
                     least * 1e3
                 ),
@@ -80,8 +90,17 @@ impl Rule for CongestionControl {
             },
         ];
         let claim = format!("{what} lets less under way than the path would take");
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        Some(finding.advise("measure longer, without pacing, or with another congestion control: goodput should rise"))
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        Some(finding.advise(
+            "measure longer, without pacing, or with another congestion control: \
+            goodput should rise",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -89,11 +108,24 @@ impl Rule for CongestionControl {
             let read = |metric| value(job, metric, direction);
             let (goodput, rtt) = (read(metric::GOODPUT)?, read(metric::RTT)?);
             let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
-            let follows = |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
-            let followed = follows(read(metric::PACING_RATE)).into_iter().chain(follows(window)).reduce(f64::max)?;
+            let follows =
+                |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
+            let followed = follows(read(metric::PACING_RATE))
+                .into_iter()
+                .chain(follows(window))
+                .reduce(f64::max)?;
             let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
-            let path = if only_the_path(job, direction) && room(job, direction) > ROOM { 1.0 } else { 0.0 };
-            Some(score::all([followed, queue, path, score::below(read(metric::RETRANSMIT_RATIO)?, LOSSLESS)]))
+            let path = if only_the_path(job, direction) && room(job, direction) > ROOM {
+                1.0
+            } else {
+                0.0
+            };
+            Some(score::all([
+                followed,
+                queue,
+                path,
+                score::below(read(metric::RETRANSMIT_RATIO)?, LOSSLESS),
+            ]))
         })
     }
 
@@ -104,7 +136,10 @@ impl Rule for CongestionControl {
         let (name, candidates) = if param(job, "pacing_rate").is_some() {
             ("without pacing", vec![vec![set("pacing_rate", UNBOUNDED)]])
         } else {
-            ("another congestion control", vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]])
+            (
+                "another congestion control",
+                vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]],
+            )
         };
         vec![Experiment::lift_by_one(name, candidates, ratio)]
     }
@@ -129,16 +164,21 @@ mod tests {
 
     #[test]
     fn it_fires_on_a_window_and_on_pacing() {
-        let window = CongestionControl.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
+        let window =
+            CongestionControl.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
         assert!(window.claim.starts_with("the congestion window"), "{}", window.claim);
         let paced = CongestionControl.judge(&clean(19e6, 0.02, 20e6)).expect("paced at 20 Mbit/s");
         assert!(paced.claim.starts_with("pacing"), "{}", paced.claim);
-        assert_eq!(CongestionControl.experiments(&clean(98e6, 0.02, 200e6))[0].name, "another congestion control");
+        assert_eq!(
+            CongestionControl.experiments(&clean(98e6, 0.02, 200e6))[0].name,
+            "another congestion control"
+        );
     }
 
     #[test]
     fn bursts_on_a_short_path_are_no_queue() {
-        // Paced at 10 Mbit/s over 2 ms: the smoothed round trip is half as long again, by less than a segment.
+        // Paced at 10 Mbit/s over 2 ms: the smoothed round trip is half as long again, by less than
+        // a segment.
         let short = point(&[
             ("goodput", 9.98e6),
             ("retransmit_ratio", 0.0),
@@ -147,12 +187,20 @@ mod tests {
             ("sender_busy", 1.0),
             ("pacing_rate", 10e6),
         ]);
-        assert!(CongestionControl.judge(&short).is_some_and(|finding| finding.claim.starts_with("pacing")));
+        assert!(
+            CongestionControl
+                .judge(&short)
+                .is_some_and(|finding| finding.claim.starts_with("pacing"))
+        );
     }
 
     #[test]
     fn it_is_silent_at_a_queue_and_where_neither_is_followed() {
         assert_eq!(CongestionControl.judge(&clean(50e6, 0.04, 200e6)), None, "a queue stands");
-        assert_eq!(CongestionControl.judge(&clean(30e6, 0.02, 200e6)), None, "the window would let more through");
+        assert_eq!(
+            CongestionControl.judge(&clean(30e6, 0.02, 200e6)),
+            None,
+            "the window would let more through"
+        );
     }
 }

@@ -33,10 +33,12 @@ pub(super) struct Load<'a> {
 /// That no rule explains a load on a disk or file; `None` of other loads.
 pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option<Finding> {
     let job = point.jobs.iter().find(|job| !job.background && job.workload == STORAGE)?;
-    let inconclusive =
-        |subject: About, evidence: Vec<Evidence>| Finding::new(rule, Verdict::Inconclusive, subject, claim, evidence);
+    let inconclusive = |subject: About, evidence: Vec<Evidence>| {
+        Finding::new(rule, Verdict::Inconclusive, subject, claim, evidence)
+    };
     let Some(load) = closed(point) else {
-        let observed = "the rules about disks judge a single closed load without latency_target".to_owned();
+        let observed =
+            "the rules about disks judge a single closed load without latency_target".to_owned();
         let evidence = vec![Evidence { observed, source: "the parameters of the load".into() }];
         return Some(inconclusive(subject(point, job), evidence));
     };
@@ -44,7 +46,8 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option
     let evidence = std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).collect();
     let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("TARGET");
     Some(inconclusive(load.subject(point), evidence).advise(format!(
-        "measure the rate at each depth: linerate disk sweep {target} --qd 1..256x2 (from where it no longer rises, the disk or a quota is the limit)"
+        "measure the rate at each depth: linerate disk sweep {target} --qd 1..256x2 (from where it \
+            no longer rises, the disk or a quota is the limit)"
     )))
 }
 
@@ -61,7 +64,8 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
     if param(job, "rate").is_some() || param(job, "latency_target").is_some() {
         return None;
     }
-    let count = |name, otherwise| param(job, name).and_then(serde_json::Value::as_f64).unwrap_or(otherwise);
+    let count =
+        |name, otherwise| param(job, name).and_then(serde_json::Value::as_f64).unwrap_or(otherwise);
     let rate = figure(job, metric::IOPS).filter(|rate| *rate > 0.0)?;
     Some(Load {
         job,
@@ -69,10 +73,16 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
         workers: count("workers", WORKERS),
         achieved: figure(job, metric::ACHIEVED_DEPTH)?,
         rate,
-        // Infinite where a transfer never ended: a disk that hangs is limited by nothing that more transfers would change.
-        service_seconds: figure(job, metric::SERVICE_TIME_MEAN).filter(|seconds| seconds.is_finite())?,
-        cores: figure(job, metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| rate / each),
-        flushes: figure(job, metric::FLUSH_RATE).zip(figure(job, metric::FLUSH_TIME_MEAN)).unwrap_or((0.0, 0.0)),
+        // Infinite where a transfer never ended: a disk that hangs is limited by nothing that more
+        // transfers would change.
+        service_seconds: figure(job, metric::SERVICE_TIME_MEAN)
+            .filter(|seconds| seconds.is_finite())?,
+        cores: figure(job, metric::IOPS_PER_CORE)
+            .filter(|each| *each > 0.0)
+            .map(|each| rate / each),
+        flushes: figure(job, metric::FLUSH_RATE)
+            .zip(figure(job, metric::FLUSH_TIME_MEAN))
+            .unwrap_or((0.0, 0.0)),
     })
 }
 
@@ -128,7 +138,8 @@ impl Load<'_> {
     pub(super) fn flushed(&self) -> Evidence {
         Evidence {
             observed: format!(
-                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second of {:.3} ms each",
+                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second \
+                    of {:.3} ms each",
                 self.flushing() * 100.0,
                 self.achieved,
                 self.flushes.0,
@@ -143,8 +154,12 @@ impl Load<'_> {
 fn subject(point: &PointStudy, job: &JobStudy) -> About {
     let coordinate = coordinate(point);
     let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
-    let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
-    About { text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, job.from), flow: None }
+    let target =
+        param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
+    About {
+        text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, job.from),
+        flow: None,
+    }
 }
 
 #[cfg(test)]

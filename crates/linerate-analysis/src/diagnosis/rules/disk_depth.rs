@@ -1,7 +1,9 @@
-//! Too few transfers are under way to fill a disk (methodology 5.3, D20). Closed loads on disks and files.
+//! Too few transfers are under way to fill a disk (methodology 5.3, D20). Closed loads on disks and
+//! files.
 //!
-//! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU time left. Both hold of a saturated disk
-//! too: only the experiment tells them apart. What it does not see: other loads on the same disk.
+//! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU
+//! time left. Both hold of a saturated disk too: only the experiment tells them apart. What it does
+//! not see: other loads on the same disk.
 
 use linerate_model::{Finding, Verdict};
 
@@ -15,7 +17,8 @@ const USED: f64 = 0.7;
 const DEEP: f64 = 1024.0;
 /// By how much the depth is raised.
 const DEEPER: f64 = 2.0;
-/// A rate that follows the depth doubles; from here on the depth was part of the limit. Queues of a disk shorten its times too: more than twice.
+/// A rate that follows the depth doubles; from here on the depth was part of the limit. Queues of a
+/// disk shorten its times too: more than twice.
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
 
 /// Fires where a disk is given few transfers at once.
@@ -28,7 +31,8 @@ impl Rule for DiskDepth {
     }
 
     fn summary(&self) -> &'static str {
-        "a closed load keeps few transfers under way and has CPU time left: a greater depth may give more"
+        "a closed load keeps few transfers under way and has CPU time left: a greater depth may \
+            give more"
     }
 
     fn number(&self) -> u8 {
@@ -37,15 +41,21 @@ impl Rule for DiskDepth {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if load.used() < USED || load.slots() > DEEP || load.is_out_of_cpu() || load.flushing() > disk::MOSTLY_FLUSHING
+        if load.used() < USED
+            || load.slots() > DEEP
+            || load.is_out_of_cpu()
+            || load.flushing() > disk::MOSTLY_FLUSHING
         {
             return None;
         }
         let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
         let claim = "the queue depth limits the disk: more transfers in flight give more";
-        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
+        let finding =
+            Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
         let (key, value) = deeper(&load);
-        Some(finding.advise(format!("double the {key} to {value}: the rate should rise by a fifth or more")))
+        Some(finding.advise(format!(
+            "double the {key} to {value}: the rate should rise by a fifth or more"
+        )))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -78,11 +88,13 @@ mod tests {
 
     #[test]
     fn it_fires_on_a_full_shallow_queue_and_asks_for_twice_the_depth() {
-        let point = load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
+        let point =
+            load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
         let finding = DiskDepth.judge(&point).expect("it fires");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(DiskDepth.experiments(&point)[0].candidates, [vec![set("depth", 8)]]);
-        let mut synchronous = load(1, &[("iops", 10_000.0), ("achieved_depth", 1.0), ("service_time_mean", 99e-6)]);
+        let mut synchronous =
+            load(1, &[("iops", 10_000.0), ("achieved_depth", 1.0), ("service_time_mean", 99e-6)]);
         synchronous.jobs[0].params.set("engine", "pread");
         assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
         let told = DiskDepth.judge(&synchronous).expect("it fires");
@@ -95,12 +107,23 @@ mod tests {
         let mut open = load(4, &full);
         open.jobs[0].params.set("rate", "10 kpps");
         assert_eq!(DiskDepth.judge(&open), None);
-        let idle = load(32, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
+        let idle =
+            load(32, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
         assert_eq!(DiskDepth.judge(&idle), None);
-        let busy =
-            load(4, &[("iops", 1e5), ("achieved_depth", 3.9), ("service_time_mean", 39e-6), ("iops_per_core", 1.02e5)]);
+        let busy = load(
+            4,
+            &[
+                ("iops", 1e5),
+                ("achieved_depth", 3.9),
+                ("service_time_mean", 39e-6),
+                ("iops_per_core", 1.02e5),
+            ],
+        );
         assert_eq!(DiskDepth.judge(&busy), None);
-        let hung = load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", f64::INFINITY)]);
+        let hung = load(
+            4,
+            &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", f64::INFINITY)],
+        );
         assert_eq!(DiskDepth.judge(&hung), None);
     }
 }

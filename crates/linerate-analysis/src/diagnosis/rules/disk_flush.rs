@@ -1,7 +1,9 @@
-//! A load waits for its own flushes (methodology 5.3, D21). Loads on disks and files that flush after writes.
+//! A load waits for its own flushes (methodology 5.3, D21). Loads on disks and files that flush
+//! after writes.
 //!
-//! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are busy with them instead of with transfers.
-//! What it does not see: what writes that are durable by themselves (`O_DSYNC`) would take without that.
+//! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are
+//! busy with them instead of with transfers. What it does not see: what writes that are durable by
+//! themselves (`O_DSYNC`) would take without that.
 
 use linerate_model::{Finding, Verdict};
 
@@ -31,12 +33,19 @@ impl Rule for DiskFlush {
         if load.flushing() <= disk::MOSTLY_FLUSHING {
             return None;
         }
-        let claim = "flushes limit the writes: the disk or the filesystem makes data durable slower than it takes it";
-        let finding = Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, vec![load.flushed()]);
-        Some(
-            finding
-                .advise("flush less often (flush_every), or use a disk with a protected cache: the rate should rise"),
-        )
+        let claim = "flushes limit the writes: the disk or the filesystem makes data durable \
+            slower than it takes it";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            load.subject(point),
+            claim,
+            vec![load.flushed()],
+        );
+        Some(finding.advise(
+            "flush less often (flush_every), or use a disk with a protected cache: the \
+                    rate should rise",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -45,7 +54,9 @@ impl Rule for DiskFlush {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some(load) = disk::closed(point).filter(|load| load.flushing() > 0.0) else { return Vec::new() };
+        let Some(load) = disk::closed(point).filter(|load| load.flushing() > 0.0) else {
+            return Vec::new();
+        };
         /// Without flushes caches take writes faster than the disk does.
         const MOST: f64 = 1e3;
         // Half of the time that the flushes took goes to writes, at the least.
@@ -88,7 +99,8 @@ mod tests {
     #[test]
     fn it_is_silent_where_flushes_are_quick_or_none() {
         assert_eq!(DiskFlush.judge(&flushing(0.5e-3)), None);
-        let none = load(2, &[("iops", 1_000.0), ("achieved_depth", 2.0), ("service_time_mean", 2e-3)]);
+        let none =
+            load(2, &[("iops", 1_000.0), ("achieved_depth", 2.0), ("service_time_mean", 2e-3)]);
         assert_eq!(DiskFlush.judge(&none), None);
     }
 }

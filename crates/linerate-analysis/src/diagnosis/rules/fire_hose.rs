@@ -1,25 +1,27 @@
 //! A window that overruns a shallow buffer behind a faster link (methodology 5.3, D3). TCP only.
 //!
-//! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that overflows is shallow. The standing
-//! queue is the goodput of the time by which the round trip is longer than its least. A network controller that is read over NC-SI
-//! says whether it dropped; of other devices nothing is known, and so whether the path loses at random instead: a smaller window
-//! tells the two apart, which is the experiment it proposes. A sender that waits for its peer's window overruns nothing: what it sends
-//! again then are probes and tails.
+//! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that
+//! overflows is shallow. The standing queue is the goodput of the time by which the round trip is
+//! longer than its least. A network controller that is read over NC-SI says whether it dropped; of
+//! other devices nothing is known, and so whether the path loses at random instead: a smaller
+//! window tells the two apart, which is the experiment it proposes. A sender that waits for its
+//! peer's window overruns nothing: what it sends again then are probes and tails.
 
 use linerate_model::{Bytes, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, subject, value, waits_for_window,
-    window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, subject,
+    value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
-/// Share of bytes sent again from which a sender loses for a reason; tail probes stay below (methodology 5.3: 1e-4 on long
-/// runs).
+/// Share of bytes sent again from which a sender loses for a reason; tail probes stay below
+/// (methodology 5.3: 1e-4 on long runs).
 const LOSS: f64 = 1e-3;
-/// A standing queue below this is that of a shallow buffer: the largest of the methodology's examples, 64 KiB.
+/// A standing queue below this is that of a shallow buffer: the largest of the methodology's
+/// examples, 64 KiB.
 const SHALLOW: Bytes = Bytes(64 << 10);
 /// Share from which nothing more could speak for loss.
 const MUCH: f64 = 1e-2;
@@ -42,7 +44,8 @@ impl Rule for FireHose {
     }
 
     fn summary(&self) -> &'static str {
-        "bytes are sent again although less than 64 KiB stand in a queue: a shallow buffer overflows"
+        "bytes are sent again although less than 64 KiB stand in a queue: a shallow buffer \
+            overflows"
     }
 
     fn number(&self) -> u8 {
@@ -69,7 +72,8 @@ impl Rule for FireHose {
             },
             Evidence {
                 observed: format!(
-                    "{} B stand in queues: {} for the {:.2} ms that the round trip exceeds its least of {:.2} ms",
+                    "{} B stand in queues: {} for the {:.2} ms that the round trip exceeds its \
+                        least of {:.2} ms",
                     queue.0,
                     measured_rate(goodput),
                     (rtt - least) * 1e3,
@@ -83,18 +87,30 @@ impl Rule for FireHose {
             Some(dropped) if dropped >= 1.0 => {
                 evidence.push(Evidence {
                     observed: format!("the network controller dropped {dropped:.0} frames"),
-                    source: "Get NC-SI Pass-through Statistics, dropped frames from the network".into(),
+                    source: "Get NC-SI Pass-through Statistics, dropped frames from the network"
+                        .into(),
                 });
                 "the window overruns the buffer of the network controller"
             }
             Some(_) => {
-                "the path loses at random, or overruns a shallow buffer before the network controller, which dropped nothing"
+                "the path loses at random, or overruns a shallow buffer before the network \
+                    controller, which dropped nothing"
             }
-            None => "the window overruns a shallow buffer behind a faster link, or the path loses at random",
+            None => {
+                "the window overruns a shallow buffer behind a faster link, or the path loses at \
+                    random"
+            }
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
         Some(finding.advise(
-            "find the window that it survives, and prove it: linerate tune window --to HOST (a smaller window ends the loss of a \
+            "find the window that it survives, and prove it: linerate tune window --to HOST (a \
+                smaller window ends the loss of a \
              shallow buffer, and leaves random loss as it is)",
         ))
     }
@@ -104,11 +120,16 @@ impl Rule for FireHose {
             let read = |metric| value(job, metric, direction);
             let (ratio, queue) = (read(metric::RETRANSMIT_RATIO)?, standing(job, direction)?);
             let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
-            Some(score::all([score::reached(ratio, LOSS, MUCH), shallow, window_open(job, direction)]))
+            Some(score::all([
+                score::reached(ratio, LOSS, MUCH),
+                shallow,
+                window_open(job, direction),
+            ]))
         })
     }
 
-    /// A smaller window and a lower rate: a shallow buffer is cured by both, random loss by neither.
+    /// A smaller window and a lower rate: a shallow buffer is cured by both, random loss by
+    /// neither.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
@@ -122,21 +143,29 @@ impl Rule for FireHose {
         } else {
             OF_GOODPUT.map(|m| m * goodput)
         };
-        let windows = WINDOWS.into_iter().map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
-        let rates: Vec<_> = rates.into_iter().filter_map(|one| Some(vec![set("pacing_rate", rate(one)?)])).collect();
+        let windows = WINDOWS
+            .into_iter()
+            .map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
+        let rates: Vec<_> = rates
+            .into_iter()
+            .filter_map(|one| Some(vec![set("pacing_rate", rate(one)?)]))
+            .collect();
         if rates.is_empty() {
             return Vec::new();
         }
         let ratio = [LEAST_EFFECT, MOST_GAINED];
-        let survived = Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
+        let survived =
+            Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
         [survived, paced].map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).into()
     }
 }
 
-/// Windows that shallow buffers survive, in segments: tried one by one, for how deep the buffer is nobody says.
+/// Windows that shallow buffers survive, in segments: tried one by one, for how deep the buffer is
+/// nobody says.
 const WINDOWS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
-/// Pacing rates tried: shares of the ceiling where one is known, else multiples of what got through.
+/// Pacing rates tried: shares of the ceiling where one is known, else multiples of what got
+/// through.
 const OF_CEILING: [f64; 3] = [0.5, 0.7, 0.85];
 const OF_GOODPUT: [f64; 3] = [1.25, 2.0, 3.0];
 /// A collapse has no depth that could be predicted.
@@ -149,8 +178,14 @@ mod tests {
 
     #[test]
     fn it_fires_where_bytes_are_sent_again_and_nothing_stands_in_a_queue() {
-        // The sideband of the lab under BBR: 40 Mbit/s, a third sent again, 0.9 ms above a least of 0.3 ms.
-        let bbr = point(&[("goodput", 40e6), ("retransmit_ratio", 0.33), ("rtt", 0.0012), ("rtt_min", 0.0003)]);
+        // The sideband of the lab under BBR: 40 Mbit/s, a third sent again, 0.9 ms above a least of
+        // 0.3 ms.
+        let bbr = point(&[
+            ("goodput", 40e6),
+            ("retransmit_ratio", 0.33),
+            ("rtt", 0.0012),
+            ("rtt_min", 0.0003),
+        ]);
         let finding = FireHose.judge(&bbr).expect("it loses");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert!(finding.evidence[1].observed.starts_with("4500 B"), "{:?}", finding.evidence);
@@ -159,12 +194,22 @@ mod tests {
     #[test]
     fn a_controller_that_was_read_tells_an_overrun_from_random_loss() {
         let claim = |dropped: f64| {
-            let figures = [("goodput", 40e6), ("retransmit_ratio", 0.33), ("rtt", 0.0012), ("rtt_min", 0.0003)];
-            let figures: Vec<_> = figures.into_iter().chain([("controller_dropped", dropped)]).collect();
+            let figures = [
+                ("goodput", 40e6),
+                ("retransmit_ratio", 0.33),
+                ("rtt", 0.0012),
+                ("rtt_min", 0.0003),
+            ];
+            let figures: Vec<_> =
+                figures.into_iter().chain([("controller_dropped", dropped)]).collect();
             FireHose.judge(&point(&figures)).expect("it loses")
         };
         let overrun = claim(812.0);
-        assert!(overrun.claim.ends_with("the buffer of the network controller"), "{}", overrun.claim);
+        assert!(
+            overrun.claim.ends_with("the buffer of the network controller"),
+            "{}",
+            overrun.claim
+        );
         assert_eq!(overrun.evidence[2].observed, "the network controller dropped 812 frames");
         assert!(claim(0.0).claim.starts_with("the path loses at random"));
     }
@@ -188,9 +233,11 @@ mod tests {
 
     #[test]
     fn it_is_silent_without_loss_and_where_a_deep_queue_overflows() {
-        let clean = [("goodput", 94e6), ("retransmit_ratio", 0.0001), ("rtt", 0.0012), ("rtt_min", 0.0003)];
+        let clean =
+            [("goodput", 94e6), ("retransmit_ratio", 0.0001), ("rtt", 0.0012), ("rtt_min", 0.0003)];
         assert_eq!(FireHose.judge(&point(&clean)), None);
-        let deep = [("goodput", 94e6), ("retransmit_ratio", 0.02), ("rtt", 0.04), ("rtt_min", 0.001)];
+        let deep =
+            [("goodput", 94e6), ("retransmit_ratio", 0.02), ("rtt", 0.04), ("rtt_min", 0.001)];
         assert_eq!(FireHose.judge(&point(&deep)), None);
     }
 }

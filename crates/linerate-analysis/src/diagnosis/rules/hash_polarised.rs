@@ -1,16 +1,21 @@
-//! The hash of a group of links does not spread the flows (methodology 5.3, D14). Member links that carried something.
+//! The hash of a group of links does not spread the flows (methodology 5.3, D14). Member links that
+//! carried something.
 //!
-//! Evidence: at least four flows a link, and so few links used that an even hash would do it less than once in a hundred
-//! (methodology 3.7). Every run has ports of its own: a draw that is merely unlucky does not come again. What it does not see: which fields
-//! the hash takes, which only its device knows.
+//! Evidence: at least four flows a link, and so few links used that an even hash would do it less
+//! than once in a hundred (methodology 3.7). Every run has ports of its own: a draw that is merely
+//! unlucky does not come again. What it does not see: which fields the hash takes, which only its
+//! device knows.
 //!
-//! That a link lies idle limits nothing by itself. Where goodput is about what the links in use carry, small segments tell whether
-//! these are full: then the flows get no more because of where the hash puts them. That they would get more elsewhere is not shown: only
-//! the owner of the group can change its hash.
+//! That a link lies idle limits nothing by itself. Where goodput is about what the links in use
+//! carry, small segments tell whether these are full: then the flows get no more because of where
+//! the hash puts them. That they would get more elsewhere is not shown: only the owner of the group
+//! can change its hash.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
-use super::{Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, subject};
+use super::{
+    Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, subject,
+};
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
@@ -21,7 +26,8 @@ const SIGNIFICANCE: f64 = 0.01;
 /// Share of what the links in use carry from which they count as full.
 const REACHED: f64 = 0.9;
 
-/// Goodput over what the links in use carry; nothing where no flow crosses a group or its rate is not known.
+/// Goodput over what the links in use carry; nothing where no flow crosses a group or its rate is
+/// not known.
 fn filled(job: &JobStudy, direction: Direction) -> Option<f64> {
     let (available, used) = members(job, direction)?;
     let share = 1.0 / room(job, direction);
@@ -52,11 +58,13 @@ impl Rule for HashPolarised {
             (flows >= FLOWS_A_LINK * available && chance(available, used, flows) < SIGNIFICANCE)
                 .then_some((available, used, flows))
         };
-        let (job, direction) = flows(point).find(|flow| crowded(flow).is_some()).filter(|_| may_be_judged(point))?;
+        let (job, direction) =
+            flows(point).find(|flow| crowded(flow).is_some()).filter(|_| may_be_judged(point))?;
         let (available, used, flows) = crowded(&(job, direction))?;
         let crowd = Evidence {
             observed: format!(
-                "{flows:.0} flows used {used:.0} of {available:.0} links: by chance in {:.1e} of all draws at the most",
+                "{flows:.0} flows used {used:.0} of {available:.0} links: by chance in {:.1e} of \
+                    all draws at the most",
                 chance(available, used, flows)
             ),
             source: "bytes that each member link sent".into(),
@@ -72,10 +80,18 @@ impl Rule for HashPolarised {
             }
             _ => "the hash does not spread these flows over the links",
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        let advice = "let the group hash ports too (xmit_hash_policy layer3+4, or the switch's like)";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        let advice =
+            "let the group hash ports too (xmit_hash_policy layer3+4, or the switch's like)";
         Some(finding.advise(format!(
-            "{advice}: goodput should rise to what the links in use carry (linerate limit lag --links {available:.0} --flows \
+            "{advice}: goodput should rise to what the links in use carry (linerate limit lag \
+                --links {available:.0} --flows \
              {flows:.0})"
         )))
     }
@@ -94,17 +110,23 @@ impl Rule for HashPolarised {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let is_full =
-            |(job, direction): &(&JobStudy, Direction)| filled(job, *direction).is_some_and(|share| share >= REACHED);
-        flows(point).find(is_full).and_then(|(job, _)| smaller_segments(job, shrunk)).into_iter().collect()
+        let is_full = |(job, direction): &(&JobStudy, Direction)| {
+            filled(job, *direction).is_some_and(|share| share >= REACHED)
+        };
+        flows(point)
+            .find(is_full)
+            .and_then(|(job, _)| smaller_segments(job, shrunk))
+            .into_iter()
+            .collect()
     }
 }
 
-/// The most that chance gives an even hash which uses no more than `used` of `links` for `flows`: every choice of links, each with all
-/// flows on it.
+/// The most that chance gives an even hash which uses no more than `used` of `links` for `flows`:
+/// every choice of links, each with all flows on it.
 fn chance(links: f64, used: f64, flows: f64) -> f64 {
     let n_chosen = used.min(links) as u32;
-    let choices = (0..n_chosen).fold(1.0, |product, k| product * (links - f64::from(k)) / f64::from(k + 1));
+    let choices =
+        (0..n_chosen).fold(1.0, |product, k| product * (links - f64::from(k)) / f64::from(k + 1));
     (choices * (used / links).powf(flows)).min(1.0)
 }
 
@@ -122,14 +144,22 @@ mod tests {
     #[test]
     fn it_fires_where_sixteen_flows_crowd_on_one_or_two_of_four_links() {
         let finding = HashPolarised.judge(&group(1.0, 16)).expect("all on one");
-        assert!(finding.evidence[0].observed.starts_with("16 flows used 1 of 4 links"), "{:?}", finding.evidence);
+        assert!(
+            finding.evidence[0].observed.starts_with("16 flows used 1 of 4 links"),
+            "{:?}",
+            finding.evidence
+        );
         assert!(HashPolarised.judge(&group(2.0, 16)).is_some());
     }
 
     #[test]
     fn it_is_silent_with_few_flows_and_where_chance_would_do_it() {
         assert_eq!(HashPolarised.judge(&group(1.0, 4)), None);
-        assert_eq!(HashPolarised.judge(&group(3.0, 16)), None, "one idle link of four is no rarity");
+        assert_eq!(
+            HashPolarised.judge(&group(3.0, 16)),
+            None,
+            "one idle link of four is no rarity"
+        );
         assert_eq!(HashPolarised.judge(&point(&[("goodput", 1e8)])), None);
     }
 
@@ -140,7 +170,8 @@ mod tests {
             let mut point = point(&figures);
             point.jobs[0].params.set("streams", 16);
             point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
-            let observed = HashPolarised.judge(&point).expect("all on one").evidence[1].observed.clone();
+            let observed =
+                HashPolarised.judge(&point).expect("all on one").evidence[1].observed.clone();
             (HashPolarised.experiments(&point).len(), observed)
         };
         // Of four links that carry 1 Gbit/s together one is in use.

@@ -1,24 +1,29 @@
-//! The path's own ceiling is reached (methodology 5.3, D1). L4 goodput against the lowest hard bound.
+//! The path's own ceiling is reached (methodology 5.3, D1). L4 goodput against the lowest hard
+//! bound.
 //!
-//! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends could not keep the link full, however full it
-//! would be: there what they took counts as reached too, from [`LEAST`] of the ceiling on, if nothing but the path held the sender back and
-//! a queue stood all the same. What it does not see: which of two equal ceilings holds, whether the declared rate is the true one, and
-//! at which hop the queue stands. A bus is told apart by its class, one flow on a group of links by itself.
+//! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends
+//! could not keep the link full, however full it would be: there what they took counts as reached
+//! too, from [`LEAST`] of the ceiling on, if nothing but the path held the sender back and a queue
+//! stood all the same. What it does not see: which of two equal ceilings holds, whether the
+//! declared rate is the true one, and at which hop the queue stands. A bus is told apart by its
+//! class, one flow on a group of links by itself.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict};
 
 use super::{
-    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk, smaller_segments, standing_queue,
-    subject,
+    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
+    smaller_segments, standing_queue, subject,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
 /// Share of the lowest bound from which it counts as reached.
 const REACHED: f64 = 0.95;
-/// Share of it that takes to be reached whatever others took: below, more than their share is missing.
+/// Share of it that takes to be reached whatever others took: below, more than their share is
+/// missing.
 const LEAST: f64 = 0.85;
-/// Share of its least by which a round trip is longer where a queue stands: a buffer delay of 100 % (methodology 5.3, D17).
+/// Share of its least by which a round trip is longer where a queue stands: a buffer delay of 100 %
+/// (methodology 5.3, D17).
 const STANDS: f64 = 1.0;
 
 /// The flow that fills its link, what shows that, and the link.
@@ -28,17 +33,24 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Stri
         return Some((job, direction, vec![evidence], ceiling));
     }
     let taken = point.taken()?;
-    let (job, direction, evidence, ceiling) = at_ceiling(point, (REACHED - taken).max(LEAST), is_link)?;
-    let queue = standing_queue(job, direction).filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
+    let (job, direction, evidence, ceiling) =
+        at_ceiling(point, (REACHED - taken).max(LEAST), is_link)?;
+    let queue = standing_queue(job, direction)
+        .filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
     let missing = Evidence {
         observed: format!(
             "others took {:.1} % of the time from the load, and what is missing is no more",
             taken * 100.0
         ),
-        source: "steal of the CPU that lost most, or the wait for a CPU of the worker that waited most".into(),
+        source:
+            "steal of the CPU that lost most, or the wait for a CPU of the worker that waited most"
+                .into(),
     };
     let stands = Evidence {
-        observed: format!("a queue stood all the same: the round trip was {:.1} times its least", 1.0 + queue),
+        observed: format!(
+            "a queue stood all the same: the round trip was {:.1} times its least",
+            1.0 + queue
+        ),
         source: "TCP_INFO of the sender: tcpi_rtt over tcpi_min_rtt".into(),
     };
     Some((job, direction, vec![evidence, missing, stands], ceiling))
@@ -54,7 +66,8 @@ impl Rule for LinkCeiling {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link; what others took of the CPUs counts where a queue stands"
+        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link; what \
+            others took of the CPUs counts where a queue stands"
     }
 
     fn number(&self) -> u8 {
@@ -67,17 +80,22 @@ impl Rule for LinkCeiling {
             return None;
         }
         let claim = format!("{ceiling} is full");
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        Some(
-            finding.advise(
-                "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 of the change",
-            ),
-        )
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        Some(finding.advise(
+            "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 \
+                    of the change",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
-        let one_of_a_group =
-            flows(point).any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
+        let one_of_a_group = flows(point)
+            .any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
         score::share(point, REACHED, |class| !is_bus(class)).filter(|_| !one_of_a_group)
     }
 
@@ -94,12 +112,14 @@ mod tests {
 
     #[test]
     fn it_fires_at_the_ceiling_and_is_silent_below() {
-        let finding = LinkCeiling.judge(&point(&[("goodput", 0.97e9)])).expect("97 % of the ceiling");
+        let finding =
+            LinkCeiling.judge(&point(&[("goodput", 0.97e9)])).expect("97 % of the ceiling");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(LinkCeiling.judge(&point(&[("goodput", 0.90e9)])), None);
     }
 
-    /// 91 % of the ceiling, with a round trip of `rtt` seconds and what others took of each of two trials.
+    /// 91 % of the ceiling, with a round trip of `rtt` seconds and what others took of each of two
+    /// trials.
     fn disturbed(goodput: f64, rtt: f64, rwnd_limited: f64, taken: [f64; 2]) -> PointStudy {
         let figures = [
             ("goodput", goodput),
@@ -115,13 +135,24 @@ mod tests {
 
     #[test]
     fn what_others_took_counts_where_a_queue_stands() {
-        let finding = LinkCeiling.judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07])).expect("5 % were taken");
+        let finding = LinkCeiling
+            .judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07]))
+            .expect("5 % were taken");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 3));
-        assert!(finding.evidence[1].observed.starts_with("others took 5.0 %"), "{:?}", finding.evidence);
-        let silent = |goodput, rtt, waited, taken| LinkCeiling.judge(&disturbed(goodput, rtt, waited, taken)).is_none();
+        assert!(
+            finding.evidence[1].observed.starts_with("others took 5.0 %"),
+            "{:?}",
+            finding.evidence
+        );
+        let silent = |goodput, rtt, waited, taken| {
+            LinkCeiling.judge(&disturbed(goodput, rtt, waited, taken)).is_none()
+        };
         assert!(silent(0.91e9, 0.0109, 0.0, [0.0, 0.03]), "more is missing than was taken");
         assert!(silent(0.84e9, 0.0109, 0.0, [0.5, 0.5]), "far from full, whatever was taken");
         assert!(silent(0.91e9, 0.0030, 0.0, [0.05, 0.05]), "no queue stands");
-        assert!(silent(0.91e9, 0.0109, 0.5, [0.05, 0.05]), "the receive window held the sender back");
+        assert!(
+            silent(0.91e9, 0.0109, 0.5, [0.05, 0.05]),
+            "the receive window held the sender back"
+        );
     }
 }

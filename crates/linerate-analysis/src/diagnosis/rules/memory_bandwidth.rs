@@ -1,15 +1,19 @@
 //! Memory is too slow for the copies (methodology 5.3, D16). Both hosts' cycles per instruction.
 //!
-//! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`] cycles an instruction. What it does not
-//! see: cycles in virtual machines without counters, where it is silent, and who else uses the memory.
+//! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`]
+//! cycles an instruction. What it does not see: cycles in virtual machines without counters, where
+//! it is silent, and who else uses the memory.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
-use super::{FlowEnd, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value};
+use super::{
+    FlowEnd, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value,
+};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
-/// Cycles an instruction from which a CPU waits more than it works: kernel network paths take about one.
+/// Cycles an instruction from which a CPU waits more than it works: kernel network paths take about
+/// one.
 const STALLED: f64 = 2.5;
 
 /// Copies that share memory cost each other a fifth at the least (methodology 5.3).
@@ -27,7 +31,8 @@ impl Rule for MemoryBandwidth {
     }
 
     fn summary(&self) -> &'static str {
-        "an end is out of CPU on large messages and its CPUs take more than 2.5 cycles an instruction: they wait for memory"
+        "an end is out of CPU on large messages and its CPUs take more than 2.5 cycles an \
+            instruction: they wait for memory"
     }
 
     fn number(&self) -> u8 {
@@ -40,33 +45,49 @@ impl Rule for MemoryBandwidth {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
             })
             .find_map(|(job, direction)| {
-                let end =
-                    [FlowEnd::Sending, FlowEnd::Receiving].into_iter().find_map(|end| out_of_cpu(job, end, direction));
+                let end = [FlowEnd::Sending, FlowEnd::Receiving]
+                    .into_iter()
+                    .find_map(|end| out_of_cpu(job, end, direction));
                 Some((job, direction, end?))
             })
             .filter(|_| may_be_judged(point))?;
-        let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum).filter(|cycles| *cycles > STALLED)?;
+        let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
+            .filter(|cycles| *cycles > STALLED)?;
         evidence.push(Evidence {
             observed: format!("{cycles:.2} cycles an instruction"),
             source: "perf events of both hosts: cycles, instructions".into(),
         });
         let claim = "the CPUs wait for memory: copies take its bandwidth";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        Some(finding.advise("send and receive without copying (send = \"sendfile\", receive = \"discard\"): cycles an instruction should fall"))
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        Some(finding.advise(
+            "send and receive without copying (send = \"sendfile\", receive \
+            = \"discard\"): cycles an instruction should fall",
+        ))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let streams = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
         let change = || vec![set("send", "sendfile"), set("receive", "discard")];
         let ratio = [LEAST_GAINED, MOST_GAINED];
-        streams.then(|| Experiment::lift("neither end copies", change(), ratio)).into_iter().collect()
+        streams
+            .then(|| Experiment::lift("neither end copies", change(), ratio))
+            .into_iter()
+            .collect()
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let large = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
+            let large =
+                value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
             let ends = [FlowEnd::Sending, FlowEnd::Receiving].into_iter();
-            let busy = ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
+            let busy =
+                ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
             let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
             large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
         })

@@ -1,4 +1,5 @@
-//! The rules, alphabetically: each a claim about what limits a path, with its evidence (methodology 5.3).
+//! The rules, alphabetically: each a claim about what limits a path, with its evidence (methodology
+//! 5.3).
 
 mod bus_ceiling;
 mod command;
@@ -26,7 +27,9 @@ mod small_message;
 mod softirq_core;
 mod unknown;
 
-use linerate_model::{About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric};
+use linerate_model::{
+    About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
+};
 
 use super::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
@@ -42,17 +45,19 @@ pub trait Rule: Sync {
     /// One sentence: when it fires.
     fn summary(&self) -> &'static str;
 
-    /// Its number in the methodology of diagnosis (D0 to D21), which is the order in which rules are asked.
+    /// Its number in the methodology of diagnosis (D0 to D21), which is the order in which rules
+    /// are asked.
     fn number(&self) -> u8;
 
     /// What it says of a point, if anything.
     fn judge(&self, point: &PointStudy) -> Option<Finding>;
 
-    /// How well its evidence is met, 0 to 1; from 0.5 on it speaks. `None` where what it must know was not recorded.
+    /// How well its evidence is met, 0 to 1; from 0.5 on it speaks. `None` where what it must know
+    /// was not recorded.
     fn score(&self, point: &PointStudy) -> Option<f64>;
 
-    /// What would prove what it says of `point`: all of these, where there are several; none where only the owner of the path could
-    /// change what it says is the limit.
+    /// What would prove what it says of `point`: all of these, where there are several; none where
+    /// only the owner of the path could change what it says is the limit.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let _nothing_to_change = point;
         Vec::new()
@@ -110,14 +115,19 @@ fn may_be_judged(point: &PointStudy) -> bool {
     point.validity <= Validity::Suspect
 }
 
-/// The measured jobs of `point` with the directions in which data arrived: of one in which nothing did there is no rate to explain.
+/// The measured jobs of `point` with the directions in which data arrived: of one in which nothing
+/// did there is no rate to explain.
 fn flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
-    directions(point).filter(|(job, direction)| value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate > 0.0))
+    directions(point).filter(|(job, direction)| {
+        value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate > 0.0)
+    })
 }
 
 /// The measured jobs of `point` with the directions in which data was sent and nothing arrived.
 fn silent_flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
-    directions(point).filter(|(job, direction)| value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate <= 0.0))
+    directions(point).filter(|(job, direction)| {
+        value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate <= 0.0)
+    })
 }
 
 fn directions(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
@@ -171,27 +181,33 @@ impl FlowEnd {
     }
 }
 
-/// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has used up its quota in more than
-/// [`THROTTLED`] of the periods. Nothing if neither is so.
+/// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has
+/// used up its quota in more than [`THROTTLED`] of the periods. Nothing if neither is so.
 fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<Evidence>> {
     let used = end.cores(job, direction).filter(|cores| *cores > BUSY).map(|cores| Evidence {
-        observed: format!("the busiest {} thread used {:.0} % of a core", end.word(), cores * 100.0),
+        observed: format!(
+            "the busiest {} thread used {:.0} % of a core",
+            end.word(),
+            cores * 100.0
+        ),
         source: "getrusage of the thread (RUSAGE_THREAD)".into(),
     });
-    let throttled = end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
-        observed: format!(
-            "the {} host had used up its CPU quota in {:.0} % of the scheduling periods",
-            end.word(),
-            share * 100.0
-        ),
-        source: "cpu.stat of its control group: nr_throttled of nr_periods".into(),
-    });
+    let throttled =
+        end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
+            observed: format!(
+                "the {} host had used up its CPU quota in {:.0} % of the scheduling periods",
+                end.word(),
+                share * 100.0
+            ),
+            source: "cpu.stat of its control group: nr_throttled of nr_periods".into(),
+        });
     let evidence: Vec<Evidence> = used.into_iter().chain(throttled).collect();
     (!evidence.is_empty()).then_some(evidence)
 }
 
-/// The experiments on an `end` that is out of CPU: twice its quota where one is used up, and one of the `ways` to copy less. A copy is not all that
-/// moving bytes costs, nor is all of it spared; what is scarce may go to something else, so that copying less refutes nothing.
+/// The experiments on an `end` that is out of CPU: twice its quota where one is used up, and one of
+/// the `ways` to copy less. A copy is not all that moving bytes costs, nor is all of it spared;
+/// what is scarce may go to something else, so that copying less refutes nothing.
 fn more_cpu<const N: usize>(
     point: &PointStudy,
     end: FlowEnd,
@@ -201,7 +217,8 @@ fn more_cpu<const N: usize>(
     const MOST_SPARED: f64 = 10.0;
     let copies = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
     let changes = ways.map(|way| vec![set(key, way)]);
-    let copied_less = || Experiment::lift_by_one(name, changes, [LEAST_EFFECT, MOST_SPARED]).refuting_nothing();
+    let copied_less =
+        || Experiment::lift_by_one(name, changes, [LEAST_EFFECT, MOST_SPARED]).refuting_nothing();
     twice_the_quota(point, end).into_iter().chain(copies.then(copied_less)).collect()
 }
 
@@ -212,7 +229,11 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
         end.throttled(job, direction).filter(|share| *share > THROTTLED)?;
         let at = end.endpoint(job, direction).to_owned();
         let setting = HostSetting { at, name: CPU_QUOTA.into(), value: format!("x{LARGER}") };
-        Some(Experiment::at_host("twice the CPU quota", setting, grown(LARGER, room(job, direction))))
+        Some(Experiment::at_host(
+            "twice the CPU quota",
+            setting,
+            grown(LARGER, room(job, direction)),
+        ))
     })
 }
 
@@ -222,18 +243,21 @@ fn room(job: &JobStudy, direction: Direction) -> f64 {
     share.map_or(f64::INFINITY, |share| 1.0 / share)
 }
 
-/// What goodput is multiplied by where what limits it grows by `factor` and a ceiling has `room`: half of the growth at the least,
-/// or as good as all the room (methodology 5.3: a doubled buffer gives 1.5 times as much, until the ceiling).
+/// What goodput is multiplied by where what limits it grows by `factor` and a ceiling has `room`:
+/// half of the growth at the least, or as good as all the room (methodology 5.3: a doubled buffer
+/// gives 1.5 times as much, until the ceiling).
 fn grown(factor: f64, room: f64) -> [f64; 2] {
     /// As good as all of it.
     const NEARLY: f64 = 0.9;
-    /// Estimates scatter, and the kernel grants buffers in coarse grains: twice the buffer gives 2.3 times the window.
+    /// Estimates scatter, and the kernel grants buffers in coarse grains: twice the buffer gives
+    /// 2.3 times the window.
     const SCATTER: f64 = 1.25;
     [(1.0 + (factor - 1.0) / 2.0).min(NEARLY * room).max(LEAST_EFFECT), factor * SCATTER]
 }
 
-/// Goodput with segments of `small` payload over that with `large`, if bytes on the wire are the limit: between what the least and
-/// the most of headers leave (IPv4, TCP with timestamps and Ethernet without preamble: 66 B; IPv6 and the whole wire: 110 B).
+/// Goodput with segments of `small` payload over that with `large`, if bytes on the wire are the
+/// limit: between what the least and the most of headers leave (IPv4, TCP with timestamps and
+/// Ethernet without preamble: 66 B; IPv6 and the whole wire: 110 B).
 fn shrunk(large: f64, small: f64) -> [f64; 2] {
     const LEAST_HEADERS: f64 = 66.0;
     const MOST_HEADERS: f64 = 110.0;
@@ -242,9 +266,9 @@ fn shrunk(large: f64, small: f64) -> [f64; 2] {
     [ratio(MOST_HEADERS), ratio(LEAST_HEADERS)]
 }
 
-/// The experiment with small segments: `ratio` says what goodput is multiplied by, of their payload before and then. On a ceiling that
-/// counts bytes ([`shrunk`]) they waste so much of it on headers, no more and no less. Fewer packets a second, a CPU or a window would
-/// answer otherwise.
+/// The experiment with small segments: `ratio` says what goodput is multiplied by, of their payload
+/// before and then. On a ceiling that counts bytes ([`shrunk`]) they waste so much of it on
+/// headers, no more and no less. Fewer packets a second, a CPU or a window would answer otherwise.
 fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Option<Experiment> {
     /// Small enough to cost a fifth, large enough not to drown the ends in packets.
     const SMALL: f64 = 250.0;
@@ -256,7 +280,8 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
     let usual = segment_size(job)?;
     let ratio = ratio(usual, SMALL - TIMESTAMPS);
     let change = || vec![set("mss", bytes(SMALL))];
-    (usual > 4.0 * SMALL).then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
+    (usual > 4.0 * SMALL)
+        .then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }
 
 /// Payload of a full segment, as the connections said it.
@@ -264,7 +289,8 @@ fn segment_size(job: &JobStudy) -> Option<f64> {
     job.obtained.get("mss").and_then(Obtained::number)
 }
 
-/// What an option was at the end of the run at the end of the flow that sends; the largest of several flows.
+/// What an option was at the end of the run at the end of the flow that sends; the largest of
+/// several flows.
 fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
     let given = job.obtained.get(name)?.of_sender(direction);
     given.iter().filter_map(Given::number_at_end).max_by(f64::total_cmp)
@@ -280,7 +306,8 @@ fn is_bus(class: BoundClass) -> bool {
     class == BoundClass::Bus
 }
 
-/// The first flow of `point` whose goodput is at least `share` of its lowest ceiling, and that ceiling.
+/// The first flow of `point` whose goodput is at least `share` of its lowest ceiling, and that
+/// ceiling.
 fn at_ceiling<'a>(
     point: &'a PointStudy,
     share: f64,
@@ -289,7 +316,8 @@ fn at_ceiling<'a>(
     let reached = |(job, direction): (&'a JobStudy, Direction)| {
         let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
-        let ceiling = point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
+        let ceiling =
+            point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
         let evidence = Evidence {
             observed: format!(
                 "goodput {} is {:.1} % of {}",
@@ -309,27 +337,34 @@ fn n_flows(job: &JobStudy) -> f64 {
     param(job, "streams").and_then(serde_json::Value::as_f64).unwrap_or(1.0)
 }
 
-/// Member links of the group that flows in `direction` cross, and how many carried some; `None` if they cross none.
+/// Member links of the group that flows in `direction` cross, and how many carried some; `None` if
+/// they cross none.
 fn members(job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let available = value(job, metric::LINKS_AVAILABLE, direction).filter(|links| *links >= 2.0)?;
     Some((available, value(job, metric::LINKS_USED, direction)?))
 }
 
-/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their acknowledgements wait for the second.
+/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their
+/// acknowledgements wait for the second.
 const A_BURST: f64 = 4.0 * 1448.0;
 
-/// Share of its least by which the round trip of a flow is longer; nothing where that is no more than bursts on their way.
+/// Share of its least by which the round trip of a flow is longer; nothing where that is no more
+/// than bursts on their way.
 fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
     const BITS_PER_BYTE: f64 = 8.0;
     let read = |metric| value(job, metric, direction);
-    let (goodput, rtt, least) =
-        (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN).filter(|least| *least > 0.0)?);
+    let (goodput, rtt, least) = (
+        read(metric::GOODPUT)?,
+        read(metric::RTT)?,
+        read(metric::RTT_MIN).filter(|least| *least > 0.0)?,
+    );
     let standing = (rtt - least) * goodput / BITS_PER_BYTE;
     Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
 }
 
-/// How much speaks for the peer's window not being what holds the sender back: 1 where it never waited for it. A sender that waits for the
-/// window probes it, and what it sends again then is no loss.
+/// How much speaks for the peer's window not being what holds the sender back: 1 where it never
+/// waited for it. A sender that waits for the window probes it, and what it sends again then is no
+/// loss.
 fn window_open(job: &JobStudy, direction: Direction) -> f64 {
     value(job, metric::RWND_LIMITED, direction).map_or(1.0, |share| score::below(share, HELD_BACK))
 }
@@ -339,11 +374,15 @@ fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
     value(job, metric::RWND_LIMITED, direction).is_some_and(|share| share >= HELD_BACK)
 }
 
-/// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU nor the application.
+/// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU
+/// nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
-    let busy = value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
-    let cpu = [FlowEnd::Sending, FlowEnd::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some());
+    let busy =
+        value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
+    let cpu = [FlowEnd::Sending, FlowEnd::Receiving]
+        .iter()
+        .any(|end| out_of_cpu(job, *end, direction).is_some());
     busy && below(metric::RWND_LIMITED) && below(metric::SNDBUF_LIMITED) && !cpu
 }
 
@@ -352,7 +391,8 @@ pub(super) fn nothing_known(point: &PointStudy) -> Finding {
     unknown::of(point)
 }
 
-/// What any flow in any direction of a measured job is about, for findings without a flow of their own.
+/// What any flow in any direction of a measured job is about, for findings without a flow of their
+/// own.
 pub(super) fn subject_of(point: &PointStudy) -> About {
     match flows(point).next() {
         // Of no flow of its own.
@@ -363,13 +403,18 @@ pub(super) fn subject_of(point: &PointStudy) -> About {
 
 fn payload_evidence(job: &JobStudy, direction: Direction) -> Option<Evidence> {
     let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
-    Some(Evidence { observed: format!("{bytes:.0} bytes a call"), source: "the sending worker's counters".into() })
+    Some(Evidence {
+        observed: format!("{bytes:.0} bytes a call"),
+        source: "the sending worker's counters".into(),
+    })
 }
 
 /// `axis = value` of each axis.
 pub(super) fn coordinate(point: &PointStudy) -> String {
-    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let axes: Vec<String> = point.parameters.iter().map(|(axis, value)| format!("{axis} = {}", plain(value))).collect();
+    let plain =
+        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes: Vec<String> =
+        point.parameters.iter().map(|(axis, value)| format!("{axis} = {}", plain(value))).collect();
     axes.join(", ")
 }
 
@@ -377,8 +422,13 @@ pub(super) fn coordinate(point: &PointStudy) -> String {
 fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
     let coordinate = coordinate(point);
     let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
-    let (sender, receiver) = if direction == Direction::Rx { (&job.to, &job.from) } else { (&job.from, &job.to) };
-    let number = point.jobs.iter().position(|other| std::ptr::eq(other, job)).and_then(|at| u32::try_from(at).ok());
+    let (sender, receiver) =
+        if direction == Direction::Rx { (&job.to, &job.from) } else { (&job.from, &job.to) };
+    let number = point
+        .jobs
+        .iter()
+        .position(|other| std::ptr::eq(other, job))
+        .and_then(|at| u32::try_from(at).ok());
     About {
         text: format!("{}{place}: {} from {sender} to {receiver}", point.sweep, job.workload),
         flow: number.map(|job| JobFlow { job, direction }),
@@ -394,12 +444,14 @@ pub(super) mod cases {
     use crate::{Given, JobStudy, MetricStudy, Obtained, PointStudy};
 
     /// What is of whole hosts, and of both ways.
-    const OF_HOSTS: [&str; 6] = ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
+    const OF_HOSTS: [&str; 6] =
+        ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
 
     /// One TCP job, tx, with these figures; a hard goodput ceiling of 1 Gbit/s.
     pub(in crate::diagnosis) fn point(figures: &[(&str, f64)]) -> PointStudy {
         let derivation = || vec!["by hand".to_owned()];
-        let ceiling = Ceiling::new("link", metric::GOODPUT, 1e9, Direction::Tx, derivation(), "declared");
+        let ceiling =
+            Ceiling::new("link", metric::GOODPUT, 1e9, Direction::Tx, derivation(), "declared");
         let metrics = figures.iter().map(|(name, value)| {
             let metric = linerate_model::metric(name).expect(name);
             let is_goodput = *name == metric::GOODPUT;
@@ -414,7 +466,13 @@ pub(super) mod cases {
                 } else {
                     Direction::Tx
                 },
-                estimate: Some(Estimate { value: *value, low: None, high: None, confidence: None, n: 1 }),
+                estimate: Some(Estimate {
+                    value: *value,
+                    low: None,
+                    high: None,
+                    confidence: None,
+                    n: 1,
+                }),
                 values: vec![Some(*value)],
                 ceiling: is_goodput.then_some(0),
                 share: is_goodput.then_some(*value / 1e9),
@@ -429,7 +487,12 @@ pub(super) mod cases {
             metrics: metrics.collect(),
             ..JobStudy::default()
         };
-        PointStudy { sweep: "sweep".into(), jobs: vec![job], ceilings: vec![ceiling], ..PointStudy::default() }
+        PointStudy {
+            sweep: "sweep".into(),
+            jobs: vec![job],
+            ceilings: vec![ceiling],
+            ..PointStudy::default()
+        }
     }
 
     #[test]
@@ -455,11 +518,19 @@ pub(super) mod cases {
             Given::Option(SocketValue { requested: None, granted, at_end })
         };
         let mut point = point(&[(metric::GOODPUT, 1e6)]);
-        let buffers =
-            Obtained { from: vec![option(16_384, 87_040), option(16_384, 2_626_560)], to: vec![option(9, 9)] };
+        let buffers = Obtained {
+            from: vec![option(16_384, 87_040), option(16_384, 2_626_560)],
+            to: vec![option(9, 9)],
+        };
         point.jobs[0].obtained.insert("send_buffer".into(), buffers);
-        assert_eq!(super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx), Some(2_626_560.0));
-        assert_eq!(super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Rx), Some(9.0));
+        assert_eq!(
+            super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Tx),
+            Some(2_626_560.0)
+        );
+        assert_eq!(
+            super::option_of_sender(&point.jobs[0], "send_buffer", Direction::Rx),
+            Some(9.0)
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! The measurement itself is not valid (methodology 5.3, D0): before any path is suspected, the instrument is.
+//! The measurement itself is not valid (methodology 5.3, D0): before any path is suspected, the
+//! instrument is.
 //!
-//! Evidence: what the study says against the point: a figure above its ceiling, trials that failed, drops inside the tester, counts
-//! that do not balance. What it does not see: an instrument that is wrong without contradicting itself.
+//! Evidence: what the study says against the point: a figure above its ceiling, trials that failed,
+//! drops inside the tester, counts that do not balance. What it does not see: an instrument that is
+//! wrong without contradicting itself.
 
 use linerate_model::{Evidence, Finding, Validity, Verdict};
 
@@ -18,7 +20,8 @@ impl Rule for NotValid {
     }
 
     fn summary(&self) -> &'static str {
-        "no figure of the point may be used: it exceeds a ceiling, the tester was the limit, or the trials failed"
+        "no figure of the point may be used: it exceeds a ceiling, the tester was the limit, or \
+            the trials failed"
     }
 
     fn number(&self) -> u8 {
@@ -29,14 +32,22 @@ impl Rule for NotValid {
         if point.validity <= Validity::Suspect {
             return None;
         }
-        let observed = |why: String| Evidence { observed: why, source: "the study of the point".into() };
-        let mut evidence: Vec<Evidence> = point.why.iter().map(Reason::to_string).map(observed).collect();
+        let observed =
+            |why: String| Evidence { observed: why, source: "the study of the point".into() };
+        let mut evidence: Vec<Evidence> =
+            point.why.iter().map(Reason::to_string).map(observed).collect();
         if evidence.is_empty() {
             evidence.push(observed(point.validity.word().to_owned()));
         }
-        let claim = "the measurement is not valid: nothing can be said of the path before the instrument is right";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
-        Some(finding.advise("see what this host cannot measure, and the tool's own ceiling: linerate doctor (each line that it marks, cured, should bring the figure below its ceiling)"))
+        let claim = "the measurement is not valid: nothing can be said of the path before the \
+            instrument is right";
+        let finding =
+            Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
+        Some(finding.advise(
+            "see what this host cannot measure, and the tool's own ceiling: \
+            linerate doctor (each line that it marks, cured, should bring the figure below its \
+            ceiling)",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -1,7 +1,9 @@
-//! Workers and their device lie in different NUMA nodes (methodology 5.3, D13). Share of the CPUs that workers are pinned to.
+//! Workers and their device lie in different NUMA nodes (methodology 5.3, D13). Share of the CPUs
+//! that workers are pinned to.
 //!
-//! Evidence: some lie in another node than the device, and neither end is out of CPU, which would be a reason of its own. What it does
-//! not see: workers that are not pinned, which wander; where interrupts of the device are handled; machines of one node.
+//! Evidence: some lie in another node than the device, and neither end is out of CPU, which would
+//! be a reason of its own. What it does not see: workers that are not pinned, which wander; where
+//! interrupts of the device are handled; machines of one node.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
@@ -27,31 +29,42 @@ impl Rule for NumaPlacement {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
-        let remote = value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
-        if [FlowEnd::Sending, FlowEnd::Receiving].iter().any(|end| out_of_cpu(job, *end, direction).is_some()) {
+        let remote =
+            value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
+        if [FlowEnd::Sending, FlowEnd::Receiving]
+            .iter()
+            .any(|end| out_of_cpu(job, *end, direction).is_some())
+        {
             return None;
         }
         let evidence = Evidence {
-            observed: format!("{:.0} % of the CPUs of one end lie in another node than its device", remote * 100.0),
+            observed: format!(
+                "{:.0} % of the CPUs of one end lie in another node than its device",
+                remote * 100.0
+            ),
             source: "facts: memory.numa, interfaces.*.numa_node".into(),
         };
         let claim = "workers and network device lie in different NUMA nodes";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
-        Some(
-            finding
-                .advise(
-                    "compare CPUs of the device's own node (lscpu) with these as arms of [sweep.compare], by to_cpus: linerate run PLAN.toml --to \
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            vec![evidence],
+        );
+        Some(finding.advise(
+            "compare CPUs of the device's own node (lscpu) with these as arms of \
+                        [sweep.compare], by to_cpus: linerate run PLAN.toml --to \
                      HOST (goodput should rise, cycles an instruction should fall)",
-                ),
-        )
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let remote = value(job, metric::REMOTE_CPUS, Direction::Sum)?;
-            let idle =
-                [FlowEnd::Sending, FlowEnd::Receiving].iter().all(|end| out_of_cpu(job, *end, direction).is_none());
+            let idle = [FlowEnd::Sending, FlowEnd::Receiving]
+                .iter()
+                .all(|end| out_of_cpu(job, *end, direction).is_none());
             Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
         })
     }
@@ -64,7 +77,9 @@ mod tests {
 
     #[test]
     fn it_fires_on_remote_cpus() {
-        let finding = NumaPlacement.judge(&point(&[("goodput", 5e8), ("remote_cpus", 1.0)])).expect("all remote");
+        let finding = NumaPlacement
+            .judge(&point(&[("goodput", 5e8), ("remote_cpus", 1.0)]))
+            .expect("all remote");
         assert!(finding.evidence[0].observed.starts_with("100 %"), "{:?}", finding.evidence);
     }
 

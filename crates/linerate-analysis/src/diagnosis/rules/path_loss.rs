@@ -1,15 +1,16 @@
 //! The path loses packets, and that is what TCP can make of it (methodology 5.3, D4).
 //!
-//! Evidence: bytes are sent again, nothing but the path holds the sender back, and goodput is within a factor of two of what models
-//! give for this loss and round trip: that of Padhye, Firoiu, Towsley and Kurose at the least, and at the most that of Mathis et al., which
-//! knows no timeouts: Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). What it does not see: where the path loses; a
-//! shallow buffer that overflows is asked about first.
+//! Evidence: bytes are sent again, nothing but the path holds the sender back, and goodput is
+//! within a factor of two of what models give for this loss and round trip: that of Padhye, Firoiu,
+//! Towsley and Kurose at the least, and at the most that of Mathis et al., which knows no timeouts:
+//! Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). What it does not see: where the
+//! path loses; a shallow buffer that overflows is asked about first.
 
 use linerate_model::{Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, smaller_segments, subject, value,
-    waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size,
+    smaller_segments, subject, value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
@@ -32,7 +33,8 @@ const MOST_GAINED: f64 = 100.0;
 /// What a segment carries if the connection does not tell.
 const USUAL_SEGMENT: f64 = 1448.0;
 
-/// Whether a flow used a version of BBR, which does not take loss for congestion: `bbr`, `bbr2`, ...
+/// Whether a flow used a version of BBR, which does not take loss for congestion: `bbr`, `bbr2`,
+/// ...
 fn is_bbr(congestion: &Obtained) -> bool {
     congestion.values().filter_map(Given::word).any(|name| name.starts_with("bbr"))
 }
@@ -42,10 +44,12 @@ fn is_bbr(congestion: &Obtained) -> bool {
 pub(super) struct PathLoss;
 
 impl PathLoss {
-    // Linux lets its window grow by the bytes acknowledged (RFC 3465), so that delayed acknowledgements do not slow it: b = 1.
+    // Linux lets its window grow by the bytes acknowledged (RFC 3465), so that delayed
+    // acknowledgements do not slow it: b = 1.
     /// What the models say of a flow, bit/s: with timeouts, and without.
     fn models(job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
-        let loss = Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
+        let loss =
+            Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
         let rtt = value(job, metric::RTT, direction)?;
         let segment = segment_size(job).unwrap_or(USUAL_SEGMENT);
         let (rtt, rto) = (Nanos::from_secs_f64(rtt), Nanos::from_secs_f64(LEAST_TIMEOUT + rtt));
@@ -92,36 +96,50 @@ impl Rule for PathLoss {
             },
             Evidence {
                 observed: format!(
-                    "goodput {} is {:.2} to {:.2} of what such loss leaves: {} with timeouts, {} without",
+                    "goodput {} is {:.2} to {:.2} of what such loss leaves: {} with timeouts, {} \
+                        without",
                     measured_rate(goodput),
                     goodput / most,
                     goodput / least,
                     measured_rate(least),
                     measured_rate(most)
                 ),
-                source: "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment".into(),
+                source:
+                    "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment"
+                        .into(),
             },
         ];
         let claim = "the path loses packets, and TCP takes that for congestion";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        Some(finding.advise("find where it loses: linerate run udp_stream locates drops; a congestion control that does not take loss for \
-             congestion (bbr) should be faster"))
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        Some(finding.advise(
+            "find where it loses: linerate run udp_stream locates drops; a \
+            congestion control that does not take loss for \
+             congestion (bbr) should be faster",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let loss = score::reached(value(job, metric::RETRANSMIT_RATIO, direction)?, LOSS, MUCH);
             let loss = loss.min(window_open(job, direction));
-            let Some(ratio) = Self::ratio(job, direction).filter(|_| room(job, direction) > ROOM) else {
+            let Some(ratio) = Self::ratio(job, direction).filter(|_| room(job, direction) > ROOM)
+            else {
                 return Some(loss.min(BELOW));
             };
             Some(score::all([loss, score::within(ratio, *WITHIN.end())]))
         })
     }
 
-    /// A sender that does not take loss for congestion must carry more; and as a window under loss counts segments, whatever their size
-    /// (Mathis: goodput is segment / round trip * c / sqrt(loss)), small ones must carry as much less as they are smaller. A ceiling in bytes,
-    /// a window or a buffer of bytes would hardly notice.
+    /// A sender that does not take loss for congestion must carry more; and as a window under loss
+    /// counts segments, whatever their size (Mathis: goodput is segment / round trip * c /
+    /// sqrt(loss)), small ones must carry as much less as they are smaller. A ceiling in bytes, a
+    /// window or a buffer of bytes would hardly notice.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let reacts = |(job, _): &(&JobStudy, Direction)| {
             job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(is_bbr)
@@ -132,7 +150,8 @@ impl Rule for PathLoss {
             vec![set("congestion", "bbr")],
             [LEAST_EFFECT, MOST_GAINED],
         );
-        let proportional = |usual: f64, small: f64| [small / usual / BY_MODEL, small / usual * BY_MODEL];
+        let proportional =
+            |usual: f64, small: f64| [small / usual / BY_MODEL, small / usual * BY_MODEL];
         [swapped].into_iter().chain(smaller_segments(job, proportional)).collect()
     }
 }
@@ -158,8 +177,10 @@ mod tests {
 
     #[test]
     fn loss_repaired_without_timeouts_leaves_more() {
-        // Seen on an emulated path that drops 1 % at random: 17.5 Mbit/s, 2.2 times the model with timeouts, 1.5 times the one without.
-        let figures = [("goodput", 17.5e6), ("retransmit_ratio", 0.012), ("rtt", 0.01114), ("rtt_min", 0.01)];
+        // Seen on an emulated path that drops 1 % at random: 17.5 Mbit/s, 2.2 times the model with
+        // timeouts, 1.5 times the one without.
+        let figures =
+            [("goodput", 17.5e6), ("retransmit_ratio", 0.012), ("rtt", 0.01114), ("rtt_min", 0.01)];
         let finding = PathLoss.judge(&point(&figures)).expect("explained");
         assert!(finding.evidence[1].observed.contains("is 1.5"), "{:?}", finding.evidence);
     }
@@ -173,8 +194,13 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_the_sender_waits_for_the_window() {
-        let figures =
-            [("goodput", 5e6), ("retransmit_ratio", 0.01), ("rtt", 0.02), ("rtt_min", 0.02), ("rwnd_limited", 0.8)];
+        let figures = [
+            ("goodput", 5e6),
+            ("retransmit_ratio", 0.01),
+            ("rtt", 0.02),
+            ("rtt_min", 0.02),
+            ("rwnd_limited", 0.8),
+        ];
         assert_eq!(PathLoss.judge(&point(&figures)), None);
         assert_eq!(PathLoss.score(&point(&figures)), Some(0.0));
     }
@@ -187,7 +213,10 @@ mod tests {
         let [_, small] = &PathLoss.experiments(&point)[..] else { panic!("two") };
         let [least, most] = small.ratio;
         assert!(((least * most).sqrt() - 238.0 / 1448.0).abs() < 1e-9, "{small:?}");
-        assert!(!small.lifts && small.is_hopeless(&[0.8]), "a ceiling in bytes gives 0.8: {small:?}");
+        assert!(
+            !small.lifts && small.is_hopeless(&[0.8]),
+            "a ceiling in bytes gives 0.8: {small:?}"
+        );
         point.jobs[0].obtained.insert("congestion".into(), crate::Obtained::granted("bbr"));
         assert_eq!(PathLoss.experiments(&point), []);
     }

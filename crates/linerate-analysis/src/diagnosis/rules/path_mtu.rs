@@ -1,9 +1,12 @@
-//! Large segments do not arrive, small ones do: a path MTU black hole (RFC 2923 clause 2.1, RFC 4821). TCP only.
+//! Large segments do not arrive, small ones do: a path MTU black hole (RFC 2923 clause 2.1, RFC
+//! 4821). TCP only.
 //!
-//! Evidence: connections were opened and greeted over the path, in segments of a few bytes; then data was sent and sent again, and none of
-//! it arrived. A link on the way takes smaller packets than the interfaces say, and the messages that would say so (ICMP "fragmentation
-//! needed", "packet too big") are filtered. What it does not see: whether the path broke down altogether just after the greeting. Small
-//! segments tell the two apart, which is what it advises; as nothing passed before, no ratio can prove it.
+//! Evidence: connections were opened and greeted over the path, in segments of a few bytes; then
+//! data was sent and sent again, and none of it arrived. A link on the way takes smaller packets
+//! than the interfaces say, and the messages that would say so (ICMP "fragmentation needed",
+//! "packet too big") are filtered. What it does not see: whether the path broke down altogether
+//! just after the greeting. Small segments tell the two apart, which is what it advises; as nothing
+//! passed before, no ratio can prove it.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
@@ -28,7 +31,8 @@ impl Rule for PathMtu {
     }
 
     fn summary(&self) -> &'static str {
-        "connections open, but nothing of what is sent arrives although it is sent again: large segments do not pass"
+        "connections open, but nothing of what is sent arrives although it is sent again: large \
+            segments do not pass"
     }
 
     fn number(&self) -> u8 {
@@ -39,14 +43,19 @@ impl Rule for PathMtu {
         let repeats = |(job, direction): &(&JobStudy, Direction)| {
             repeated(job, *direction).is_some_and(|share| share >= REPEATED)
         };
-        let (job, direction) = silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
+        let (job, direction) =
+            silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
         let mut evidence = vec![
             Evidence {
-                observed: "the connections opened, and nothing of the data sent on them arrived".into(),
+                observed: "the connections opened, and nothing of the data sent on them arrived"
+                    .into(),
                 source: "the counters of both ends".into(),
             },
             Evidence {
-                observed: format!("{:.0} % of the bytes were sent again", repeated(job, direction)? * 100.0),
+                observed: format!(
+                    "{:.0} % of the bytes were sent again",
+                    repeated(job, direction)? * 100.0
+                ),
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
             },
         ];
@@ -54,11 +63,18 @@ impl Rule for PathMtu {
             observed: format!("segments carry up to {bytes:.0} B"),
             source: "TCP_MAXSEG of the connections".into(),
         }));
-        let claim =
-            "large segments do not arrive: a link of the path has a smaller MTU, and its ICMP messages are lost";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
+        let claim = "large segments do not arrive: a link of the path has a smaller MTU, and its \
+            ICMP messages are lost";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
         Some(finding.advise(
-            "send small segments: linerate diagnose --to HOST --param 'mss=500 B' (data should arrive; if it does, lower the MTU of the \
+            "send small segments: linerate diagnose --to HOST --param 'mss=500 B' (data should \
+                arrive; if it does, lower the MTU of the \
              interface, let ICMP through, or set net.ipv4.tcp_mtu_probing=1)",
         ))
     }
@@ -66,7 +82,8 @@ impl Rule for PathMtu {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let streams = point.jobs.iter().any(|job| job.workload == TCP_STREAM);
         let silent = silent_flows(point).filter_map(|(job, direction)| repeated(job, direction));
-        let most = silent.map(|share| score::reached(share, REPEATED, ALL_REPEATED)).reduce(f64::max);
+        let most =
+            silent.map(|share| score::reached(share, REPEATED, ALL_REPEATED)).reduce(f64::max);
         most.or(streams.then_some(0.0))
     }
 }
@@ -92,7 +109,10 @@ mod tests {
             let finding = PathMtu.judge(&hole).expect("nothing arrives");
             assert!(finding.evidence[2].observed.ends_with("1448 B"), "{:?}", finding.evidence);
             let others = crate::diagnosis::suspects(&hole);
-            assert_eq!(others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(), ["path_mtu"]);
+            assert_eq!(
+                others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),
+                ["path_mtu"]
+            );
             let experiments = super::super::RULES.iter().flat_map(|rule| rule.experiments(&hole));
             assert_eq!(experiments.count(), 0);
         }

@@ -1,22 +1,27 @@
-//! The receiver's window is smaller than the path needs (methodology 5.3, D5). TCP only; times are shares of the sender's.
+//! The receiver's window is smaller than the path needs (methodology 5.3, D5). TCP only; times are
+//! shares of the sender's.
 //!
-//! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times round-trip time is within
-//! [`NEAR`] of the window. If it is not, the window is small for another reason, such as a receiver that reads slowly, and
-//! the verdict is inconclusive. A receiver without CPU, or one that reads slowly (its buffer is more than half full, or a window that
-//! was larger is shut), is another rule's affair. What it does not see: a queue that fills and empties between two readings.
+//! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times
+//! round-trip time is within [`NEAR`] of the window. If it is not, the window is small for another
+//! reason, such as a receiver that reads slowly, and the verdict is inconclusive. A receiver
+//! without CPU, or one that reads slowly (its buffer is more than half full, or a window that was
+//! larger is shut), is another rule's affair. What it does not see: a queue that fills and empties
+//! between two readings.
 
 use linerate_model::{BoundClass, Direction, Evidence, Finding, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
-use super::{FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value};
+use super::{
+    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value,
+};
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the window from which it counts as the limit.
 const WAITED: f64 = 0.3;
-/// How goodput may relate to window over round-trip time where the window is the limit; wider than the 0.9 to 1.1 of the
-/// reference because both are sampled once per interval.
+/// How goodput may relate to window over round-trip time where the window is the limit; wider than
+/// the 0.9 to 1.1 of the reference because both are sampled once per interval.
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
 
 /// Fires where the sender waits for the peer's window.
@@ -44,7 +49,8 @@ impl Rule for ReceiveWindow {
             Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
-        let (job, direction) = flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
+        let (job, direction) =
+            flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
         let waited = value(job, metric::RWND_LIMITED, direction)?;
         let mut evidence = vec![Evidence {
             observed: format!("waited for the peer's window {:.0} % of the time", waited * 100.0),
@@ -52,7 +58,10 @@ impl Rule for ReceiveWindow {
         }];
         let fits = from_window(point, job, direction).map(|(expected, ratio)| {
             evidence.push(Evidence {
-                observed: format!("goodput is {ratio:.2} of window over round-trip time, {}", measured_rate(expected)),
+                observed: format!(
+                    "goodput is {ratio:.2} of window over round-trip time, {}",
+                    measured_rate(expected)
+                ),
                 source: "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt".into(),
             });
             NEAR.contains(&ratio)
@@ -60,18 +69,24 @@ impl Rule for ReceiveWindow {
         let (verdict, claim) = if fits == Some(true) {
             (Verdict::Suspected, "the receive buffer is smaller than the bandwidth-delay product")
         } else {
-            (Verdict::Inconclusive, "the receiver holds the sender back: its buffer is small or it reads slowly")
+            (
+                Verdict::Inconclusive,
+                "the receiver holds the sender back: its buffer is small or it reads slowly",
+            )
         };
-        let finding = Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
-        Some(
-            finding.advise("double the receive buffer: goodput should rise by half or more until another limit is met"),
-        )
+        let finding =
+            Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
+        Some(finding.advise(
+            "double the receive buffer: goodput should rise by half or more until \
+                another limit is met",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, WAITED, 1.0);
-            let fits = from_window(point, job, direction).map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
+            let fits = from_window(point, job, direction)
+                .map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
             let unread = match Unread::of(job, direction) {
                 Some(Unread::Held(held)) => score::below(held, UNREAD),
                 Some(unread) if unread.speaks() => 0.0,
@@ -85,10 +100,15 @@ impl Rule for ReceiveWindow {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let window = |(job, direction)| {
             let job: &JobStudy = job;
-            let window = value(job, metric::PEER_WINDOW, direction).filter(|_| job.workload == TCP_STREAM)?;
+            let window = value(job, metric::PEER_WINDOW, direction)
+                .filter(|_| job.workload == TCP_STREAM)?;
             let streams = super::n_flows(job);
             let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
-            Some(Experiment::lift("twice the receive buffer", change, grown(LARGER, room(job, direction))))
+            Some(Experiment::lift(
+                "twice the receive buffer",
+                change,
+                grown(LARGER, room(job, direction)),
+            ))
         };
         flows(point).find_map(window).into_iter().collect()
     }
@@ -99,7 +119,8 @@ const LARGER: f64 = 2.0;
 
 /// Window over smoothed round-trip time, bit/s, and the goodput as a share of it.
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
-    let measured_jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
+    let measured_jobs =
+        point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
     let named = |ceiling: &&linerate_model::Ceiling| {
         ceiling.class() == BoundClass::Window
             && !ceiling.is_hard()
@@ -107,9 +128,11 @@ fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Opti
             && measured_jobs == 1
     };
     let over_smallest = point.ceilings.iter().find(named)?.value;
-    let (smallest, smoothed) = (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
+    let (smallest, smoothed) =
+        (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
     let expected = over_smallest * smallest / smoothed;
-    (expected > 0.0).then(|| (expected, value(job, metric::GOODPUT, direction).unwrap_or(0.0) / expected))
+    (expected > 0.0)
+        .then(|| (expected, value(job, metric::GOODPUT, direction).unwrap_or(0.0) / expected))
 }
 
 #[cfg(test)]
@@ -121,9 +144,21 @@ mod tests {
     #[test]
     fn it_fires_and_tells_a_small_buffer_from_a_slow_reader() {
         let with_window = |goodput: f64| {
-            let mut point = point(&[("goodput", goodput), ("rtt", 0.002), ("rtt_min", 0.001), ("rwnd_limited", 0.6)]);
+            let mut point = point(&[
+                ("goodput", goodput),
+                ("rtt", 0.002),
+                ("rtt_min", 0.001),
+                ("rwnd_limited", 0.6),
+            ]);
             let name = "window";
-            let bound = Ceiling::new(name, "goodput", 200e6, Direction::Tx, vec!["by hand".into()], "TCP_INFO");
+            let bound = Ceiling::new(
+                name,
+                "goodput",
+                200e6,
+                Direction::Tx,
+                vec!["by hand".into()],
+                "TCP_INFO",
+            );
             point.ceilings.push(bound.of(BoundClass::Window).expected());
             ReceiveWindow.judge(&point).expect("it waited").verdict
         };

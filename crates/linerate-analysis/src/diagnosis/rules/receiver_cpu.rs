@@ -1,12 +1,16 @@
 //! The receiving thread is out of CPU (methodology 5.3, D11). Cores of the busiest worker.
 //!
-//! Evidence: the busiest worker of the receiving end used more than [`super::BUSY`] of a core; that the sender waited for the
-//! window is told with it. What it does not see: work that the kernel does for the receiver in softirq, which is
-//! most of it for small packets; spinning ends, which are busy whatever they do, are left out.
+//! Evidence: the busiest worker of the receiving end used more than [`super::BUSY`] of a core; that
+//! the sender waited for the window is told with it. What it does not see: work that the kernel
+//! does for the receiver in softirq, which is most of it for small packets; spinning ends, which
+//! are busy whatever they do, are left out.
 
 use linerate_model::{Evidence, Finding, Verdict, metric};
 
-use super::{FlowEnd, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject, value};
+use super::{
+    FlowEnd, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject,
+    value,
+};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -29,14 +33,25 @@ impl Rule for ReceiverCpu {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
-            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?)))
+            .find_map(|(job, direction)| {
+                Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?))
+            })
             .filter(|_| may_be_judged(point))?;
         evidence.extend(value(job, metric::RWND_LIMITED, direction).map(|share| Evidence {
-            observed: format!("the sender waited for the receiver's window {:.0} % of the time", share * 100.0),
+            observed: format!(
+                "the sender waited for the receiver's window {:.0} % of the time",
+                share * 100.0
+            ),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));
         let claim = "the receiver is out of CPU";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
         let advice = "receive two flows on two CPUs: goodput should rise by half or more";
         Some(finding.advise(format!("{advice}{}", advise_command(point, job, "-P 2"))))
     }
@@ -65,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_quota_used_up_is_doubled_at_the_receiving_host() {
-        let used_up = point(&[("goodput", 5e7), ("receiver_cpu", 0.1), ("receiver_throttled", 0.9)]);
+        let used_up =
+            point(&[("goodput", 5e7), ("receiver_cpu", 0.1), ("receiver_throttled", 0.9)]);
         let experiments = ReceiverCpu.experiments(&used_up);
         assert_eq!((experiments.len(), experiments[0].settings[0].at.as_str()), (2, "b"));
     }

@@ -1,5 +1,5 @@
-//! How well evidence is met: 0 where nothing speaks for a claim, 0.5 where its rule speaks, 1 where nothing more could (methodology
-//! 5.3). Of several conditions the least met counts.
+//! How well evidence is met: 0 where nothing speaks for a claim, 0.5 where its rule speaks, 1 where
+//! nothing more could (methodology 5.3). Of several conditions the least met counts.
 //!
 //! What it does not see: how probable a claim is. Scores order what to look at; experiments decide.
 
@@ -36,7 +36,10 @@ pub(super) fn all(conditions: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The best of what `of` says of each flow of `point`; nothing of a point that may not be judged.
-pub(super) fn best(point: &PointStudy, of: impl Fn(&JobStudy, Direction) -> Option<f64>) -> Option<f64> {
+pub(super) fn best(
+    point: &PointStudy,
+    of: impl Fn(&JobStudy, Direction) -> Option<f64>,
+) -> Option<f64> {
     let scores = flows(point).filter_map(|(job, direction)| of(job, direction));
     scores.reduce(f64::max).filter(|_| may_be_judged(point))
 }
@@ -49,7 +52,11 @@ pub(super) fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> 
 }
 
 /// How nearly the share of the lowest ceiling, where that is `wanted`, reaches `threshold`.
-pub(super) fn share(point: &PointStudy, threshold: f64, wanted: impl Fn(BoundClass) -> bool) -> Option<f64> {
+pub(super) fn share(
+    point: &PointStudy,
+    threshold: f64,
+    wanted: impl Fn(BoundClass) -> bool,
+) -> Option<f64> {
     best(point, |job, direction| {
         let metric = job.metric(metric::GOODPUT, direction)?;
         point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
@@ -65,7 +72,10 @@ mod tests {
 
     #[test]
     fn a_condition_scores_half_at_its_threshold() {
-        assert_eq!([0.0, 0.15, 0.3, 0.65, 1.0, 2.0].map(|v| reached(v, 0.3, 1.0)), [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]);
+        assert_eq!(
+            [0.0, 0.15, 0.3, 0.65, 1.0, 2.0].map(|v| reached(v, 0.3, 1.0)),
+            [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+        );
         assert_eq!([0.0, 1.0, 3.0].map(|v| below(v, 1.0)), [1.0, 0.5, 0.0]);
         assert_eq!((within(1.0, 2.0), within(2.0, 2.0), within(0.5, 2.0)), (1.0, 0.5, 0.5));
         assert_eq!((all([0.7, 0.2, 0.9]), all([])), (0.2, 1.0));
@@ -81,7 +91,10 @@ mod tests {
         assert!(of(&waits(0.31), "send_buffer") >= 0.5 && of(&waits(0.9), "send_buffer") > 0.9);
         assert_eq!(of(&waits(0.15), "send_buffer"), 0.25);
         assert_eq!(of(&waits(0.0), "send_buffer"), 0.0);
-        assert!(of(&[("goodput", 0.97e9)], "link_ceiling") >= 0.5 && of(&[("goodput", 0.9e9)], "link_ceiling") < 0.5);
+        assert!(
+            of(&[("goodput", 0.97e9)], "link_ceiling") >= 0.5
+                && of(&[("goodput", 0.9e9)], "link_ceiling") < 0.5
+        );
         assert_eq!(of(&[("goodput", 1e9)], "unknown"), 0.0);
         assert!(of(&[("goodput", 1e7)], "unknown") > 0.9, "nothing is near");
         // The best first.

@@ -1,12 +1,13 @@
 //! The sender's own buffer is smaller than the path needs (methodology 5.3, D7). TCP only.
 //!
-//! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. What it does not see: whether the
-//! application would have filled a larger one.
+//! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. What
+//! it does not see: whether the application would have filled a larger one.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room, score, subject, value,
+    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room,
+    score, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -43,14 +44,23 @@ impl Rule for SendBuffer {
             source: "TCP_INFO of the sender: tcpi_sndbuf_limited".into(),
         };
         let claim = "the send buffer is smaller than the bandwidth-delay product";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
-        Some(finding.advise("double the send buffer: goodput should rise by half or more until another limit is met"))
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            vec![evidence],
+        );
+        Some(finding.advise(
+            "double the send buffer: goodput should rise by half or more until \
+            another limit is met",
+        ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waited = score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
+            let waited =
+                score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
             let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, cpu]))
         })
@@ -59,15 +69,24 @@ impl Rule for SendBuffer {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let buffer = |(job, direction)| {
             let job: &JobStudy = job;
-            let granted = option_of_sender(job, "send_buffer", direction).filter(|_| job.workload == TCP_STREAM)?;
-            // A packet that was begun is filled though the buffer is full: more than the buffer may be under way, and that is to be doubled.
+            let granted = option_of_sender(job, "send_buffer", direction)
+                .filter(|_| job.workload == TCP_STREAM)?;
+            // A packet that was begun is filled though the buffer is full: more than the buffer may
+            // be under way, and that is to be doubled.
             let read = |metric| value(job, metric, direction);
             let under_way = read(metric::GOODPUT)
                 .zip(read(metric::RTT))
                 .map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE / super::n_flows(job));
             // The kernel grants twice what is asked for: asking for what there is doubles it.
-            let change = vec![set("send_buffer", bytes(under_way.map_or(granted, |bytes| bytes.max(granted))))];
-            Some(Experiment::lift("twice the send buffer", change, grown(LARGER, room(job, direction))))
+            let change = vec![set(
+                "send_buffer",
+                bytes(under_way.map_or(granted, |bytes| bytes.max(granted))),
+            )];
+            Some(Experiment::lift(
+                "twice the send buffer",
+                change,
+                grown(LARGER, room(job, direction)),
+            ))
         };
         flows(point).find_map(buffer).into_iter().collect()
     }

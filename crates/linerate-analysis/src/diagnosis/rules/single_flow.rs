@@ -1,11 +1,15 @@
-//! One flow uses one link of a group (methodology 5.3, D15). Goodput against what one member carries.
+//! One flow uses one link of a group (methodology 5.3, D15). Goodput against what one member
+//! carries.
 //!
-//! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the ceiling, which for one flow is one
-//! member's. What it does not see: groups that nobody declared.
+//! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
+//! ceiling, which for one flow is one member's. What it does not see: groups that nobody declared.
 
 use linerate_model::{Evidence, Finding, Verdict};
 
-use super::{LEAST_EFFECT, Rule, TCP_STREAM, advise_command, at_ceiling, flows, members, n_flows, score, subject};
+use super::{
+    LEAST_EFFECT, Rule, TCP_STREAM, advise_command, at_ceiling, flows, members, n_flows, score,
+    subject,
+};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
@@ -39,10 +43,16 @@ impl Rule for SingleFlow {
             source: "the capacities declared".into(),
         };
         let claim = "one flow uses one link of a group";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence, group]);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            vec![evidence, group],
+        );
         let streams = format!("-P {:.0}", FLOWS_A_LINK * available);
-        let advice = format!("use several flows: goodput should rise towards {available:.0} times as much");
+        let advice =
+            format!("use several flows: goodput should rise towards {available:.0} times as much");
         Some(finding.advise(format!("{advice}{}", advise_command(point, job, &streams))))
     }
 
@@ -53,12 +63,19 @@ impl Rule for SingleFlow {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else { return Vec::new() };
-        let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM) else {
+        let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else {
+            return Vec::new();
+        };
+        let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM)
+        else {
             return Vec::new();
         };
         let change = vec![set("streams", (FLOWS_A_LINK * available) as u64)];
-        vec![Experiment::lift("several flows", change, [LEAST_EFFECT.max(available / 2.0), available * 1.1])]
+        vec![Experiment::lift(
+            "several flows",
+            change,
+            [LEAST_EFFECT.max(available / 2.0), available * 1.1],
+        )]
     }
 }
 
@@ -79,7 +96,8 @@ mod tests {
     #[test]
     fn it_is_silent_on_links_of_their_own_and_on_several_flows() {
         assert_eq!(SingleFlow.judge(&point(&[("goodput", 0.96e9)])), None);
-        let mut several = point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 4.0)]);
+        let mut several =
+            point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 4.0)]);
         several.jobs[0].params.set("streams", 16);
         assert_eq!(SingleFlow.judge(&several), None);
     }

@@ -1,15 +1,18 @@
 //! The application that receives reads slowly (methodology 5.3, D6). TCP only.
 //!
-//! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the receiver's CPU is not used up: it waits for
-//! something else, a disk for instance, which stalls of its host for storage would show. Of a foreign receiver neither buffer nor CPU is
-//! known: there it is that less than half of the largest window it advertised was under way, though the sender waited for a window: it had
-//! been open and was shut. A window that opens and shuts delays acknowledgements; where it moved by half or more, what was under way is
-//! therefore reckoned by the least round trip. What it does not see: what it waits for.
+//! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the
+//! receiver's CPU is not used up: it waits for something else, a disk for instance, which stalls of
+//! its host for storage would show. Of a foreign receiver neither buffer nor CPU is known: there it
+//! is that less than half of the largest window it advertised was under way, though the sender
+//! waited for a window: it had been open and was shut. A window that opens and shuts delays
+//! acknowledgements; where it moved by half or more, what was under way is therefore reckoned by
+//! the least round trip. What it does not see: what it waits for.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param, score, subject, value,
+    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param,
+    score, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -29,7 +32,8 @@ const USED: f64 = 0.5;
 /// Share of its largest by which a window must have moved to have been shut.
 const SHUT: f64 = 0.5;
 
-/// How full the receive buffer was, or how little of the largest window was used where the receiver is foreign.
+/// How full the receive buffer was, or how little of the largest window was used where the receiver
+/// is foreign.
 pub(super) enum Unread {
     Held(f64),
     WindowUsed(f64),
@@ -40,7 +44,8 @@ impl Unread {
         let read = |metric| value(job, metric, direction);
         let used = || {
             let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
-            let round_trip = read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
+            let round_trip =
+                read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
             Some(
                 read(metric::GOODPUT)? * round_trip
                     / BITS_PER_BYTE
@@ -67,11 +72,17 @@ impl Unread {
     fn evidence(&self) -> Evidence {
         let (observed, source) = match self {
             Self::Held(held) => (
-                format!("what had arrived and was not read took {:.0} % of the receive buffer", held * 100.0),
+                format!(
+                    "what had arrived and was not read took {:.0} % of the receive buffer",
+                    held * 100.0
+                ),
                 "memory of the receiving socket (SO_MEMINFO)",
             ),
             Self::WindowUsed(used) => (
-                format!("only {:.0} % of the largest window it advertised was under way", used * 100.0),
+                format!(
+                    "only {:.0} % of the largest window it advertised was under way",
+                    used * 100.0
+                ),
                 "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt",
             ),
         };
@@ -89,7 +100,8 @@ impl Rule for SlowReceiver {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender waits for the window, the receive buffer is more than half full, and the receiver has CPU to spare"
+        "the sender waits for the window, the receive buffer is more than half full, and the \
+            receiver has CPU to spare"
     }
 
     fn number(&self) -> u8 {
@@ -103,37 +115,59 @@ impl Rule for SlowReceiver {
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
-        let (waited, unread) = (value(job, metric::RWND_LIMITED, direction)?, Unread::of(job, direction)?);
+        let (waited, unread) =
+            (value(job, metric::RWND_LIMITED, direction)?, Unread::of(job, direction)?);
         let mut evidence = vec![
             Evidence {
-                observed: format!("the sender waited for the window {:.0} % of the time", waited * 100.0),
+                observed: format!(
+                    "the sender waited for the window {:.0} % of the time",
+                    waited * 100.0
+                ),
                 source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
             },
             unread.evidence(),
         ];
         evidence.extend(value(job, metric::WINDOW_SWING, direction).map(|swing| Evidence {
-            observed: format!("the window advertised moved by {:.0} % of its largest", swing * 100.0),
+            observed: format!(
+                "the window advertised moved by {:.0} % of its largest",
+                swing * 100.0
+            ),
             source: "TCP_INFO of the sender: tcpi_snd_wnd".into(),
         }));
         let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
         evidence.extend(stalled.map(|share| Evidence {
-            observed: format!("tasks of its host stalled for storage {:.0} % of the time", share * 100.0),
+            observed: format!(
+                "tasks of its host stalled for storage {:.0} % of the time",
+                share * 100.0
+            ),
             source: "/proc/pressure/io".into(),
         }));
         let claim = match unread {
-            _ if stalled.is_some() => "the receiving application reads slowly: its host waits for storage",
+            _ if stalled.is_some() => {
+                "the receiving application reads slowly: its host waits for storage"
+            }
             Unread::Held(_) => "the receiving application reads slowly, though it has CPU to spare",
-            Unread::WindowUsed(_) => "the receiver reads slowly: it shuts a window that has been larger",
+            Unread::WindowUsed(_) => {
+                "the receiver reads slowly: it shuts a window that has been larger"
+            }
         };
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
         Some(finding.advise(
-            "receive into nothing: linerate diagnose --to HOST (goodput should rise to what the network lets through)",
+            "receive into nothing: linerate diagnose --to HOST (goodput should rise to what the \
+                network lets through)",
         ))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
+            let waited =
+                score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
             let unread = Unread::of(job, direction)?.score();
             let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
             Some(score::all([waited, unread, cpu]))
@@ -141,12 +175,16 @@ impl Rule for SlowReceiver {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let throttled =
-            |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM && param(job, "sink_rate").is_some();
+        let throttled = |(job, _): &(&JobStudy, Direction)| {
+            job.workload == TCP_STREAM && param(job, "sink_rate").is_some()
+        };
         let change = || vec![set("sink_rate", UNBOUNDED)];
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let found = flows(point).find(throttled);
-        found.map(|_| Experiment::lift("a receiver that reads whatever comes", change(), ratio)).into_iter().collect()
+        found
+            .map(|_| Experiment::lift("a receiver that reads whatever comes", change(), ratio))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -157,27 +195,47 @@ mod tests {
 
     #[test]
     fn it_fires_where_the_buffer_is_full_and_the_cpu_is_not() {
-        let slow = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.8), ("receiver_cpu", 0.02)]);
+        let slow = point(&[
+            ("goodput", 2e7),
+            ("rwnd_limited", 0.9),
+            ("receive_queue", 0.8),
+            ("receiver_cpu", 0.02),
+        ]);
         let finding = SlowReceiver.judge(&slow).expect("nobody reads");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
-        let disk = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.8), ("io_stalled", 0.6)]);
+        let disk = point(&[
+            ("goodput", 2e7),
+            ("rwnd_limited", 0.9),
+            ("receive_queue", 0.8),
+            ("io_stalled", 0.6),
+        ]);
         assert!(SlowReceiver.judge(&disk).expect("nobody reads").claim.ends_with("storage"));
     }
 
     #[test]
     fn a_foreign_reader_is_slow_where_a_larger_window_was_shut() {
         let foreign = |window: f64, waited: f64| {
-            let seen = [("goodput", 8e6), ("rtt", 0.011), ("rwnd_limited", waited), ("peer_window", window)];
+            let seen = [
+                ("goodput", 8e6),
+                ("rtt", 0.011),
+                ("rwnd_limited", waited),
+                ("peer_window", window),
+            ];
             SlowReceiver.judge(&point(&seen))
         };
         // 11 kB are under way.
         let finding = foreign(200_000.0, 0.8).expect("it was shut");
-        assert!(finding.evidence[1].observed.starts_with("only 6 % of the largest window"), "{:?}", finding.evidence);
+        assert!(
+            finding.evidence[1].observed.starts_with("only 6 % of the largest window"),
+            "{:?}",
+            finding.evidence
+        );
         assert_eq!(foreign(12_000.0, 0.8), None, "the window is small, and full");
         assert_eq!(foreign(200_000.0, 0.1), None, "nobody waited for it");
         // Acknowledgements waited for a window that opened and shut.
         let moved = |swing: f64| {
-            let seen = [("goodput", 4e6), ("rtt", 0.115), ("rtt_min", 0.0105), ("rwnd_limited", 1.0)];
+            let seen =
+                [("goodput", 4e6), ("rtt", 0.115), ("rtt_min", 0.0105), ("rwnd_limited", 1.0)];
             let window = [("peer_window", 65_000.0), ("window_swing", swing)];
             SlowReceiver.judge(&point(&[&seen[..], &window].concat())).is_some()
         };
@@ -188,7 +246,12 @@ mod tests {
     fn it_is_silent_on_an_empty_queue_and_a_full_core() {
         let empty = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.1)]);
         assert_eq!(SlowReceiver.judge(&empty), None);
-        let full = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.8), ("receiver_cpu", 0.97)]);
+        let full = point(&[
+            ("goodput", 2e7),
+            ("rwnd_limited", 0.9),
+            ("receive_queue", 0.8),
+            ("receiver_cpu", 0.97),
+        ]);
         assert_eq!(SlowReceiver.judge(&full), None);
     }
 }

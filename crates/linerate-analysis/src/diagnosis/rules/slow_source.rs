@@ -1,22 +1,26 @@
 //! The application that sends has nothing to send (methodology 5.3, D8). TCP only.
 //!
-//! Evidence: `tcp_stream` sends from memory and has something to send at any time, unless it is given a pace; then its workers count how
-//! long they had nothing to send, and nothing else is asked. A connection of theirs that idles waits for a CPU, for room in its buffer or for
-//! a wake-up, which other rules look at.
+//! Evidence: `tcp_stream` sends from memory and has something to send at any time, unless it is
+//! given a pace; then its workers count how long they had nothing to send, and nothing else is
+//! asked. A connection of theirs that idles waits for a CPU, for room in its buffer or for a
+//! wake-up, which other rules look at.
 //!
-//! Of other senders, which read files or wait for requests, nobody counts that: there the sender's connection was idle, with nothing to send
-//! and nothing under way, for more than 30 % of the time, though neither the sender is out of CPU nor a worker waited for one. On a long path
-//! what was sent is still under way when more comes, and no connection idles: there it is that less
-//! than a message and a segment waited to be sent, less than half of the congestion window was under way, neither window nor buffer held the sender
-//! back, it used less than half of a core, and the receiver is not out of CPU: one that wakes by quota takes all at once, and leaves little under
-//! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a sample from before was faster.) What it does not
-//! see: why the application has nothing: a disk, a peer it waits for, or its own pace.
+//! Of other senders, which read files or wait for requests, nobody counts that: there the sender's
+//! connection was idle, with nothing to send and nothing under way, for more than 30 % of the time,
+//! though neither the sender is out of CPU nor a worker waited for one. On a long path what was
+//! sent is still under way when more comes, and no connection idles: there it is that less than a
+//! message and a segment waited to be sent, less than half of the congestion window was under way,
+//! neither window nor buffer held the sender back, it used less than half of a core, and the
+//! receiver is not out of CPU: one that wakes by quota takes all at once, and leaves little under
+//! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a
+//! sample from before was faster.) What it does not see: why the application has nothing: a disk, a
+//! peer it waits for, or its own pace.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu, param, score,
-    subject, value,
+    FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu,
+    param, score, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -24,7 +28,8 @@ use crate::{JobStudy, PointStudy};
 /// A source that never runs dry, as plans write it.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 1000.0;
-/// What may wait to be sent of a message that was just handed over: the end of one before it, and itself, up to a size that is none of a stream's.
+/// What may wait to be sent of a message that was just handed over: the end of one before it, and
+/// itself, up to a size that is none of a stream's.
 const A_SEGMENT: f64 = 1448.0;
 const A_MESSAGE: f64 = 16_384.0;
 /// Share of the congestion window that a sender with more to send has under way.
@@ -47,7 +52,8 @@ enum Starved {
 /// Share of the time in which a connection idled, and what it had to send.
 struct Idle {
     share: f64,
-    /// Bytes of a flow that waited to be sent, and the share of the congestion window under way; `None` where something else held it back.
+    /// Bytes of a flow that waited to be sent, and the share of the congestion window under way;
+    /// `None` where something else held it back.
     waited: Option<(f64, f64)>,
     /// How many bytes may wait where the source is slow.
     message: f64,
@@ -80,7 +86,10 @@ impl Starved {
     fn evidence(&self) -> Evidence {
         let (observed, source) = match self {
             Self::Counted(share) => (
-                format!("the sending workers had nothing to send {:.0} % of the time", share * 100.0),
+                format!(
+                    "the sending workers had nothing to send {:.0} % of the time",
+                    share * 100.0
+                ),
                 "the sending workers' counters: waits for the source",
             ),
             Self::Seen(idle) if idle.share > HELD_BACK => (
@@ -94,7 +103,8 @@ impl Starved {
                 let (unsent, filled) = idle.waited.unwrap_or_default();
                 (
                     format!(
-                        "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion window was under way, though neither the \
+                        "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion \
+                            window was under way, though neither the \
                          peer's window nor the buffer was full",
                         filled * 100.0
                     ),
@@ -114,8 +124,11 @@ impl Idle {
             .all(|held| read(held).is_some_and(|held| held < HELD_BACK));
         let is_taken = out_of_cpu(job, FlowEnd::Receiving, direction).is_none();
         let at_rest = read(metric::SENDER_CPU).is_some_and(|cores| cores < AT_REST);
-        let under_way = read(metric::GOODPUT).zip(read(metric::RTT)).map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
-        let filled = under_way.zip(read(metric::CONGESTION_WINDOW)).map(|(bytes, window)| bytes / window);
+        let under_way = read(metric::GOODPUT)
+            .zip(read(metric::RTT))
+            .map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE);
+        let filled =
+            under_way.zip(read(metric::CONGESTION_WINDOW)).map(|(bytes, window)| bytes / window);
         let unsent = read(metric::UNSENT).map(|bytes| bytes / n_flows(job));
         Some(Self {
             share: 1.0 - read(metric::SENDER_BUSY)?,
@@ -149,7 +162,8 @@ impl Rule for SlowSource {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender had nothing to send more than 30 % of the time, as its workers count or its idle connections show, and it had CPU to spare"
+        "the sender had nothing to send more than 30 % of the time, as its workers count or its \
+            idle connections show, and it had CPU to spare"
     }
 
     fn number(&self) -> u8 {
@@ -165,10 +179,16 @@ impl Rule for SlowSource {
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
         let evidence = Starved::of(job, direction)?.evidence();
         let claim = "the sending application has nothing to send";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, vec![evidence]);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            vec![evidence],
+        );
         Some(finding.advise(
-            "send from memory: linerate diagnose --to HOST (goodput should rise to what the network lets through)",
+            "send from memory: linerate diagnose --to HOST (goodput should rise to what the \
+                network lets through)",
         ))
     }
 
@@ -182,12 +202,16 @@ impl Rule for SlowSource {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let paced =
-            |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM && param(job, "source_rate").is_some();
+        let paced = |(job, _): &(&JobStudy, Direction)| {
+            job.workload == TCP_STREAM && param(job, "source_rate").is_some()
+        };
         let change = || vec![set("source_rate", UNBOUNDED)];
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let found = flows(point).find(paced);
-        found.map(|_| Experiment::lift("a source that never runs dry", change(), ratio)).into_iter().collect()
+        found
+            .map(|_| Experiment::lift("a source that never runs dry", change(), ratio))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -210,11 +234,22 @@ mod tests {
             cases::point(&usual.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
         };
         let finding = SlowSource.judge(&memory(0.8, &[])).expect("it waited");
-        assert!(finding.evidence[0].observed.ends_with("80 % of the time"), "{:?}", finding.evidence);
+        assert!(
+            finding.evidence[0].observed.ends_with("80 % of the time"),
+            "{:?}",
+            finding.evidence
+        );
         assert!(SlowSource.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
         // Idle connections alone: it waits for a CPU, for room or for a wake-up.
-        assert_eq!((SlowSource.judge(&memory(0.0, &[])), SlowSource.score(&memory(0.0, &[]))), (None, Some(0.0)));
-        assert_eq!(SlowSource.judge(&cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)])), None, "nobody counted");
+        assert_eq!(
+            (SlowSource.judge(&memory(0.0, &[])), SlowSource.score(&memory(0.0, &[]))),
+            (None, Some(0.0))
+        );
+        assert_eq!(
+            SlowSource.judge(&cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)])),
+            None,
+            "nobody counted"
+        );
         assert_eq!(SlowSource.judge(&memory(0.8, &[("sender_throttled", 0.9)])), None);
     }
 
@@ -222,7 +257,8 @@ mod tests {
     fn it_is_silent_where_a_worker_waited_for_a_cpu() {
         let mut busy = point(&[("goodput", 1e7), ("sender_busy", 0.4)]);
         assert!(SlowSource.judge(&busy).is_some());
-        let mut wait = cases::point(&[("goodput", 1e7), ("run_queue_wait", 0.4)]).jobs[0].metrics[1].clone();
+        let mut wait =
+            cases::point(&[("goodput", 1e7), ("run_queue_wait", 0.4)]).jobs[0].metrics[1].clone();
         wait.direction = Direction::Sum;
         busy.jobs[0].metrics.push(wait);
         assert_eq!((SlowSource.judge(&busy), SlowSource.score(&busy)), (None, Some(0.0)));
@@ -230,11 +266,17 @@ mod tests {
 
     #[test]
     fn it_fires_on_an_idle_connection() {
-        let finding = SlowSource.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.4)])).expect("it idles");
-        assert!(finding.evidence[0].observed.ends_with("60 % of the time"), "{:?}", finding.evidence);
+        let finding =
+            SlowSource.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.4)])).expect("it idles");
+        assert!(
+            finding.evidence[0].observed.ends_with("60 % of the time"),
+            "{:?}",
+            finding.evidence
+        );
     }
 
-    /// On a long path, in messages of 8 KiB: always something under way, and `unsent` bytes that wait.
+    /// On a long path, in messages of 8 KiB: always something under way, and `unsent` bytes that
+    /// wait.
     fn long_path(unsent: f64, more: &[(&str, f64)]) -> PointStudy {
         let seen = [
             ("goodput", 8e6),
@@ -245,21 +287,41 @@ mod tests {
             ("rwnd_limited", 0.0),
         ];
         let usual = [("unsent", unsent), ("sndbuf_limited", 0.0), ("sender_cpu", 0.01)];
-        let usual = usual.iter().filter(|(name, _)| more.iter().all(|(other, _)| other != name)).copied();
+        let usual =
+            usual.iter().filter(|(name, _)| more.iter().all(|(other, _)| other != name)).copied();
         point(&seen.into_iter().chain(usual).chain(more.iter().copied()).collect::<Vec<_>>())
     }
 
     #[test]
     fn on_a_long_path_hardly_anything_waits_to_be_sent() {
         let finding = SlowSource.judge(&long_path(416.0, &[])).expect("nothing waits");
-        assert!(finding.evidence[0].observed.starts_with("416 B of a flow waited"), "{:?}", finding.evidence);
-        assert!(finding.evidence[0].observed.contains("26 % of the congestion window"), "{:?}", finding.evidence);
-        assert!(SlowSource.judge(&long_path(9586.0, &[])).is_some(), "a message was just handed over");
-        assert_eq!(SlowSource.judge(&long_path(60_000.0, &[])), None, "the path does not take more");
+        assert!(
+            finding.evidence[0].observed.starts_with("416 B of a flow waited"),
+            "{:?}",
+            finding.evidence
+        );
+        assert!(
+            finding.evidence[0].observed.contains("26 % of the congestion window"),
+            "{:?}",
+            finding.evidence
+        );
+        assert!(
+            SlowSource.judge(&long_path(9586.0, &[])).is_some(),
+            "a message was just handed over"
+        );
+        assert_eq!(
+            SlowSource.judge(&long_path(60_000.0, &[])),
+            None,
+            "the path does not take more"
+        );
         let judge = |more: &[(&str, f64)]| SlowSource.judge(&long_path(120.0, more));
         assert_eq!(judge(&[("sndbuf_limited", 0.9)]), None, "it waits for its buffer");
         assert_eq!(judge(&[("sender_cpu", 0.7)]), None, "it is busy making what it sends");
-        assert_eq!(judge(&[("receiver_throttled", 0.9)]), None, "the receiver wakes by quota, and takes all at once");
+        assert_eq!(
+            judge(&[("receiver_throttled", 0.9)]),
+            None,
+            "the receiver wakes by quota, and takes all at once"
+        );
     }
 
     #[test]

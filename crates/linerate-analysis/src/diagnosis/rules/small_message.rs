@@ -1,14 +1,16 @@
-//! The cost of a call limits the sender, not the bytes in it (methodology 5.3, D9). Cores of the busiest worker.
+//! The cost of a call limits the sender, not the bytes in it (methodology 5.3, D9). Cores of the
+//! busiest worker.
 //!
-//! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core in calls of less than
-//! [`super::LARGE`]. What it does not see: requests, whose size is the application's; spinning ends, which are busy whatever
-//! they do; and whether calls per second really stay when messages grow, which the advice would show.
+//! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core in
+//! calls of less than [`super::LARGE`]. What it does not see: requests, whose size is the
+//! application's; spinning ends, which are busy whatever they do; and whether calls per second
+//! really stay when messages grow, which the advice would show.
 
 use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu, room, score, subject,
-    value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu,
+    room, score, subject, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
@@ -23,7 +25,8 @@ impl Rule for SmallMessage {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender is out of CPU on calls of less than 4 KiB: a thread above 90 % of a core, or a CPU quota used up"
+        "the sender is out of CPU on calls of less than 4 KiB: a thread above 90 % of a core, or a \
+            CPU quota used up"
     }
 
     fn number(&self) -> u8 {
@@ -36,18 +39,29 @@ impl Rule for SmallMessage {
             .filter(|(job, direction)| {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
             })
-            .find_map(|(job, direction)| Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?)))
+            .find_map(|(job, direction)| {
+                Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
+            })
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
-        evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| Evidence {
-            observed: format!("{rate:.0} calls per second, both ends added"),
-            source: "the workers' counters".into(),
+        evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| {
+            Evidence {
+                observed: format!("{rate:.0} calls per second, both ends added"),
+                source: "the workers' counters".into(),
+            }
         }));
         let claim = "the cost of each system call limits the sender: messages are small";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
         let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
         let command = advise_command(point, job, &format!("-l {:.0}", 2.0 * bytes));
-        let advice = "hand over twice as much per call, or several messages a call: goodput should rise by 1.6 or more";
+        let advice = "hand over twice as much per call, or several messages a call: goodput should \
+            rise by 1.6 or more";
         Some(finding.advise(format!("{advice}{command}")))
     }
 
@@ -62,9 +76,14 @@ impl Rule for SmallMessage {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let sizes = |(job, direction)| {
             let job: &crate::JobStudy = job;
-            let size = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|_| job.workload == TCP_STREAM)?;
+            let size = value(job, metric::PAYLOAD_PER_SEND, direction)
+                .filter(|_| job.workload == TCP_STREAM)?;
             let change = vec![set("message_size", bytes(LARGER * size))];
-            Some(Experiment::lift("messages of twice the size", change, grown(LARGER, room(job, direction))))
+            Some(Experiment::lift(
+                "messages of twice the size",
+                change,
+                grown(LARGER, room(job, direction)),
+            ))
         };
         flows(point).find_map(sizes).into_iter().collect()
     }
@@ -89,10 +108,15 @@ mod tests {
     #[test]
     fn it_is_silent_on_large_messages_idle_cores_and_requests() {
         let judge = |bytes, cores| {
-            SmallMessage.judge(&point(&[("goodput", 5e8), ("payload_per_send", bytes), ("sender_cpu", cores)]))
+            SmallMessage.judge(&point(&[
+                ("goodput", 5e8),
+                ("payload_per_send", bytes),
+                ("sender_cpu", cores),
+            ]))
         };
         assert_eq!((judge(65_536.0, 0.99), judge(64.0, 0.85)), (None, None));
-        let mut requests = point(&[("goodput", 5e8), ("payload_per_send", 1.0), ("sender_cpu", 0.99)]);
+        let mut requests =
+            point(&[("goodput", 5e8), ("payload_per_send", 1.0), ("sender_cpu", 0.99)]);
         let mut rate = requests.jobs[0].metrics[0].clone();
         (rate.name, rate.direction) = ("transaction_rate".into(), Direction::Sum);
         requests.jobs[0].metrics.push(rate);

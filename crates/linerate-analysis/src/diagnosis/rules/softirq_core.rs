@@ -1,7 +1,9 @@
-//! One CPU handles all interrupts and is full, while others idle (methodology 5.3, D12). Shares of single CPUs.
+//! One CPU handles all interrupts and is full, while others idle (methodology 5.3, D12). Shares of
+//! single CPUs.
 //!
-//! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and another CPU idles. What it does not
-//! see: which device's interrupts these are, and work that the kernel does in threads of its own.
+//! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and
+//! another CPU idles. What it does not see: which device's interrupts these are, and work that the
+//! kernel does in threads of its own.
 
 use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict, metric};
 
@@ -33,7 +35,8 @@ impl Rule for SoftirqCore {
     }
 
     fn summary(&self) -> &'static str {
-        "one CPU spends more than 80 % of its time in softirq, workers have CPU to spare, and another CPU idles"
+        "one CPU spends more than 80 % of its time in softirq, workers have CPU to spare, and \
+            another CPU idles"
     }
 
     fn number(&self) -> u8 {
@@ -53,7 +56,8 @@ impl Rule for SoftirqCore {
         }
         let mut evidence = vec![Evidence {
             observed: format!(
-                "one CPU was in softirq {:.0} % of the time, another idle {:.0} %, and no worker used more than {:.0} % of a core",
+                "one CPU was in softirq {:.0} % of the time, another idle {:.0} %, and no worker \
+                    used more than {:.0} % of a core",
                 softirq * 100.0,
                 idle * 100.0,
                 workers * 100.0
@@ -70,17 +74,26 @@ impl Rule for SoftirqCore {
             }));
         }
         let claim = "one CPU handles all interrupts of the network while others idle";
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject(point, job, direction), claim, evidence);
-        let advice =
-            "spread receiving over CPUs (more queues, or rps_cpus of its queue), or move the interrupt to the idle one";
+        let finding = Finding::new(
+            self.name(),
+            Verdict::Suspected,
+            subject(point, job, direction),
+            claim,
+            evidence,
+        );
+        let advice = "spread receiving over CPUs (more queues, or rps_cpus of its queue), or move \
+            the interrupt to the idle one";
         Some(finding.advise(format!("{advice}: goodput should rise")))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
         // One flow has one hash: its packets can be moved, not spread.
-        let (told, name, value) =
-            if n_flows(job) > 1.0 { (SPREAD, "rps_cpus", "all") } else { (POLLED, "threaded", "1") };
+        let (told, name, value) = if n_flows(job) > 1.0 {
+            (SPREAD, "rps_cpus", "all")
+        } else {
+            (POLLED, "threaded", "1")
+        };
         let at = FlowEnd::Receiving.endpoint(job, direction).to_owned();
         let setting = HostSetting { at, name: name.into(), value: value.into() };
         vec![Experiment::at_host(told, setting, [LEAST_EFFECT, MOST_SPREAD])]
@@ -109,14 +122,22 @@ mod tests {
     use crate::diagnosis::rules::cases::point;
 
     fn cpus(softirq: f64, idle: f64, worker: f64) -> PointStudy {
-        point(&[("goodput", 5e8), ("softirq_core", softirq), ("idle_core", idle), ("receiver_cpu", worker)])
+        point(&[
+            ("goodput", 5e8),
+            ("softirq_core", softirq),
+            ("idle_core", idle),
+            ("receiver_cpu", worker),
+        ])
     }
 
     #[test]
     fn it_asks_the_receiving_host_to_poll_in_threads() {
         let experiments = SoftirqCore.experiments(&cpus(0.93, 0.8, 0.2));
-        let told: Vec<(&str, &str)> =
-            experiments[0].settings.iter().map(|setting| (setting.at.as_str(), setting.name.as_str())).collect();
+        let told: Vec<(&str, &str)> = experiments[0]
+            .settings
+            .iter()
+            .map(|setting| (setting.at.as_str(), setting.name.as_str()))
+            .collect();
         assert_eq!(told, [("b", "threaded")]);
         assert!(experiments[0].candidates == [Vec::new()] && !experiments[0].lifts);
     }

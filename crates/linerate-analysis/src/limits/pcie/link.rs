@@ -3,10 +3,12 @@
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
 
-/// Start (1), sequence number (2), LCRC (4) and end (1) in generations 1 and 2; start token with sequence number (4) and
-/// LCRC (4) in generations 3 to 5. None in generation 6, whose flits carry their own check bytes.
+/// Start (1), sequence number (2), LCRC (4) and end (1) in generations 1 and 2; start token with
+/// sequence number (4) and LCRC (4) in generations 3 to 5. None in generation 6, whose flits carry
+/// their own check bytes.
 pub(crate) const FRAMING: Bytes = Bytes(8);
-/// Header of three double words: memory requests with 32-bit addresses, and every completion with data.
+/// Header of three double words: memory requests with 32-bit addresses, and every completion with
+/// data.
 pub(crate) const HEADER_3DW: Bytes = Bytes(12);
 /// Header of four double words: memory requests with 64-bit addresses.
 pub(crate) const HEADER_4DW: Bytes = Bytes(16);
@@ -22,7 +24,8 @@ pub(crate) const FLIT_GENERATION: u32 = 6;
 pub const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
 /// No request crosses a boundary of this size, PCI Express 2.2.7.
 pub(crate) const PAGE: Bytes = Bytes(4096);
-/// Completions end at multiples of this, or of twice it, unless they are the last; the smaller lets them be longer, 2.3.1.1.
+/// Completions end at multiples of this, or of twice it, unless they are the last; the smaller lets
+/// them be longer, 2.3.1.1.
 pub(crate) const READ_COMPLETION_BOUNDARY: Bytes = Bytes(64);
 
 /// Bits of address in a memory request.
@@ -52,10 +55,12 @@ pub enum LinkLayerPackets {
     None,
     /// Four bytes for each packet, as IDT counts them. Expected, no bound.
     Idt,
-    /// An acknowledgement and a credit update as often as the standard's limits ask for, and skip sets. Expected, no bound.
+    /// An acknowledgement and a credit update as often as the standard's limits ask for, and skip
+    /// sets. Expected, no bound.
     Realistic,
-    /// As pcie-bench's model counts them: the same limits, which are in symbol times, taken for bytes of the whole link, so that
-    /// their share comes out as many times too large as there are lanes. To compare with its published figures.
+    /// As pcie-bench's model counts them: the same limits, which are in symbol times, taken for
+    /// bytes of the whole link, so that their share comes out as many times too large as there are
+    /// lanes. To compare with its published figures.
     PcieModel,
 }
 
@@ -74,8 +79,8 @@ pub struct Link {
     pub max_payload: Bytes,
     /// Largest read request (MRRS).
     pub max_read_request: Bytes,
-    /// Payload of one completion: the maximum payload, or the read completion boundary (64 or 128 B) of a host that
-    /// chops there.
+    /// Payload of one completion: the maximum payload, or the read completion boundary (64 or 128
+    /// B) of a host that chops there.
     pub completion: Bytes,
     /// Addresses of requests.
     pub addressing: Addressing,
@@ -96,7 +101,8 @@ pub struct LinkBytes {
     pub down: Bytes,
 }
 
-/// Line rate of one lane in 10^9 transfers per second, and the share of it that is packets: numerator, denominator.
+/// Line rate of one lane in 10^9 transfers per second, and the share of it that is packets:
+/// numerator, denominator.
 pub(super) fn lane(generation: u32) -> Option<(f64, (u32, u32))> {
     /// 256 bytes of a flit: 236 of packets, 6 of link layer, 8 of check, 6 of error correction.
     const FLIT: (u32, u32) = (236, 256);
@@ -111,23 +117,27 @@ pub(super) fn lane(generation: u32) -> Option<(f64, (u32, u32))> {
     }
 }
 
-/// The generation whose lanes make `transfers` 10^9 transfers a second, as sysfs tells a link's speed.
+/// The generation whose lanes make `transfers` 10^9 transfers a second, as sysfs tells a link's
+/// speed.
 #[must_use]
 pub fn generation(transfers: f64) -> Option<u32> {
-    (1..=FLIT_GENERATION).find(|generation| lane(*generation).is_some_and(|(known, _)| known == transfers))
+    (1..=FLIT_GENERATION)
+        .find(|generation| lane(*generation).is_some_and(|(known, _)| known == transfers))
 }
 
-/// Bits each way that a link of `generation` (1 to 6) and `lanes` carries after its line code; `None` if there is no
-/// such link.
+/// Bits each way that a link of `generation` (1 to 6) and `lanes` carries after its line code;
+/// `None` if there is no such link.
 #[must_use]
 pub(crate) fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
     let (transfers, (data, of)) = lane(generation)?;
-    LANES.contains(&lanes).then(|| BitRate(transfers * 1e9 * f64::from(lanes) * f64::from(data) / f64::from(of)))
+    LANES
+        .contains(&lanes)
+        .then(|| BitRate(transfers * 1e9 * f64::from(lanes) * f64::from(data) / f64::from(of)))
 }
 
-/// The longest a receiver waits with an acknowledgement, and the guideline for credit updates, which is the same: symbol
-/// times. `(mps + 28) x factor / lanes + delay`, PCI Express 5.0 tables 2-46 to 2-48 and 3-7 to 3-9 (faster generations
-/// take those of 8 GT/s).
+/// The longest a receiver waits with an acknowledgement, and the guideline for credit updates,
+/// which is the same: symbol times. `(mps + 28) x factor / lanes + delay`, PCI Express 5.0 tables
+/// 2-46 to 2-48 and 3-7 to 3-9 (faster generations take those of 8 GT/s).
 #[must_use]
 pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> u64 {
     /// Framing, sequence number, header and checks of the longest packet, symbols.
@@ -148,11 +158,16 @@ pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> 
 }
 
 impl Link {
-    /// The link of `generation` and `lanes` as a device finds it after reset of its limits: 32-bit addresses, no
-    /// end-to-end check, nothing for the link layer, transactions that begin at a page, so that the result is a hard upper
-    /// bound. `None` if there is no such link.
+    /// The link of `generation` and `lanes` as a device finds it after reset of its limits: 32-bit
+    /// addresses, no end-to-end check, nothing for the link layer, transactions that begin at a
+    /// page, so that the result is a hard upper bound. `None` if there is no such link.
     #[must_use]
-    pub fn new(generation: u32, lanes: u32, max_payload: Bytes, max_read_request: Bytes) -> Option<Self> {
+    pub fn new(
+        generation: u32,
+        lanes: u32,
+        max_payload: Bytes,
+        max_read_request: Bytes,
+    ) -> Option<Self> {
         Some(Self {
             generation,
             lanes,
@@ -180,7 +195,8 @@ impl Link {
         BitRate(self.rate.0 * (1.0 - self.link_layer_share()))
     }
 
-    /// What acknowledgements, credit updates and skip sets take of the line, where they are not counted by packet.
+    /// What acknowledgements, credit updates and skip sets take of the line, where they are not
+    /// counted by packet.
     #[must_use]
     pub(crate) fn link_layer_share(&self) -> f64 {
         /// A skip set of four symbols on every lane at least so often, PCI Express 4.2.7.
@@ -243,7 +259,8 @@ impl Link {
         self.pieces(size).map(|(_, piece)| piece.0.div_ceil(self.max_read_request.0)).sum()
     }
 
-    /// The fewest completions of a read of `size` bytes: all but the last of a request end at the read completion boundary.
+    /// The fewest completions of a read of `size` bytes: all but the last of a request end at the
+    /// read completion boundary.
     #[must_use]
     pub fn completions(&self, size: Bytes) -> u64 {
         let of_request = |(start, length): (Bytes, Bytes)| {
@@ -254,25 +271,31 @@ impl Link {
             .map(|(start, piece)| {
                 let whole = piece.0 / self.max_read_request.0;
                 let rest = Bytes(piece.0 % self.max_read_request.0);
-                // Requests of one page differ in length only at its end: their size is a multiple of the boundary.
+                // Requests of one page differ in length only at its end: their size is a multiple
+                // of the boundary.
                 let last = if rest.0 > 0 { of_request((start, rest)) } else { 0 };
                 whole * of_request((start, self.max_read_request)) + last
             })
             .sum()
     }
 
-    /// The parts of a transaction that boundaries of pages cut it into: start and length. All whole pages are one part: page
-    /// boundaries are packet boundaries there.
+    /// The parts of a transaction that boundaries of pages cut it into: start and length. All whole
+    /// pages are one part: page boundaries are packet boundaries there.
     fn pieces(&self, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> {
         let start = Bytes(self.offset.0 % PAGE.0);
         let head = if start.0 == 0 { Bytes(0) } else { Bytes(size.0.min(PAGE.0 - start.0)) };
-        [(start, head), (Bytes(0), Bytes(size.0 - head.0))].into_iter().filter(|(_, length)| length.0 > 0)
+        [(start, head), (Bytes(0), Bytes(size.0 - head.0))]
+            .into_iter()
+            .filter(|(_, length)| length.0 > 0)
     }
 
     /// What a write of `size` bytes takes: `size + packets * overhead`, upwards.
     #[must_use]
     pub fn write_bytes(&self, size: Bytes) -> LinkBytes {
-        LinkBytes { up: Bytes(size.0 + self.write_packets(size) * self.request_overhead().0), down: Bytes(0) }
+        LinkBytes {
+            up: Bytes(size.0 + self.write_packets(size) * self.request_overhead().0),
+            down: Bytes(0),
+        }
     }
 
     /// What a read of `size` bytes takes: requests upwards, completions downwards.
@@ -348,13 +371,18 @@ mod tests {
             (5, 1, 4096, 4239),
         ];
         for (generation, lanes, payload, symbols) in golden {
-            assert_eq!(latency_limit(generation, lanes, Bytes(payload)), symbols, "{generation} x{lanes} {payload}");
+            assert_eq!(
+                latency_limit(generation, lanes, Bytes(payload)),
+                symbols,
+                "{generation} x{lanes} {payload}"
+            );
         }
     }
 
     #[test]
     fn the_link_layers_share_is_pcie_benchs_and_in_truth_smaller_by_the_number_of_lanes() {
-        // Methodology 3.4: generation 3 x8 MPS 256 leaves 57.88 Gbit/s, generation 2 x8 MPS 128 27.58 of 32.
+        // Methodology 3.4: generation 3 x8 MPS 256 leaves 57.88 Gbit/s, generation 2 x8 MPS 128
+        // 27.58 of 32.
         for (generation, payload, gigabits) in [(3, 256, 57.88), (2, 128, 27.58)] {
             let mut link = Link::new(generation, 8, Bytes(payload), Bytes(512)).expect("known");
             link.dllp = LinkLayerPackets::PcieModel;
@@ -364,7 +392,11 @@ mod tests {
         link.dllp = LinkLayerPackets::Realistic;
         // 8 B per 118 symbol times x 8 lanes is 0.85 % for each kind of link-layer packet.
         let skip = 4.0 / 1538.0;
-        assert!((link.link_layer_share() - 2.0 * 0.0085 - skip).abs() < 1e-4, "{}", link.link_layer_share());
+        assert!(
+            (link.link_layer_share() - 2.0 * 0.0085 - skip).abs() < 1e-4,
+            "{}",
+            link.link_layer_share()
+        );
         assert!(!link.is_bound());
     }
 
@@ -394,7 +426,11 @@ mod tests {
         // Methodology 0.6 and 3.4: x16 generation 2, completions of 20 bytes of overhead.
         for (mps, gigabits) in [(128, 55.35), (256, 59.36), (512, 61.59)] {
             let link = Link::new(2, 16, Bytes(mps), Bytes(4096)).expect("known");
-            assert!(near(link.read(Bytes(4096)), gigabits, 0.0051), "{mps}: {}", link.read(Bytes(4096)));
+            assert!(
+                near(link.read(Bytes(4096)), gigabits, 0.0051),
+                "{mps}: {}",
+                link.read(Bytes(4096))
+            );
         }
     }
 
@@ -404,10 +440,19 @@ mod tests {
         let mut link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
         link.dllp = LinkLayerPackets::PcieModel;
         link.addressing = Addressing::Bits64;
-        let golden = [(64, 42.10, 44.10), (256, 52.92, 53.69), (512, 52.92, 53.69), (1500, 52.82, 53.60)];
+        let golden =
+            [(64, 42.10, 44.10), (256, 52.92, 53.69), (512, 52.92, 53.69), (1500, 52.82, 53.60)];
         for (size, write, read) in golden {
-            assert!(near(link.write(Bytes(size)), write, 0.011), "{size}: {}", link.write(Bytes(size)));
-            assert!(near(link.read(Bytes(size)), read, 0.011), "{size}: {}", link.read(Bytes(size)));
+            assert!(
+                near(link.write(Bytes(size)), write, 0.011),
+                "{size}: {}",
+                link.write(Bytes(size))
+            );
+            assert!(
+                near(link.read(Bytes(size)), read, 0.011),
+                "{size}: {}",
+                link.read(Bytes(size))
+            );
         }
     }
 
@@ -423,13 +468,18 @@ mod tests {
     fn a_transaction_that_starts_askew_is_cut_at_pages_and_completion_boundaries() {
         let mut link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
         let counts = |link: &Link, size| {
-            (link.write_packets(Bytes(size)), link.read_requests(Bytes(size)), link.completions(Bytes(size)))
+            (
+                link.write_packets(Bytes(size)),
+                link.read_requests(Bytes(size)),
+                link.completions(Bytes(size)),
+            )
         };
         assert_eq!(counts(&link, 4096), (16, 8, 16));
         // 96 B before a page's end, and 160 B after it.
         link.offset = Bytes(4000);
         assert_eq!(counts(&link, 256), (2, 2, 2));
-        // The first completion ends at a multiple of 64, so that 512 B that start 32 B askew take three of 256.
+        // The first completion ends at a multiple of 64, so that 512 B that start 32 B askew take
+        // three of 256.
         link.offset = Bytes(32);
         assert_eq!(counts(&link, 512), (2, 1, 3));
         // A host that chops at 64 B needs nine.
@@ -456,7 +506,8 @@ mod tests {
                 let request_end = end.min(page_end).min(at + 256);
                 requests += 1;
                 while at < request_end {
-                    // The longest completion within 128 B that ends at a multiple of 64, or at the request's end.
+                    // The longest completion within 128 B that ends at a multiple of 64, or at the
+                    // request's end.
                     let boundary = (at + 128) / 64 * 64;
                     at = request_end.min(boundary);
                     completions += 1;

@@ -1,11 +1,14 @@
-//! What a network card moves over its slot besides frames: doorbells, descriptors, interrupts, and pointers read back.
+//! What a network card moves over its slot besides frames: doorbells, descriptors, interrupts, and
+//! pointers read back.
 //!
-//! Units: bytes on the link for each frame, by direction. Source: the models of pcie-bench (Neugebauer et al., SIGCOMM 2018),
-//! for the second and third after the Intel 82599 data sheet (1.9.1, 1.9.2, 7.1.5 to 7.2.3) and the drivers of Linux and DPDK.
-//! The request for a receive descriptor is counted here; that model forgets it, so that its figures are a few per cent higher.
+//! Units: bytes on the link for each frame, by direction. Source: the models of pcie-bench
+//! (Neugebauer et al., SIGCOMM 2018), for the second and third after the Intel 82599 data sheet
+//! (1.9.1, 1.9.2, 7.1.5 to 7.2.3) and the drivers of Linux and DPDK. The request for a receive
+//! descriptor is counted here; that model forgets it, so that its figures are a few per cent
+//! higher.
 //!
-//! Frames cross without their check sequence. What it does not see: descriptors written into the doorbell, header
-//! split, compressed completions, and several queues that batch less each.
+//! Frames cross without their check sequence. What it does not see: descriptors written into the
+//! doorbell, header split, compressed completions, and several queues that batch less each.
 
 use linerate_model::{Bytes, PacketRate};
 use serde::Deserialize;
@@ -81,7 +84,8 @@ const fn data(access: Access) -> Step {
     Step { what: "frame", access, size: None, frames: 1 }
 }
 
-/// Descriptors that the card fetches and writes back at once, 7.2.3.4 and 7.2.3.5 of its data sheet.
+/// Descriptors that the card fetches and writes back at once, 7.2.3.4 and 7.2.3.5 of its data
+/// sheet.
 const FETCHED: u32 = 40;
 const WRITTEN_BACK: u32 = 8;
 /// Free buffers that a driver hands over at once, and frames between two interrupts.
@@ -111,7 +115,12 @@ static KERNEL_TRANSMIT: [Step; 6] = [
     step("doorbell", Access::HostWrite, REGISTER.0, 1),
     step("descriptors", Access::DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
     data(Access::DeviceRead),
-    step("descriptors written back", Access::DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
+    step(
+        "descriptors written back",
+        Access::DeviceWrite,
+        DESCRIPTOR.0 * WRITTEN_BACK as u64,
+        WRITTEN_BACK,
+    ),
     step("interrupt", Access::DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
     step("head pointer", Access::HostRead, REGISTER.0, 1),
 ];
@@ -127,7 +136,12 @@ static POLL_TRANSMIT: [Step; 4] = [
     step("doorbell", Access::HostWrite, REGISTER.0, BURST),
     step("descriptors", Access::DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
     data(Access::DeviceRead),
-    step("descriptors written back", Access::DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
+    step(
+        "descriptors written back",
+        Access::DeviceWrite,
+        DESCRIPTOR.0 * WRITTEN_BACK as u64,
+        WRITTEN_BACK,
+    ),
 ];
 static POLL_RECEIVE: [Step; 4] = [
     step("doorbell of free buffers", Access::HostWrite, REGISTER.0, FREED),
@@ -169,7 +183,8 @@ impl Nic {
 }
 
 impl Step {
-    /// What it takes on `link`, shared by the frames it is for; `frame` has its check sequence, which does not cross.
+    /// What it takes on `link`, shared by the frames it is for; `frame` has its check sequence,
+    /// which does not cross.
     #[must_use]
     pub fn bytes(&self, link: &Link, frame: Bytes) -> FrameBytes {
         let size = self.size.unwrap_or(Bytes(frame.0.saturating_sub(ethernet::CHECK_SEQUENCE.0)));
@@ -190,7 +205,10 @@ impl Step {
 /// What all of `steps` take for each frame.
 #[must_use]
 pub fn frame_bytes(steps: &[Step], link: &Link, frame: Bytes) -> FrameBytes {
-    steps.iter().map(|step| step.bytes(link, frame)).fold(FrameBytes::default(), core::ops::Add::add)
+    steps
+        .iter()
+        .map(|step| step.bytes(link, frame))
+        .fold(FrameBytes::default(), core::ops::Add::add)
 }
 
 /// Frames a second that `link` has room for: the busier direction decides.
@@ -212,18 +230,21 @@ mod tests {
         link
     }
 
-    /// Gbit/s each way of frames without their check sequence, sent and received at once; `forgotten` bytes upwards are left
-    /// out, as the published model does with the request for each receive descriptor.
+    /// Gbit/s each way of frames without their check sequence, sent and received at once;
+    /// `forgotten` bytes upwards are left out, as the published model does with the request for
+    /// each receive descriptor.
     fn both_ways(nic: Nic, size: u64, forgotten: u64) -> f64 {
         let (link, frame) = (pcie_bench(), Bytes(size));
-        let mut bytes = frame_bytes(nic.transmit(), &link, frame) + frame_bytes(nic.receive(), &link, frame);
+        let mut bytes =
+            frame_bytes(nic.transmit(), &link, frame) + frame_bytes(nic.receive(), &link, frame);
         bytes.up -= forgotten as f64;
         frame_rate(&link, bytes).0 * (size - 4) as f64 * 8.0 / 1e9
     }
 
     #[test]
     fn pcie_benchs_figures_are_reproduced_with_its_omission_and_lower_without() {
-        // Methodology 3.4: generation 3 x8, MPS 256, MRRS 512, 64-bit addresses, frames of 64, 256, 512 and 1500 B.
+        // Methodology 3.4: generation 3 x8, MPS 256, MRRS 512, 64-bit addresses, frames of 64, 256,
+        // 512 and 1500 B.
         let golden = [
             (Nic::Simple, [12.58, 31.17, 39.31, 46.06]),
             (Nic::Kernel, [17.63, 37.50, 43.96, 48.08]),
@@ -245,7 +266,8 @@ mod tests {
         // Doorbell 28, descriptor 24 and 36, data 24 and 80, interrupt 28, pointer 24 and 24.
         let transmit = frame_bytes(Nic::Simple.transmit(), &link, Bytes(64));
         assert_eq!(transmit, FrameBytes { up: 100.0, down: 168.0 });
-        // Doorbell 28, descriptor 24 and 36, data 84, written back 40, interrupt 28, pointer 24 and 24.
+        // Doorbell 28, descriptor 24 and 36, data 84, written back 40, interrupt 28, pointer 24 and
+        // 24.
         let receive = frame_bytes(Nic::Simple.receive(), &link, Bytes(64));
         assert_eq!(receive, FrameBytes { up: 200.0, down: 88.0 });
     }

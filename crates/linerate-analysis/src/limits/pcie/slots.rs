@@ -1,12 +1,15 @@
-//! The tree of PCI functions above devices, from the fact `pcie`, and the edge of it that is full first.
+//! The tree of PCI functions above devices, from the fact `pcie`, and the edge of it that is full
+//! first.
 //!
-//! Units: bit/s of payload in the largest packets a device is set to; `rx` what devices write to memory, `tx` what they read. The
-//! rate of an edge is that of the width negotiated and the highest speed the function is capable of, because a link may idle at a
-//! lower one: the bound stays an upper one, and the lower speed is told beside it. A link shows twice, at both its ends; the slower
-//! end decides.
+//! Units: bit/s of payload in the largest packets a device is set to; `rx` what devices write to
+//! memory, `tx` what they read. The rate of an edge is that of the width negotiated and the highest
+//! speed the function is capable of, because a link may idle at a lower one: the bound stays an
+//! upper one, and the lower speed is told beside it. A link shows twice, at both its ends; the
+//! slower end decides.
 //!
-//! What it does not see: conventional PCI, whose clock and width sysfs does not tell (`linerate limit pci`, or a declared
-//! capacity); what a hypervisor hides; and what else the model of the link leaves out.
+//! What it does not see: conventional PCI, whose clock and width sysfs does not tell (`linerate
+//! limit pci`, or a declared capacity); what a hypervisor hides; and what else the model of the
+//! link leaves out.
 
 use std::collections::BTreeSet;
 
@@ -59,18 +62,24 @@ impl Slots {
     /// The tree above `devices`, from the fact `pcie`.
     ///
     /// # Errors
-    /// Why there is no bus to bound one of them: it has no PCI device, or one that exists only inside a hypervisor.
+    /// Why there is no bus to bound one of them: it has no PCI device, or one that exists only
+    /// inside a hypervisor.
     pub fn of(facts: &Value, devices: &[String]) -> Result<Self, String> {
         let mut slots: Vec<Slot> = Vec::new();
         for device in devices {
             let Some(chain) = facts.get(device).and_then(Value::as_array) else {
                 let known = known(facts).join(", ");
-                let known = if known.is_empty() { "none has one here".to_owned() } else { format!("known: {known}") };
+                let known = if known.is_empty() {
+                    "none has one here".to_owned()
+                } else {
+                    format!("known: {known}")
+                };
                 return Err(format!("`{device}` has no PCI device: no bus bounds it ({known})"));
             };
             let mut place = 0;
             for (depth, function) in chain.iter().enumerate() {
-                let slot = Slot { ends: depth + 1 == chain.len(), ..slot(function, depth, device)? };
+                let slot =
+                    Slot { ends: depth + 1 == chain.len(), ..slot(function, depth, device)? };
                 match slots.iter().position(|known| known.address == slot.address) {
                     Some(found) => {
                         slots[found].devices.insert(device.clone());
@@ -93,30 +102,43 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.ends).all(|slot| slot.max_payload.is_some())
     }
 
-    /// The link at `slot` as the devices below use it: packets are cut where they begin, at the device that writes or asks, and
-    /// not again on their way. `assumed` stands for settings that could not be read.
+    /// The link at `slot` as the devices below use it: packets are cut where they begin, at the
+    /// device that writes or asks, and not again on their way. `assumed` stands for settings that
+    /// could not be read.
     fn link(&self, slot: &Slot, assumed: (Bytes, Bytes)) -> Option<Link> {
         let (generation, lanes) = slot.link?;
-        let ends = || self.slots.iter().filter(|end| end.ends && !end.devices.is_disjoint(&slot.devices));
+        let ends =
+            || self.slots.iter().filter(|end| end.ends && !end.devices.is_disjoint(&slot.devices));
         let payload = ends().map(|end| end.max_payload.unwrap_or(assumed.0)).max()?;
         let request = ends().map(|end| end.max_read_request.unwrap_or(assumed.1)).max()?;
         Link::new(generation, lanes, payload, request)
     }
 
     /// What crosses the link at `slot`, the most in `direction`.
-    fn capacity(&self, slot: &Slot, direction: Direction, assumed: (Bytes, Bytes)) -> Option<BitRate> {
+    fn capacity(
+        &self,
+        slot: &Slot,
+        direction: Direction,
+        assumed: (Bytes, Bytes),
+    ) -> Option<BitRate> {
         let link = self.link(slot, assumed)?;
         Some(if direction == Direction::Tx { link.read(PAGE) } else { link.write(PAGE) })
     }
 
     /// The most that `devices` move together in `direction`.
     #[must_use]
-    pub fn bound(&self, devices: &BTreeSet<String>, direction: Direction, assumed: (Bytes, Bytes)) -> Bound {
+    pub fn bound(
+        &self,
+        devices: &BTreeSet<String>,
+        direction: Direction,
+        assumed: (Bytes, Bytes),
+    ) -> Bound {
         let shared = |slot: &Slot| {
             let capacity = self.capacity(slot, direction, assumed)?;
             Some(Shared { name: slot.name(), capacity, flows: slot.devices.clone() })
         };
-        // Of equal edges the one next to the device is named: it is the one that can be moved to another slot.
+        // Of equal edges the one next to the device is named: it is the one that can be moved to
+        // another slot.
         let shared: Vec<Shared<String>> = self.slots.iter().rev().filter_map(shared).collect();
         tree::bound(&shared, devices)
     }
@@ -124,8 +146,11 @@ impl Slots {
     /// The tree line by line, the edges that are full first marked.
     #[must_use]
     pub fn lines(&self, assumed: (Bytes, Bytes)) -> Vec<String> {
-        let bounds = [Direction::Rx, Direction::Tx].map(|way| self.bound(&self.devices, way, assumed));
-        let full = |slot: &Slot| bounds.iter().any(|bound| bound.binding.iter().any(|(name, _)| *name == slot.name()));
+        let bounds =
+            [Direction::Rx, Direction::Tx].map(|way| self.bound(&self.devices, way, assumed));
+        let full = |slot: &Slot| {
+            bounds.iter().any(|bound| bound.binding.iter().any(|(name, _)| *name == slot.name()))
+        };
         self.slots.iter().map(|slot| self.line(slot, assumed, full(slot))).collect()
     }
 
@@ -135,9 +160,14 @@ impl Slots {
         let mut parts = vec![format!("{indent}{}", slot.name())];
         match (slot.link, ways) {
             (Some((generation, lanes)), [Some(write), Some(read)]) => {
-                let remark = slot.remark.as_ref().map(|remark| format!(" ({remark})")).unwrap_or_default();
+                let remark =
+                    slot.remark.as_ref().map(|remark| format!(" ({remark})")).unwrap_or_default();
                 parts.push(format!("gen {generation} x{lanes}{remark}"));
-                parts.push(format!("mps {}, mrrs {}", told(slot.max_payload), told(slot.max_read_request)));
+                parts.push(format!(
+                    "mps {}, mrrs {}",
+                    told(slot.max_payload),
+                    told(slot.max_read_request)
+                ));
                 parts.push(format!("writes {write}, reads {read}"));
             }
             _ => parts.push("no PCI Express link: its bus is not bounded here".to_owned()),
@@ -148,15 +178,22 @@ impl Slots {
         parts.join(", ")
     }
 
-    /// Ceilings of each device alone and of all together, writes and reads, with the binding edge named.
+    /// Ceilings of each device alone and of all together, writes and reads, with the binding edge
+    /// named.
     #[must_use]
     pub fn ceilings(&self, assumed: (Bytes, Bytes)) -> Vec<Ceiling> {
         let alone = self.devices.iter().map(|device| BTreeSet::from([device.clone()]));
-        let sets: Vec<BTreeSet<String>> =
-            if self.devices.len() > 1 { alone.chain([self.devices.clone()]).collect() } else { alone.collect() };
+        let sets: Vec<BTreeSet<String>> = if self.devices.len() > 1 {
+            alone.chain([self.devices.clone()]).collect()
+        } else {
+            alone.collect()
+        };
         let ways = [(Direction::Rx, "memory writes"), (Direction::Tx, "memory reads")];
         let of_set = |set: &BTreeSet<String>| {
-            ways.map(|(way, what)| self.ceiling(set, way, what, assumed)).into_iter().flatten().collect::<Vec<_>>()
+            ways.map(|(way, what)| self.ceiling(set, way, what, assumed))
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
         };
         sets.iter().flat_map(of_set).collect()
     }
@@ -180,13 +217,17 @@ impl Slots {
             .collect();
         derivation.extend(bound.derivation());
         let names = devices.iter().cloned().collect::<Vec<_>>().join(" + ");
-        let binding = bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
+        let binding =
+            bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
         let name = format!("pcie of {names}, {what}: {binding}");
-        Some(Ceiling::new(name, metric::BANDWIDTH, bound.value.0, direction, derivation, SOURCE).of(BoundClass::Bus))
+        Some(
+            Ceiling::new(name, metric::BANDWIDTH, bound.value.0, direction, derivation, SOURCE)
+                .of(BoundClass::Bus),
+        )
     }
 
-    /// The options of the calculator `pcie` for the edge that bounds writes of the only device asked for; `None` for several, or
-    /// without a link.
+    /// The options of the calculator `pcie` for the edge that bounds writes of the only device
+    /// asked for; `None` for several, or without a link.
     #[must_use]
     pub fn options(&self, params: &Params) -> Option<Params> {
         if self.devices.len() != 1 {
@@ -194,7 +235,10 @@ impl Slots {
         }
         let assumed = (USUAL_MAX_PAYLOADS[0], default_read_request());
         let bound = self.bound(&self.devices, Direction::Rx, assumed);
-        let slot = self.slots.iter().find(|slot| bound.binding.iter().any(|(name, _)| *name == slot.name()))?;
+        let slot = self
+            .slots
+            .iter()
+            .find(|slot| bound.binding.iter().any(|(name, _)| *name == slot.name()))?;
         let end = self.slots.iter().find(|slot| slot.ends)?;
         let (generation, lanes) = slot.link?;
         let mut filled = params.clone();
@@ -209,7 +253,8 @@ impl Slots {
     }
 }
 
-const SOURCE: &str = "sysfs and configuration space (PCI Express Base 7.5.3); maximum flow of a tree";
+const SOURCE: &str =
+    "sysfs and configuration space (PCI Express Base 7.5.3); maximum flow of a tree";
 
 impl Slot {
     /// Its address, what it is, and the device it carries.
@@ -231,10 +276,12 @@ fn told(size: Option<Bytes>) -> String {
     size.map_or_else(|| "not readable".to_owned(), |size| format!("{} B", size.0))
 }
 
-/// The link that `function` of the fact `pcie` bounds: generation of its highest speed, and its lanes now.
+/// The link that `function` of the fact `pcie` bounds: generation of its highest speed, and its
+/// lanes now.
 #[must_use]
 pub fn link_of(function: &Value) -> Option<(u32, u32)> {
-    let fastest = speed(function, "max_link_speed").into_iter().chain(speed(function, "current_link_speed"));
+    let fastest =
+        speed(function, "max_link_speed").into_iter().chain(speed(function, "current_link_speed"));
     let generation = generation(fastest.reduce(f64::max)?)?;
     let lanes = size(function, "current_link_width")?;
     super::LANES.contains(&(lanes.0 as u32)).then_some((generation, lanes.0 as u32))
@@ -251,11 +298,13 @@ pub fn size(function: &Value, name: &str) -> Option<Bytes> {
 }
 
 fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
-    let text = |name: &str| function.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |name: &str| function.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (address, kind) = (text("address"), text("kind"));
     if kind == "virtual" {
         return Err(format!(
-            "`{device}` is {address}, a device that exists only inside a hypervisor: there is no bus behind it, and no bound"
+            "`{device}` is {address}, a device that exists only inside a hypervisor: there is no \
+                bus behind it, and no bound"
         ));
     }
     let link = link_of(function).filter(|_| kind == "pcie");
@@ -263,7 +312,9 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
     let most = size(function, "max_link_width");
     let remark = link.and_then(|(generation, lanes)| {
         let slower = now.filter(|now| *now < generation).map(|now| format!("gen {now} now"));
-        let narrower = most.filter(|most| most.0 > u64::from(lanes)).map(|most| format!("could be x{}", most.0));
+        let narrower = most
+            .filter(|most| most.0 > u64::from(lanes))
+            .map(|most| format!("could be x{}", most.0));
         let parts: Vec<String> = slower.into_iter().chain(narrower).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     });
@@ -280,10 +331,13 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
     })
 }
 
-/// The payload settings to calculate with: `mps` and `mrrs` of `params`, or each of the usual ones where the tree does not say.
+/// The payload settings to calculate with: `mps` and `mrrs` of `params`, or each of the usual ones
+/// where the tree does not say.
 #[must_use]
 pub fn assumptions(slots: &Slots, params: &Params) -> Vec<(Bytes, Bytes)> {
-    let given = |key: &str| params.get(key).and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());
+    let given = |key: &str| {
+        params.get(key).and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok())
+    };
     let request = given("mrrs").unwrap_or_else(default_read_request);
     match given("mps") {
         Some(payload) => vec![(payload, request)],
@@ -297,18 +351,27 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn function(address: &str, port: &str, speeds: (f64, f64), widths: (u32, u32), payload: u32) -> Value {
+    fn function(
+        address: &str,
+        port: &str,
+        speeds: (f64, f64),
+        widths: (u32, u32),
+        payload: u32,
+    ) -> Value {
         json!({
             "address": address, "kind": "pcie", "port": port, "max_link_speed": speeds.0, "current_link_speed": speeds.1,
             "max_link_width": widths.0, "current_link_width": widths.1, "mps_bytes": payload, "mrrs_bytes": 512,
         })
     }
 
-    /// A card with a port of eight lanes and a disk of four behind a switch with four lanes upwards.
+    /// A card with a port of eight lanes and a disk of four behind a switch with four lanes
+    /// upwards.
     fn behind_a_switch() -> Value {
         let root = function("0000:00:1c.0", "root port", (8.0, 8.0), (4, 4), 256);
         let up = function("0000:03:00.0", "upstream switch port", (8.0, 8.0), (4, 4), 256);
-        let down = |address, lanes| function(address, "downstream switch port", (8.0, 8.0), (lanes, lanes), 256);
+        let down = |address, lanes| {
+            function(address, "downstream switch port", (8.0, 8.0), (lanes, lanes), 256)
+        };
         let card = function("0000:05:00.0", "endpoint", (8.0, 2.5), (8, 8), 256);
         let disk = function("0000:06:00.0", "endpoint", (16.0, 8.0), (4, 2), 128);
         json!({
@@ -328,7 +391,14 @@ mod tests {
     fn the_switchs_way_up_is_full_first() {
         let slots = slots(&["eth0", "nvme0n1"]);
         let addresses: Vec<&str> = slots.slots.iter().map(|slot| slot.address.as_str()).collect();
-        let expected = ["0000:00:1c.0", "0000:03:00.0", "0000:04:02.0", "0000:06:00.0", "0000:04:01.0", "0000:05:00.0"];
+        let expected = [
+            "0000:00:1c.0",
+            "0000:03:00.0",
+            "0000:04:02.0",
+            "0000:06:00.0",
+            "0000:04:01.0",
+            "0000:05:00.0",
+        ];
         assert_eq!(addresses, expected);
         let ceilings = slots.ceilings(ASSUMED);
         assert_eq!(ceilings.len(), 6);
@@ -336,15 +406,28 @@ mod tests {
         let whole = 31.507_692_3e9 * 256.0 / 276.0;
         let all = &ceilings[4];
         assert!((all.value - whole).abs() < 1e3, "{}", all.value);
-        assert_eq!(all.name(), "pcie of eth0 + nvme0n1, memory writes: 0000:03:00.0 upstream switch port");
+        assert_eq!(
+            all.name(),
+            "pcie of eth0 + nvme0n1, memory writes: 0000:03:00.0 upstream switch port"
+        );
         assert!((ceilings[0].value - whole).abs() < 1e3, "the card alone fills it too");
         // The disk negotiated two of its four lanes: generation 4 x2 in packets of 128 B.
         let disk = 31.507_692_3e9 * 128.0 / 148.0;
-        assert!((ceilings[2].value - disk).abs() < 1e3, "{} {}", ceilings[2].name(), ceilings[2].value);
-        assert!(ceilings[2].name().ends_with("0000:06:00.0 endpoint nvme0n1"), "{}", ceilings[2].name());
+        assert!(
+            (ceilings[2].value - disk).abs() < 1e3,
+            "{} {}",
+            ceilings[2].name(),
+            ceilings[2].value
+        );
+        assert!(
+            ceilings[2].name().ends_with("0000:06:00.0 endpoint nvme0n1"),
+            "{}",
+            ceilings[2].name()
+        );
         let lines = slots.lines(ASSUMED);
         assert!(
-            lines[1].starts_with("  0000:03:00.0 upstream switch port, gen 3 x4") && lines[1].ends_with("full first")
+            lines[1].starts_with("  0000:03:00.0 upstream switch port, gen 3 x4")
+                && lines[1].ends_with("full first")
         );
         assert!(lines[3].contains("gen 4 x2 (gen 3 now, could be x4)"), "{}", lines[3]);
         assert!(lines[5].contains("gen 3 x8 (gen 1 now)"), "{}", lines[5]);
@@ -355,9 +438,12 @@ mod tests {
         let mut asked = Params::default();
         asked.set("payload", "64 B");
         let filled = slots(&["nvme0n1"]).options(&asked).expect("one device");
-        for (key, value) in
-            [("gen", json!(4)), ("lanes", json!(2)), ("mps", json!("128 B")), ("payload", json!("64 B"))]
-        {
+        for (key, value) in [
+            ("gen", json!(4)),
+            ("lanes", json!(2)),
+            ("mps", json!("128 B")),
+            ("payload", json!("64 B")),
+        ] {
             assert_eq!(filled.get(key), Some(&value), "{key}");
         }
         assert!(slots(&["eth0", "nvme0n1"]).options(&asked).is_none());
@@ -371,7 +457,8 @@ mod tests {
         let slots = Slots::of(&facts, &["eth0".to_owned()]).expect("known");
         let assumed = assumptions(&slots, &Params::default());
         assert_eq!(assumed.len(), 3);
-        let ceilings: Vec<f64> = assumed.iter().map(|assumed| slots.ceilings(*assumed)[0].value).collect();
+        let ceilings: Vec<f64> =
+            assumed.iter().map(|assumed| slots.ceilings(*assumed)[0].value).collect();
         assert!(ceilings.is_sorted(), "{ceilings:?}");
         assert!(slots.lines(assumed[0])[3].contains("mps not readable"));
         let mut params = Params::default();

@@ -1,10 +1,12 @@
-//! PCI Express links between a host's memory and its network devices, from the fact `pcie.<device>`.
+//! PCI Express links between a host's memory and its network devices, from the fact
+//! `pcie.<device>`.
 //!
-//! Each function of the chain bounds all flows whose devices lie below it, per direction: received data is written to memory,
-//! sent data is read from it, both in the largest packets the function was set to, with nothing but frames crossing. The rate
-//! is that of the width negotiated and the highest speed the function is capable of (a link may idle at a lower one), which
-//! keeps the bound an upper one. What it does not see: descriptors, doorbells and interrupts, which make the true bound lower;
-//! reads limited by tags and credits; and what a hypervisor hides.
+//! Each function of the chain bounds all flows whose devices lie below it, per direction: received
+//! data is written to memory, sent data is read from it, both in the largest packets the function
+//! was set to, with nothing but frames crossing. The rate is that of the width negotiated and the
+//! highest speed the function is capable of (a link may idle at a lower one), which keeps the bound
+//! an upper one. What it does not see: descriptors, doorbells and interrupts, which make the true
+//! bound lower; reads limited by tags and credits; and what a hypervisor hides.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +30,9 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
             for found in chain(hosts, end, other, writes).into_iter().flatten() {
                 match elements.iter_mut().find(|element| element.part == found.part) {
                     Some(element) => element.crossed_by.extend([one.id]),
-                    None => elements.push(Element { crossed_by: BTreeSet::from([one.id]), ..found }),
+                    None => {
+                        elements.push(Element { crossed_by: BTreeSet::from([one.id]), ..found })
+                    }
                 }
             }
         }
@@ -36,14 +40,24 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     elements
 }
 
-/// The links above the device that carries what `end` and `other` exchange, written to memory or read from it; `None` if it has none or
-/// they are not known.
-fn chain(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint, writes: bool) -> Option<Vec<Element>> {
+/// The links above the device that carries what `end` and `other` exchange, written to memory or
+/// read from it; `None` if it has none or they are not known.
+fn chain(
+    hosts: &Hosts<'_>,
+    end: &Endpoint,
+    other: &Endpoint,
+    writes: bool,
+) -> Option<Vec<Element>> {
     let branches = leaving::branches(hosts, end, other);
     let [branch] = &branches[..] else { return None };
     let carrier = branch.layers.last()?.device;
     let functions = hosts.fact(&end.host, "pcie")?.get(carrier)?.as_array()?;
-    Some(functions.iter().filter_map(|function| link(function, &end.host, carrier, branch.mtu, writes)).collect())
+    Some(
+        functions
+            .iter()
+            .filter_map(|function| link(function, &end.host, carrier, branch.mtu, writes))
+            .collect(),
+    )
 }
 
 fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) -> Option<Element> {
@@ -56,7 +70,8 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) ->
     let link = pcie::Link::new(generation, lanes, payload, request)?;
     let address = function.get("address").and_then(Value::as_str)?;
     Some(Element {
-        part: BoundPart::new(BoundClass::Bus, host, format!("pcie {address}")).with(PartDetail::Function { writes }),
+        part: BoundPart::new(BoundClass::Bus, host, format!("pcie {address}"))
+            .with(PartDetail::Function { writes }),
         receives: false,
         burst: 0.0,
         rate: if writes { link.write(pcie::link::PAGE) } else { link.read(pcie::link::PAGE) },
@@ -64,7 +79,8 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) ->
         mtu,
         crossed_by: BTreeSet::new(),
         source: format!(
-            "facts of {host}: pcie.{device}, generation {generation} x{lanes}, payload {}; PCI Express Base, 20 bytes a packet",
+            "facts of {host}: pcie.{device}, generation {generation} x{lanes}, payload {}; PCI \
+                Express Base, 20 bytes a packet",
             payload.0
         ),
     })

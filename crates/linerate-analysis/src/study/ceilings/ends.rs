@@ -1,7 +1,9 @@
-//! What bounds a flow inside the two hosts: the interfaces and queueing disciplines that its packets pass, each with the headers that it counts.
+//! What bounds a flow inside the two hosts: the interfaces and queueing disciplines that its
+//! packets pass, each with the headers that it counts.
 //!
-//! Of several next hops each flow takes one, so that n flows reach what the n fastest allow together. Only the way out is known where packets
-//! have several: which device they come in by is for the other end to decide.
+//! Of several next hops each flow takes one, so that n flows reach what the n fastest allow
+//! together. Only the way out is known where packets have several: which device they come in by is
+//! for the other end to decide.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +30,11 @@ struct CrossedElement<'a> {
 }
 
 /// The interfaces and disciplines that the flows of `carried` pass.
-pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
+pub(super) fn elements(
+    hosts: &Hosts<'_>,
+    jobs: &[Job<'_>],
+    carried: &[Carried<'_>],
+) -> Vec<Element> {
     let mut found: Vec<CrossedElement<'_>> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
@@ -38,8 +44,12 @@ pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'
             several => spread(hosts, sender, several).into_iter().collect(),
         };
         if let [branch] = &leaving::branches(hosts, receiver, sender)[..] {
-            crossed
-                .extend(branch.layers.iter().filter_map(|layer| interface(hosts, &receiver.host, branch, layer, true)));
+            crossed.extend(
+                branch
+                    .layers
+                    .iter()
+                    .filter_map(|layer| interface(hosts, &receiver.host, branch, layer, true)),
+            );
         }
         for (element, room) in crossed {
             let n_flows = one.flow.n_flows();
@@ -55,7 +65,10 @@ pub(super) fn elements(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'
             }
         }
     }
-    let rated = |found: CrossedElement<'_>| Element { rate: BitRate((found.room)(found.n_flows)), ..found.element };
+    let rated = |found: CrossedElement<'_>| Element {
+        rate: BitRate((found.room)(found.n_flows)),
+        ..found.element
+    };
     found.into_iter().map(rated).collect()
 }
 
@@ -73,12 +86,18 @@ fn own(branch: &Branch<'_>) -> String {
     branch.layers[0].device.to_owned()
 }
 
-fn shapers<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>, layer: &Layer<'a>) -> Vec<(Element, Room<'a>)> {
+fn shapers<'a>(
+    hosts: &Hosts<'a>,
+    host: &str,
+    branch: &Branch<'a>,
+    layer: &Layer<'a>,
+) -> Vec<(Element, Room<'a>)> {
     let device = layer.device;
     let all = hosts.interface_fact(host, device, "qdiscs").and_then(Value::as_array);
     let header = if layer.is_ethernet { FRAME_HEADER } else { Bytes(0) };
     let element = |shaper: queues::Shaper<'a>| {
-        let detail = PartDetail::Queue { carrier: device.to_owned(), discipline: shaper.kind.to_owned() };
+        let detail =
+            PartDetail::Queue { carrier: device.to_owned(), discipline: shaper.kind.to_owned() };
         let element = Element {
             part: BoundPart::new(BoundClass::Queue, host, own(branch)).with(detail),
             rate: BitRate(0.0),
@@ -119,8 +138,13 @@ fn interface<'a>(
     Some((element, Box::new(move |_| speed)))
 }
 
-/// Several next hops as one element: what the fastest of them allow together, one for each flow. `None` if one of them is not bounded.
-fn spread<'a>(hosts: &Hosts<'a>, sender: &Endpoint, branches: &[Branch<'a>]) -> Option<(Element, Room<'a>)> {
+/// Several next hops as one element: what the fastest of them allow together, one for each flow.
+/// `None` if one of them is not bounded.
+fn spread<'a>(
+    hosts: &Hosts<'a>,
+    sender: &Endpoint,
+    branches: &[Branch<'a>],
+) -> Option<(Element, Room<'a>)> {
     let host = &sender.host;
     let tightest = |branch: &Branch<'a>| {
         let bounded = of_branch(hosts, host, branch).into_iter().map(|(element, room)| {
@@ -128,7 +152,8 @@ fn spread<'a>(hosts: &Hosts<'a>, sender: &Endpoint, branches: &[Branch<'a>]) -> 
             (Element { rate: BitRate(rate), ..element }, rate)
         });
         let payload = |element: &Element| {
-            element.rate.0 * element.mtu.0 as f64 / (element.mtu.0 + element.frame_overhead.0) as f64
+            element.rate.0 * element.mtu.0 as f64
+                / (element.mtu.0 + element.frame_overhead.0) as f64
         };
         bounded.map(|(element, _)| element).min_by(|a, b| payload(a).total_cmp(&payload(b)))
     };
@@ -138,7 +163,8 @@ fn spread<'a>(hosts: &Hosts<'a>, sender: &Endpoint, branches: &[Branch<'a>]) -> 
     rates.sort_by(|a, b| b.total_cmp(a));
     let names: Vec<String> = branches.iter().map(own).collect();
     let element = Element {
-        part: BoundPart::new(hops[0].part.class, host, names.join(" + ")).with(PartDetail::NextHops),
+        part: BoundPart::new(hops[0].part.class, host, names.join(" + "))
+            .with(PartDetail::NextHops),
         rate: BitRate(0.0),
         frame_overhead: least,
         mtu: hops.iter().map(|hop| hop.mtu).max()?,

@@ -1,7 +1,8 @@
 //! Line rates of network interfaces, and why an end has none.
 //!
-//! The rate is the speed that the device reports, counted as its wire counts. A bond or team has what it reports of members that all have one.
-//! Not bounded: paravirtual devices, whose speed is a name.
+//! The rate is the speed that the device reports, counted as its wire counts. A bond or team has
+//! what it reports of members that all have one. Not bounded: paravirtual devices, whose speed is a
+//! name.
 
 use linerate_model::Endpoint;
 use serde_json::Value;
@@ -27,15 +28,31 @@ const VIRTUAL_DRIVERS: [&str; 12] = [
     "xen_netfront",
 ];
 /// Kinds of links whose packets are carried in others, as the kernel calls them.
-const TUNNELS: [&str; 12] =
-    ["geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl", "ipip", "sit", "tun", "vti", "vxlan", "wireguard"];
+const TUNNELS: [&str; 12] = [
+    "geneve",
+    "gre",
+    "gretap",
+    "ip6gre",
+    "ip6gretap",
+    "ip6tnl",
+    "ipip",
+    "sit",
+    "tun",
+    "vti",
+    "vxlan",
+    "wireguard",
+];
 /// Kinds of links that stand on another one.
 const ON_ANOTHER: [&str; 4] = ["ipvlan", "ipvtap", "macvlan", "macvtap"];
 /// Kinds of links that are as fast as their members together.
 const GROUPS: [&str; 2] = ["bond", "team"];
 
 /// Why nothing bounds the flows of `carried` at an end, for each end of which that is so.
-pub(super) fn unbounded(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<String> {
+pub(super) fn unbounded(
+    hosts: &Hosts<'_>,
+    jobs: &[Job<'_>],
+    carried: &[Carried<'_>],
+) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
@@ -53,16 +70,23 @@ fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String>
     let whys: Vec<String> = match (&branches[..], &end.device) {
         ([], None) => {
             return Some(format!(
-                "{}: its host names no single device towards the other end (several routes, or an agent that does not tell)",
+                "{}: its host names no single device towards the other end (several routes, or an \
+                    agent that does not tell)",
                 end.name
             ));
         }
-        ([], Some(device)) => vec![format!("{device} of {host}: {}", without_rate(hosts, host, device)?)],
+        ([], Some(device)) => {
+            vec![format!("{device} of {host}: {}", without_rate(hosts, host, device)?)]
+        }
         (branches, _) => {
             let why = |branch: &leaving::Branch<'_>| {
                 let (first, last) = (branch.layers.first()?.device, branch.layers.last()?.device);
                 let why = without_rate(hosts, host, last)?;
-                let below = if first == last { String::new() } else { format!("its packets leave by {last}: ") };
+                let below = if first == last {
+                    String::new()
+                } else {
+                    format!("its packets leave by {last}: ")
+                };
                 Some(format!("{first} of {host}: {below}{why}"))
             };
             branches.iter().filter_map(why).collect()
@@ -78,15 +102,18 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     }
     let fact = |name| hosts.interface_fact(host, device, name);
     let below = fact("lower").and_then(Value::as_array).filter(|lower| !lower.is_empty());
-    let below = below.map(|lower| lower.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
+    let below =
+        below.map(|lower| lower.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "));
     let kind = fact("kind").and_then(Value::as_str).unwrap_or_default();
     let qdiscs = fact("qdiscs").and_then(Value::as_array);
     // One that bounds all packets would be an element.
-    let is_shaped_in_part = qdiscs
-        .is_some_and(|qdiscs| qdiscs.iter().any(|qdisc| qdisc.get("kind").and_then(Value::as_str) == Some("htb")));
+    let is_shaped_in_part = qdiscs.is_some_and(|qdiscs| {
+        qdiscs.iter().any(|qdisc| qdisc.get("kind").and_then(Value::as_str) == Some("htb"))
+    });
     Some(match (kind, fact("driver").and_then(Value::as_str)) {
         _ if is_shaped_in_part => {
-            "packets that no filter of its htb discipline picks are not shaped: give it a default class, or declare a capacity in a testbed file"
+            "packets that no filter of its htb discipline picks are not shaped: give it a default \
+                class, or declare a capacity in a testbed file"
                 .to_owned()
         }
         ("bridge", _) => {
@@ -97,20 +124,27 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
         ("loopback", _) => "loopback has no line rate".to_owned(),
         (kind, _) if TUNNELS.contains(&kind) => {
             format!(
-                "a tunnel ({kind}) without a single route to its other end: declare a capacity of the path below it in a testbed file"
+                "a tunnel ({kind}) without a single route to its other end: declare a capacity of \
+                    the path below it in a testbed file"
             )
         }
         (kind, _) if ON_ANOTHER.contains(&kind) => {
             format!(
-                "a {kind} that may reach the other end, which is on the same machine, without the device below: declare a capacity in a \
+                "a {kind} that may reach the other end, which is on the same machine, without the \
+                    device below: declare a capacity in a \
                  testbed file"
             )
         }
         (_, Some(driver)) if VIRTUAL_DRIVERS.contains(&driver) => {
-            format!("its driver ({driver}) reports a name for a speed, or none: declare a capacity in a testbed file")
+            format!(
+                "its driver ({driver}) reports a name for a speed, or none: declare a capacity \
+                in a testbed file"
+            )
         }
         _ if fact("mtu").is_none() => "its host tells nothing of it".to_owned(),
-        _ => "it reports no line rate (no link, or a virtual device): declare a capacity in a testbed file".to_owned(),
+        _ => "it reports no line rate (no link, or a virtual device): declare a capacity in a \
+            testbed file"
+            .to_owned(),
     })
 }
 
@@ -119,7 +153,8 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
     let fact = |name| hosts.interface_fact(host, device, name);
     let speed = fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0);
     if fact("kind").and_then(Value::as_str).is_some_and(|kind| GROUPS.contains(&kind)) {
-        let members = fact("lower").and_then(Value::as_array).filter(|members| !members.is_empty())?;
+        let members =
+            fact("lower").and_then(Value::as_array).filter(|members| !members.is_empty())?;
         let member = |name: &Value| name.as_str().and_then(|name| physical(hosts, host, name));
         let together: f64 = members.iter().map(member).sum::<Option<f64>>()?;
         return Some(speed.map_or(together, |speed| speed.min(together)));
@@ -130,7 +165,8 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
 /// What a device that is no software of the kernel or a hypervisor reports.
 fn physical(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
     let fact = |name| hosts.interface_fact(host, device, name);
-    let virtual_driver = fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
+    let virtual_driver =
+        fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
     let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
     fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual)
 }

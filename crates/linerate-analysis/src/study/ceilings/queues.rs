@@ -1,10 +1,13 @@
-//! Queueing disciplines of sending devices that shape what the device sends, from the fact `interfaces.<device>.qdiscs`.
+//! Queueing disciplines of sending devices that shape what the device sends, from the fact
+//! `interfaces.<device>.qdiscs`.
 //!
-//! A chain of disciplines without classes from the root on is certain to be crossed by all packets. Of a hierarchical token bucket the class
-//! that takes what no filter picks bounds all packets if there is no filter; with filters each flow may be in any class, so that they bound
-//! flows only as the fastest classes do, and all of them as the whole tree. Disciplines count Ethernet frames without preamble, check sequence
-//! and gap; a GSO packet counts as what it is divided into. What it does not see: which class a filter picks, CAKE's tins, policers, and a
-//! discipline that was changed after the facts were read.
+//! A chain of disciplines without classes from the root on is certain to be crossed by all packets.
+//! Of a hierarchical token bucket the class that takes what no filter picks bounds all packets if
+//! there is no filter; with filters each flow may be in any class, so that they bound flows only as
+//! the fastest classes do, and all of them as the whole tree. Disciplines count Ethernet frames
+//! without preamble, check sequence and gap; a GSO packet counts as what it is divided into. What
+//! it does not see: which class a filter picks, CAKE's tins, policers, and a discipline that was
+//! changed after the facts were read.
 
 use serde_json::Value;
 
@@ -43,7 +46,9 @@ pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
         let below = qdiscs.iter().find(|qdisc| {
             let of = text(qdisc, "parent");
             // A child names the class it hangs on: `1:1` below `1:`.
-            of == parent || parent != ROOT && of.split_once(':').is_some_and(|(major, _)| parent == format!("{major}:"))
+            of == parent
+                || parent != ROOT
+                    && of.split_once(':').is_some_and(|(major, _)| parent == format!("{major}:"))
         });
         let Some(qdisc) = below else { break };
         let kind = text(qdisc, "kind");
@@ -64,19 +69,32 @@ pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
 
 /// What a hierarchical token bucket allows; `None` if packets may pass beside its classes.
 fn hierarchy(qdisc: &Value) -> Option<Shaper<'_>> {
-    let classes: Vec<Class<'_>> = qdisc.get("classes")?.as_array()?.iter().filter_map(Class::read).collect();
+    let classes: Vec<Class<'_>> =
+        qdisc.get("classes")?.as_array()?.iter().filter_map(Class::read).collect();
     let tree = Tree(&classes);
     // What no filter picks is not shaped unless it has a class without classes.
-    let default = tree.0.iter().find(|class| Some(class.handle) == qdisc.get("default").and_then(Value::as_str))?;
+    let default = tree
+        .0
+        .iter()
+        .find(|class| Some(class.handle) == qdisc.get("default").and_then(Value::as_str))?;
     if !tree.is_leaf(default) {
         return None;
     }
     let burst: f64 = tree.0.iter().map(|class| class.burst).sum();
     if qdisc.get("filtered")?.as_bool()? {
-        let mut leaves: Vec<f64> =
-            tree.0.iter().filter(|class| tree.is_leaf(class)).map(|class| tree.most(class, 0)).collect();
+        let mut leaves: Vec<f64> = tree
+            .0
+            .iter()
+            .filter(|class| tree.is_leaf(class))
+            .map(|class| tree.most(class, 0))
+            .collect();
         leaves.sort_by(|a, b| b.total_cmp(a));
-        let all = tree.0.iter().filter(|class| class.parent == ROOT).map(|class| tree.together(class, 0)).sum();
+        let all = tree
+            .0
+            .iter()
+            .filter(|class| class.parent == ROOT)
+            .map(|class| tree.together(class, 0))
+            .sum();
         return Some(Shaper { kind: "htb", all, classes: leaves, burst });
     }
     let most = tree.most(default, 0);
@@ -118,14 +136,18 @@ impl<'a> Tree<'a> {
         self.children(class).next().is_none()
     }
 
-    /// What `class` reaches: its rate without asking, more by borrowing, up to its ceil, from a parent that has it. The outermost class has
-    /// nobody to borrow from, so that its ceil says nothing (tc-htb(8)).
+    /// What `class` reaches: its rate without asking, more by borrowing, up to its ceil, from a
+    /// parent that has it. The outermost class has nobody to borrow from, so that its ceil says
+    /// nothing (tc-htb(8)).
     fn most(&self, class: &Class<'a>, depth: usize) -> f64 {
         let parent = self.0.iter().find(|other| other.handle == class.parent && depth < DEEPEST);
-        parent.map_or(class.rate, |parent| class.ceil.min(class.rate.max(self.most(parent, depth + 1))))
+        parent.map_or(class.rate, |parent| {
+            class.ceil.min(class.rate.max(self.most(parent, depth + 1)))
+        })
     }
 
-    /// What the classes below `class` reach together: what they may borrow, or what they are given, whichever is more.
+    /// What the classes below `class` reach together: what they may borrow, or what they are given,
+    /// whichever is more.
     fn together(&self, class: &Class<'a>, depth: usize) -> f64 {
         if self.is_leaf(class) || depth == DEEPEST {
             return self.most(class, 0);
@@ -161,7 +183,10 @@ mod tests {
     fn only_what_every_packet_passes_bounds_a_device() {
         let tbf = json!({ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 });
         let of = |qdiscs: &[Value]| {
-            chain(qdiscs).iter().map(|shaper| format!("{} {}", shaper.kind, shaper.room(9))).collect::<Vec<_>>()
+            chain(qdiscs)
+                .iter()
+                .map(|shaper| format!("{} {}", shaper.kind, shaper.room(9)))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(std::slice::from_ref(&tbf)), ["tbf 1000000000"]);
         // A delay outside, the shaper inside, and the other way round.
@@ -199,13 +224,27 @@ mod tests {
             let htb = [htb(default, filtered)];
             chain(&htb).first().map(|shaper| shaper.room(n_flows) / 1e6)
         };
-        assert_eq!([room(Some("1:10"), false, 1), room(Some("1:10"), false, 9)], [Some(80.0), Some(80.0)]);
+        assert_eq!(
+            [room(Some("1:10"), false, 1), room(Some("1:10"), false, 9)],
+            [Some(80.0), Some(80.0)]
+        );
         // Its ceil is more than its parent has to lend.
         assert_eq!(room(Some("1:30"), false, 1), Some(100.0));
         // With filters: the fastest class for one flow, the tree for several.
-        assert_eq!([room(Some("1:20"), true, 1), room(Some("1:20"), true, 2)], [Some(100.0), Some(100.0)]);
-        assert_eq!([room(None, false, 1), room(None, true, 1)], [None, None], "the rest is not shaped");
-        assert_eq!(room(Some("1:1"), false, 1), None, "packets pass beside a class that has classes");
+        assert_eq!(
+            [room(Some("1:20"), true, 1), room(Some("1:20"), true, 2)],
+            [Some(100.0), Some(100.0)]
+        );
+        assert_eq!(
+            [room(None, false, 1), room(None, true, 1)],
+            [None, None],
+            "the rest is not shaped"
+        );
+        assert_eq!(
+            room(Some("1:1"), false, 1),
+            None,
+            "packets pass beside a class that has classes"
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Loads of a search. No loss in one trial is not yet a rate that the path carries: while the trial lasts, a buffer holds the excess.
+//! Loads of a search. No loss in one trial is not yet a rate that the path carries: while the trial
+//! lasts, a buffer holds the excess.
 //!
-//! A load above the line by no more than the trial's tolerance (`path`) is the line. Beyond that, a trial without loss proves nothing
-//! and is left out; the line itself is then the upper bound, which arithmetic gives. A trial with loss counts at any load.
+//! A load above the line by no more than the trial's tolerance (`path`) is the line. Beyond that, a
+//! trial without loss proves nothing and is left out; the line itself is then the upper bound,
+//! which arithmetic gives. A trial with loss counts at any load.
 
 use linerate_model::{LoadUnit, Nanos, metric};
 
@@ -27,15 +29,25 @@ pub(in crate::study) struct Proofs {
 }
 
 impl Line {
-    /// The lowest hard bound of the first job's loads counted in `unit`; `payload` is that of its datagrams, bytes.
-    pub(in crate::study) fn of(bounds: &[Bound], unit: LoadUnit, payload: Option<f64>, doubt: Doubt) -> Option<Self> {
+    /// The lowest hard bound of the first job's loads counted in `unit`; `payload` is that of its
+    /// datagrams, bytes.
+    pub(in crate::study) fn of(
+        bounds: &[Bound],
+        unit: LoadUnit,
+        payload: Option<f64>,
+        doubt: Doubt,
+    ) -> Option<Self> {
         let (metric, per_byte) = match unit {
             LoadUnit::Bits => (metric::GOODPUT, path::BITS),
-            LoadUnit::Frames => (metric::PACKET_RATE, 1.0 / payload.filter(|payload| *payload > 0.0)?),
+            LoadUnit::Frames => {
+                (metric::PACKET_RATE, 1.0 / payload.filter(|payload| *payload > 0.0)?)
+            }
         };
         let is_one_way = |bound: &&Bound| bound.ceiling.direction != linerate_model::Direction::Sum;
-        let of_loads =
-            bounds.iter().filter(|bound| bound.ceiling.is_hard() && bound.ceiling.metric == metric).filter(is_one_way);
+        let of_loads = bounds
+            .iter()
+            .filter(|bound| bound.ceiling.is_hard() && bound.ceiling.metric == metric)
+            .filter(is_one_way);
         let bound = of_loads
             .filter(|bound| bound.holds_for(Scope::Job(0)))
             .min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))?;
@@ -55,7 +67,8 @@ impl Line {
                 return Some(observation);
             }
             let span = Span { from: Nanos(0), to: observation.duration };
-            let allowed = path::tolerance(&self.bound, Edges::none(self.per_byte), span, self.doubt);
+            let allowed =
+                path::tolerance(&self.bound, Edges::none(self.per_byte), span, self.doubt);
             let is_line = observation.load <= self.value() * (1.0 + allowed);
             is_line.then_some(Observation { load: self.value(), ..observation })
         };
@@ -67,14 +80,23 @@ impl Line {
     pub(in crate::study) fn cut(&self, found: Bounds, left_out: bool) -> Bounds {
         let line = self.value();
         let cut = |load: Option<f64>| load.map(|load| load.min(line));
-        let upper = if left_out { Some(found.upper.map_or(line, |upper| upper.min(line))) } else { found.upper };
-        Bounds { lower: cut(found.lower), upper, conditional_throughput: cut(found.conditional_throughput) }
+        let upper = if left_out {
+            Some(found.upper.map_or(line, |upper| upper.min(line)))
+        } else {
+            found.upper
+        };
+        Bounds {
+            lower: cut(found.lower),
+            upper,
+            conditional_throughput: cut(found.conditional_throughput),
+        }
     }
 
     /// Why `n` trials prove nothing.
     pub(in crate::study) fn why(&self, n: usize) -> String {
         format!(
-            "{n} {} above {:.6e} {} without loss, more than the path carries ({}): buffers held the excess. Not counted as a lower bound; \
+            "{n} {} above {:.6e} {} without loss, more than the path carries ({}): buffers held \
+                the excess. Not counted as a lower bound; \
              longer trials show the loss",
             if n == 1 { "trial" } else { "trials" },
             self.value(),
@@ -94,7 +116,14 @@ mod tests {
 
     /// A line of 812.7 datagrams of 1472 B a second, shaped by a bucket of 5 kB.
     fn line(shaped: bool) -> Line {
-        let ceiling = Ceiling::new("link", "packet_rate", 812.7, Direction::Tx, vec!["a line".to_owned()], "declared");
+        let ceiling = Ceiling::new(
+            "link",
+            "packet_rate",
+            812.7,
+            Direction::Tx,
+            vec!["a line".to_owned()],
+            "declared",
+        );
         let bound = Bound { ceiling: ceiling.holding_for(FIRST), burst: 5_000.0 };
         let doubt = Doubt { clock: Nanos(0), shaped };
         Line::of(&[bound], LoadUnit::Frames, Some(1472.0), doubt).expect("a bound on packets")
@@ -106,7 +135,8 @@ mod tests {
 
     #[test]
     fn no_loss_above_the_line_is_no_proof_but_loss_is() {
-        let trials = vec![trial(800.0, 1000, 0.0), trial(844.4, 1000, 0.0), trial(844.4, 1000, 0.01)];
+        let trials =
+            vec![trial(800.0, 1000, 0.0), trial(844.4, 1000, 0.0), trial(844.4, 1000, 0.01)];
         let proofs = line(false).proofs(trials.clone());
         assert_eq!(proofs, Proofs { kept: vec![trials[0], trials[2]], n_left_out: 1 });
         let why = line(false).why(1);
@@ -116,7 +146,9 @@ mod tests {
     #[test]
     fn an_excess_that_a_known_bucket_holds_is_the_line() {
         // 5 kB are 3.4 datagrams: 0.4 % of a trial of one second, 65,536 B of any shaper 5.5 %.
-        let of = |shaped, load| line(shaped).proofs(vec![trial(load, 1000, 0.0)]).kept.first().map(|one| one.load);
+        let of = |shaped, load| {
+            line(shaped).proofs(vec![trial(load, 1000, 0.0)]).kept.first().map(|one| one.load)
+        };
         assert_eq!((of(false, 815.0), of(false, 817.0)), (Some(812.7), None));
         assert_eq!((of(true, 844.4), of(true, 860.0)), (Some(812.7), None));
     }
@@ -126,16 +158,27 @@ mod tests {
         let found = Bounds { lower: Some(800.0), upper: None, conditional_throughput: Some(800.0) };
         assert_eq!(line(false).cut(found, true).upper, Some(812.7));
         assert_eq!(line(false).cut(found, false).upper, None);
-        let above = Bounds { lower: Some(820.0), upper: Some(830.0), conditional_throughput: Some(819.0) };
+        let above =
+            Bounds { lower: Some(820.0), upper: Some(830.0), conditional_throughput: Some(819.0) };
         let cut = line(false).cut(above, false);
-        assert_eq!((cut.lower, cut.upper, cut.conditional_throughput), (Some(812.7), Some(830.0), Some(812.7)));
+        assert_eq!(
+            (cut.lower, cut.upper, cut.conditional_throughput),
+            (Some(812.7), Some(830.0), Some(812.7))
+        );
     }
 
     #[test]
     fn loads_in_bits_are_judged_by_goodput_of_one_way() {
         let bound = |metric: &str, value: f64, direction| Bound {
-            ceiling: Ceiling::new("link", metric, value, direction, vec!["a line".to_owned()], "declared")
-                .holding_for(FIRST),
+            ceiling: Ceiling::new(
+                "link",
+                metric,
+                value,
+                direction,
+                vec!["a line".to_owned()],
+                "declared",
+            )
+            .holding_for(FIRST),
             burst: 0.0,
         };
         let bounds = [
@@ -143,8 +186,13 @@ mod tests {
             bound("goodput", 9.5e6, Direction::Tx),
             bound("packet_rate", 800.0, Direction::Tx),
         ];
-        let of = |unit, payload| Line::of(&bounds, unit, payload, Doubt::default()).map(|line| line.value());
+        let of = |unit, payload| {
+            Line::of(&bounds, unit, payload, Doubt::default()).map(|line| line.value())
+        };
         assert_eq!(of(LoadUnit::Bits, None), Some(9.5e6));
-        assert_eq!((of(LoadUnit::Frames, Some(1472.0)), of(LoadUnit::Frames, None)), (Some(800.0), None));
+        assert_eq!(
+            (of(LoadUnit::Frames, Some(1472.0)), of(LoadUnit::Frames, None)),
+            (Some(800.0), None)
+        );
     }
 }

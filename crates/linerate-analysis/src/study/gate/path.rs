@@ -1,15 +1,18 @@
 //! Ceilings of the path, and by how much a count at a receiver may exceed them.
 //!
 //! The tolerance of a figure is the sum of
-//! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's uncertainty over the span;
-//! - one quantum at each edge of the span: the larger of the step found in the interval counts and the mean bytes a receiving
-//!   call returned;
-//! - what lies unevenly in an interval across an edge: of one in which more was read than the path carries meanwhile, after the receiver had
-//!   stood still, the surplus, since the interval is apportioned by time;
-//! - on an emulated path, and where somebody declared a capacity, one bucket: a token-bucket shaper passes its burst on top of its
-//!   rate, and holds at least one GSO packet, hence [`BUCKET`];
-//! - what the receiving application read in the span although it had arrived before, as observed at the receivers, and what a foreign
-//!   receiver may have acknowledged in it likewise ([`super::super::backlog`]). It does not widen what is counted at a device.
+//! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's
+//!   uncertainty over the span;
+//! - one quantum at each edge of the span: the larger of the step found in the interval counts and
+//!   the mean bytes a receiving call returned;
+//! - what lies unevenly in an interval across an edge: of one in which more was read than the path
+//!   carries meanwhile, after the receiver had stood still, the surplus, since the interval is
+//!   apportioned by time;
+//! - on an emulated path, and where somebody declared a capacity, one bucket: a token-bucket shaper
+//!   passes its burst on top of its rate, and holds at least one GSO packet, hence [`BUCKET`];
+//! - what the receiving application read in the span although it had arrived before, as observed at
+//!   the receivers, and what a foreign receiver may have acknowledged in it likewise
+//!   ([`super::super::backlog`]). It does not widen what is counted at a device.
 
 use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 
@@ -23,7 +26,8 @@ use crate::study::traffic::{Flow, Job};
 
 /// Two crystals within ±100 ppm each, the most IEEE 802.3 allows a transmitter.
 pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
-/// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket of a shaper.
+/// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket
+/// of a shaper.
 const BUCKET: f64 = 65_536.0;
 /// Metrics that no application counts.
 const COUNTED_AT_DEVICES: [&str; 1] = [metric::THROUGHPUT_L2];
@@ -35,7 +39,9 @@ pub(super) const BITS: f64 = 8.0;
 /// What the ceilings say of `value`.
 pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
     let part_s = part_s(gate, metric);
-    let Some(bound) = gate.ceiling(if part_s.is_some() { metric::GOODPUT } else { metric }, direction) else {
+    let Some(bound) =
+        gate.ceiling(if part_s.is_some() { metric::GOODPUT } else { metric }, direction)
+    else {
         return Judgement::Admitted(value);
     };
     let limit = bound.ceiling.value;
@@ -44,7 +50,9 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
     }
     let edges = match part_s {
         Some(_) => Edges::of_any(gate.jobs, direction, gate.span),
-        None => Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit),
+        None => {
+            Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit)
+        }
     };
     let part = part_s.map(|seconds| Span { from: Nanos(0), to: Nanos((seconds * NANOS) as u64) });
     let allowed = tolerance(bound, edges, part.unwrap_or(gate.span), gate.doubt);
@@ -55,12 +63,14 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
     if part_s.is_some() { Judgement::Withheld(why.to_string()) } else { Judgement::Impossible(why) }
 }
 
-/// Seconds of the span of which `metric` is a rate of goodput, for which goodput's ceilings hold: one second, or those in which files were
-/// under way. `None` of metrics of the whole span.
+/// Seconds of the span of which `metric` is a rate of goodput, for which goodput's ceilings hold:
+/// one second, or those in which files were under way. `None` of metrics of the whole span.
 fn part_s(gate: &Gate<'_>, metric: &str) -> Option<f64> {
     match metric {
         metric::GOODPUT_PEAK => Some(1.0),
-        metric::GOODPUT_SERVED => Some(gate.jobs.iter().map(|job| job.served_s(gate.span)).fold(0.0, f64::max)),
+        metric::GOODPUT_SERVED => {
+            Some(gate.jobs.iter().map(|job| job.served_s(gate.span)).fold(0.0, f64::max))
+        }
         _ => None,
     }
 }
@@ -86,20 +96,28 @@ impl Edges {
             false => backlog::read_late(flow.receiver, span),
         });
         let late = late.sum();
-        // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a bounded rate.
-        let payload =
-            receiving().filter_map(|flow| flow.datagram_payload()).map(|payload| payload.0 as f64).reduce(f64::min);
+        // The smallest datagram makes the most packets of a byte. Only datagrams of one size have a
+        // bounded rate.
+        let payload = receiving()
+            .filter_map(|flow| flow.datagram_payload())
+            .map(|payload| payload.0 as f64)
+            .reduce(f64::min);
         Self {
             quantum: quantum(receiving()),
             surplus: 0.0,
             late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
-            per_byte: if metric == PACKET_RATE { payload.map_or(0.0, |payload| 1.0 / payload.max(1.0)) } else { BITS },
+            per_byte: if metric == PACKET_RATE {
+                payload.map_or(0.0, |payload| 1.0 / payload.max(1.0))
+            } else {
+                BITS
+            },
         }
     }
 
     /// Of any part of `span`: at most as much is read late as was ever held.
     pub(super) fn of_any(jobs: &[&Job<'_>], direction: Direction, span: Span) -> Self {
-        let late = receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
+        let late =
+            receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
         Self { quantum: quantum(receiving(jobs, direction)), late, surplus: 0.0, per_byte: BITS }
     }
 
@@ -110,20 +128,26 @@ impl Edges {
 
     /// With the surplus over a ceiling of `limit`; nothing is added where bytes do not tell of it.
     fn with_surplus(self, gate: &Gate<'_>, direction: Direction, limit: f64) -> Self {
-        let receivers: Vec<&JobRecord> = receiving(gate.jobs, direction).map(|flow| flow.receiver).collect();
+        let receivers: Vec<&JobRecord> =
+            receiving(gate.jobs, direction).map(|flow| flow.receiver).collect();
         let carried = if self.per_byte > 0.0 { limit / self.per_byte } else { f64::INFINITY };
         let edges = [gate.span.from, gate.span.to];
-        Self { surplus: edges.into_iter().map(|edge| surplus(&receivers, edge, carried)).sum(), ..self }
+        Self {
+            surplus: edges.into_iter().map(|edge| surplus(&receivers, edge, carried)).sum(),
+            ..self
+        }
     }
 }
 
-/// Bytes that `receivers` read in their intervals across `edge` beyond what a path of `carried` bytes a second brings in that time.
+/// Bytes that `receivers` read in their intervals across `edge` beyond what a path of `carried`
+/// bytes a second brings in that time.
 fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
     let across = || {
         let intervals = receivers.iter().flat_map(|record| &record.intervals);
         intervals.filter(|interval| interval.start < edge && edge < interval.end)
     };
-    let read = linerate_model::added(across().map(|interval| interval.counters[Counter::PayloadReceived]));
+    let read =
+        linerate_model::added(across().map(|interval| interval.counters[Counter::PayloadReceived]));
     let from = across().map(|interval| interval.start).min().unwrap_or_default();
     let to = across().map(|interval| interval.end).max().unwrap_or_default();
     let brought = carried * to.since(from).as_secs_f64();
@@ -143,22 +167,35 @@ pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -
     }
     let bucket = if doubt.shaped { BUCKET.max(bound.burst) } else { bound.burst };
     let bytes = 2.0 * edges.quantum + bucket + edges.late + edges.surplus;
-    CLOCK_RATE_ERROR + doubt.clock.as_secs_f64() / span.seconds() + bytes * edges.per_byte / possible
+    CLOCK_RATE_ERROR
+        + doubt.clock.as_secs_f64() / span.seconds()
+        + bytes * edges.per_byte / possible
 }
 
 /// Bytes by which the count of one interval may be off, the worst receiver's.
 fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
     let of_flow = |flow: Flow<'_>| {
-        let counts: Vec<u64> = flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
+        let counts: Vec<u64> =
+            flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
         let calls = total(flow.receiver, Counter::CallsReceived);
-        let per_call =
-            if calls > 0 { total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64 } else { 0.0 };
+        let per_call = if calls > 0 {
+            total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64
+        } else {
+            0.0
+        };
         quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
     };
     flows.map(of_flow).fold(0.0, f64::max)
 }
 
-fn explain(metric: &str, direction: Direction, value: f64, bound: &Bound, allowed: f64, edges: Edges) -> Reason {
+fn explain(
+    metric: &str,
+    direction: Direction,
+    value: f64,
+    bound: &Bound,
+    allowed: f64,
+    edges: Edges,
+) -> Reason {
     let ceiling = &bound.ceiling;
     Reason::AboveCeiling {
         metric: metric.to_owned(),
@@ -182,7 +219,8 @@ mod tests {
     /// Intervals of 100 ms with so many bytes each.
     fn record(bytes: &[u64]) -> JobRecord {
         let interval = |(number, bytes): (u64, &u64)| {
-            let (start, end) = (Nanos::from_millis(number * 100), Nanos::from_millis(number * 100 + 100));
+            let (start, end) =
+                (Nanos::from_millis(number * 100), Nanos::from_millis(number * 100 + 100));
             let mut interval = Interval { start, end, ..Interval::default() };
             interval.counters[Counter::PayloadReceived] = *bytes;
             interval

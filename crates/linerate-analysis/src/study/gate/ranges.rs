@@ -1,5 +1,5 @@
-//! What a metric's own meaning allows: shares up to one, whole counts, nothing negative but differences, frames no smaller than what
-//! they carry.
+//! What a metric's own meaning allows: shares up to one, whole counts, nothing negative but
+//! differences, frames no smaller than what they carry.
 
 use linerate_model::{Direction, Metric, metric};
 
@@ -8,8 +8,8 @@ use super::{Admitted, Judgement, Withheld};
 use crate::study::MetricStudy;
 use crate::study::span::Span;
 
-/// The coarsest clock that a share of time is read from, seconds: `/proc/stat` counts in USER_HZ, 100 in every Linux ABI, and TCP its
-/// own states in jiffies, which are no longer.
+/// The coarsest clock that a share of time is read from, seconds: `/proc/stat` counts in USER_HZ,
+/// 100 in every Linux ABI, and TCP its own states in jiffies, which are no longer.
 const TICK: f64 = 0.01;
 /// Ticks by which a difference of two readings may be off.
 const TICKS: f64 = 2.0;
@@ -22,13 +22,15 @@ const ROUNDING: f64 = 1e-9;
 /// What the range of `metric` says of `value`, read over `span`.
 pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     let range = metric.range();
-    let tolerance = if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
+    let tolerance =
+        if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
     if let Some(least) = range.least.filter(|least| value < least - tolerance) {
         return Judgement::Withheld(format!("{value} is below {least}, the least it can be"));
     }
     if let Some(most) = range.most.filter(|most| value > most + tolerance) {
         return Judgement::Withheld(format!(
-            "{value:.4} is above {most}, the most it can be, by more than the {tolerance:.4} its clocks allow"
+            "{value:.4} is above {most}, the most it can be, by more than the {tolerance:.4} its \
+                clocks allow"
         ));
     }
     let value = value.max(range.least.unwrap_or(value)).min(range.most.unwrap_or(value));
@@ -36,14 +38,16 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     Judgement::Admitted(if range.whole { value.round() } else { value } + 0.0)
 }
 
-/// A virtual device that takes segments whole counts one set of headers for many: a rate of frames below the payload in them is none.
+/// A virtual device that takes segments whole counts one set of headers for many: a rate of frames
+/// below the payload in them is none.
 pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
     for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
         let of = |metric| admitted.figures.get(metric, direction);
         let (Some(frames), Some(payload)) = (of(FRAMES), of(PAYLOAD)) else { continue };
         if frames < payload {
             let why = format!(
-                "{frames:.4e} bit/s of frames cannot hold {payload:.4e} bit/s of payload: the device counts segments that GSO or GRO merged \
+                "{frames:.4e} bit/s of frames cannot hold {payload:.4e} bit/s of payload: the \
+                    device counts segments that GSO or GRO merged \
                  as one frame, or was read at other times than the load"
             );
             admitted.figures.remove(|metric, way, _| metric == FRAMES && way == direction);
@@ -53,21 +57,31 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
 }
 
 /// The same of estimates: medians of runs of which not all have both figures.
-pub(in crate::study) fn withhold_estimates_below_payload(metrics: &mut [MetricStudy]) -> Vec<Withheld> {
+pub(in crate::study) fn withhold_estimates_below_payload(
+    metrics: &mut [MetricStudy],
+) -> Vec<Withheld> {
     let value = |metrics: &[MetricStudy], name: &str, direction| {
-        let found = metrics.iter().find(|metric| metric.name == name && metric.direction == direction);
+        let found =
+            metrics.iter().find(|metric| metric.name == name && metric.direction == direction);
         found.and_then(|metric| metric.estimate).map(|estimate| estimate.value)
     };
     let mut withheld = Vec::new();
     for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
-        let (frames, payload) = (value(metrics, FRAMES, direction), value(metrics, PAYLOAD, direction));
-        let Some((frames, payload)) = frames.zip(payload).filter(|(frames, payload)| frames < payload) else {
+        let (frames, payload) =
+            (value(metrics, FRAMES, direction), value(metrics, PAYLOAD, direction));
+        let Some((frames, payload)) =
+            frames.zip(payload).filter(|(frames, payload)| frames < payload)
+        else {
             continue;
         };
         let why = format!(
-            "the median of {frames:.4e} bit/s of frames, of the runs that have it, cannot hold the median of {payload:.4e} bit/s of payload"
+            "the median of {frames:.4e} bit/s of frames, of the runs that have it, cannot hold the \
+                median of {payload:.4e} bit/s of payload"
         );
-        for metric in metrics.iter_mut().filter(|metric| metric.name == FRAMES && metric.direction == direction) {
+        for metric in metrics
+            .iter_mut()
+            .filter(|metric| metric.name == FRAMES && metric.direction == direction)
+        {
             (metric.estimate, metric.share, metric.mean) = (None, None, None);
         }
         withheld.push(Withheld { name: FRAMES.to_owned(), direction, why });

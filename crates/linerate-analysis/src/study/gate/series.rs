@@ -1,4 +1,5 @@
-//! Readings over time: each interval by itself is no more than the path allows in it. One that is more is a gap.
+//! Readings over time: each interval by itself is no more than the path allows in it. One that is
+//! more is a gap.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,10 @@ use crate::study::span::Span;
 type Series = BTreeMap<String, Vec<Option<f64>>>;
 
 /// Series that a ceiling bounds, the metric of that ceiling, and the direction.
-const BOUNDED: [(&str, &str, Direction); 2] =
-    [("goodput_tx", metric::GOODPUT, Direction::Tx), ("goodput_rx", metric::GOODPUT, Direction::Rx)];
+const BOUNDED: [(&str, &str, Direction); 2] = [
+    ("goodput_tx", metric::GOODPUT, Direction::Tx),
+    ("goodput_rx", metric::GOODPUT, Direction::Rx),
+];
 
 impl Gate<'_> {
     /// What of `counted` may be drawn: the ends of the intervals in seconds, and the series.
@@ -23,14 +26,16 @@ impl Gate<'_> {
         let interval = Span { from: self.span.from, to: self.span.from + width };
         for (name, values) in &mut series {
             let bounded = BOUNDED.iter().find(|(of, ..)| of == name);
-            let bound = bounded.and_then(|(_, metric, way)| Some((self.ceiling(metric, *way)?, *way)));
+            let bound =
+                bounded.and_then(|(_, metric, way)| Some((self.ceiling(metric, *way)?, *way)));
             let most = bound.map_or(f64::INFINITY, |(bound, way)| {
                 let whole = Span { from: Nanos(0), to: self.span.to };
                 let edges = Edges::of_any(self.jobs, way, whole);
                 bound.ceiling.value * (1.0 + path::tolerance(bound, edges, interval, self.doubt))
             });
             let known = bounded.map_or(name.as_str(), |(_, metric, _)| *metric);
-            let limits = metric(known).map(|metric| Limits::of(metric, bound.map(|(bound, _)| bound.ceiling.value)));
+            let limits = metric(known)
+                .map(|metric| Limits::of(metric, bound.map(|(bound, _)| bound.ceiling.value)));
             for value in values.iter_mut() {
                 let fits = value.filter(|value| *value <= most);
                 *value = fits.map(|value| limits.map_or(value + 0.0, |limits| limits.cut(value)));

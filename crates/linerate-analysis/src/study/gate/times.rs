@@ -1,4 +1,5 @@
-//! One-way times between two clocks. An error of the clocks moves all of them by the same amount, so they stand or fall together.
+//! One-way times between two clocks. An error of the clocks moves all of them by the same amount,
+//! so they stand or fall together.
 
 use linerate_model::{Direction, Nanos, metric};
 
@@ -8,12 +9,15 @@ use crate::study::times::is_time;
 use crate::study::traffic::Distributions;
 
 /// Medians by which a job's one-way times are judged, and how the names of all of them begin.
-const MEDIANS: [(&str, &str); 2] =
-    [(metric::SERVICE_TIME_P50, "service_time"), (metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME)];
+const MEDIANS: [(&str, &str); 2] = [
+    (metric::SERVICE_TIME_P50, "service_time"),
+    (metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME),
+];
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 
-/// What is known of the one-way times of a job: by how much they may be wrong, seconds, and of which the median is no longer.
+/// What is known of the one-way times of a job: by how much they may be wrong, seconds, and of
+/// which the median is no longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::study) struct OneWay {
     doubt: Option<f64>,
@@ -25,7 +29,9 @@ impl OneWay {
     pub(super) fn of(figures: &Figures) -> Self {
         let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
         let withheld = |(median, _): (&str, &str)| {
-            doubt.is_some_and(|doubt| figures.get(median, Direction::Sum).is_none_or(|median| median <= doubt))
+            doubt.is_some_and(|doubt| {
+                figures.get(median, Direction::Sum).is_none_or(|median| median <= doubt)
+            })
         };
         Self { doubt, withheld: MEDIANS.map(withheld) }
     }
@@ -33,20 +39,27 @@ impl OneWay {
     /// Why `value` of `metric` is no figure, if it is none.
     pub(super) fn refuses(&self, metric: &str, value: f64) -> Option<String> {
         let doubt = self.doubt.filter(|_| is_time(metric))?;
-        let of_withheld = MEDIANS.iter().zip(self.withheld).any(|((_, stem), is)| is && metric.starts_with(stem));
+        let of_withheld =
+            MEDIANS.iter().zip(self.withheld).any(|((_, stem), is)| is && metric.starts_with(stem));
         let shown = |seconds: f64| {
-            if seconds.is_finite() { Nanos((seconds * NANOS) as u64).to_string() } else { "nothing".to_owned() }
+            if seconds.is_finite() {
+                Nanos((seconds * NANOS) as u64).to_string()
+            } else {
+                "nothing".to_owned()
+            }
         };
         (of_withheld || value <= doubt).then(|| {
             let known = shown(doubt);
             format!(
-                "{} was measured, but the median of these times is no longer than the clocks are known ({known})",
+                "{} was measured, but the median of these times is no longer than the clocks are \
+                    known ({known})",
                 shown(value)
             )
         })
     }
 
-    /// Takes the times that are no figures out of `times`, whole: their percentiles are as wrong as their median.
+    /// Takes the times that are no figures out of `times`, whole: their percentiles are as wrong as
+    /// their median.
     pub(in crate::study) fn admit(&self, times: &mut Distributions) {
         if self.withheld[0] {
             times.service = Default::default();
@@ -80,9 +93,11 @@ mod tests {
 
     fn figures(median: f64, doubt: f64) -> Figures {
         let mut figures = Figures::default();
-        for (metric, value) in
-            [("service_time_p50", median), ("service_time_p99", 12.76e-3), ("clock_uncertainty", doubt)]
-        {
+        for (metric, value) in [
+            ("service_time_p50", median),
+            ("service_time_p99", 12.76e-3),
+            ("clock_uncertainty", doubt),
+        ] {
             figures.put(metric, Direction::Sum, value);
         }
         figures
@@ -91,10 +106,16 @@ mod tests {
     #[test]
     fn a_tail_passes_no_more_than_its_median() {
         let one_way = OneWay::of(&figures(11.9e-3, 12e-3));
-        assert!(one_way.refuses("service_time_p99", 12.76e-3).is_some_and(|why| why.contains("12 ms")));
+        assert!(
+            one_way.refuses("service_time_p99", 12.76e-3).is_some_and(|why| why.contains("12 ms"))
+        );
         assert_eq!(one_way.refuses("delay_variation", 1e-3), None, "the same error twice is none");
         let mut times = Distributions {
-            service: Distribution { buckets: vec![(11_900_000, 9)], lost: 0, ..Distribution::default() },
+            service: Distribution {
+                buckets: vec![(11_900_000, 9)],
+                lost: 0,
+                ..Distribution::default()
+            },
             ..Distributions::default()
         };
         one_way.admit(&mut times);

@@ -1,5 +1,6 @@
-//! Which two arms stand beside one another: of what was put to the test, or else of the comparison that changed most for certain, the
-//! first arm and the changed one; of a mix a job alone and the same among all.
+//! Which two arms stand beside one another: of what was put to the test, or else of the comparison
+//! that changed most for certain, the first arm and the changed one; of a mix a job alone and the
+//! same among all.
 //!
 //! Where nothing changed for certain it is a comparison that the point which moved most belongs to.
 
@@ -10,28 +11,38 @@ use super::super::{Comparison, PointStudy, SearchStudy, Study};
 use super::busiest;
 use crate::compare::{Change, Scale};
 
-/// The arms to tell, each with the number of the job in it; `None` if `best` is no arm and nothing was put to the test.
-pub(super) fn arms<'a>(study: &'a Study, best: &'a PointStudy) -> Option<[(&'a PointStudy, Option<usize>); 2]> {
+/// The arms to tell, each with the number of the job in it; `None` if `best` is no arm and nothing
+/// was put to the test.
+pub(super) fn arms<'a>(
+    study: &'a Study,
+    best: &'a PointStudy,
+) -> Option<[(&'a PointStudy, Option<usize>); 2]> {
     let tests = |comparison: &&Comparison| comparison.base.tests.is_some();
     let is_of = |comparison: &&Comparison| {
         let arms = [&comparison.base.name, &comparison.changed.name];
-        arms.into_iter().any(|name| comparison.point_of(name, study).is_some_and(|point| std::ptr::eq(point, best)))
+        arms.into_iter().any(|name| {
+            comparison.point_of(name, study).is_some_and(|point| std::ptr::eq(point, best))
+        })
     };
     let tested = study.comparisons.iter().find(tests);
     let comparison = match tested {
         Some(first) => {
-            let of_first = |other: &&Comparison| (&other.sweep, &other.base.name) == (&first.sweep, &first.base.name);
+            let of_first = |other: &&Comparison| {
+                (&other.sweep, &other.base.name) == (&first.sweep, &first.base.name)
+            };
             most_changed(study.comparisons.iter().filter(of_first))
         }
         None => {
             study.comparisons.iter().find(is_of)?;
-            let certain =
-                study.comparisons.iter().filter(|comparison| change(comparison).is_some_and(|(sure, _)| sure));
+            let certain = study
+                .comparisons
+                .iter()
+                .filter(|comparison| change(comparison).is_some_and(|(sure, _)| sure));
             most_changed(certain).or_else(|| most_changed(study.comparisons.iter().filter(is_of)))
         }
     }?;
-    let [base, changed] =
-        [&comparison.base.name, &comparison.changed.name].map(|name| comparison.point_of(name, study));
+    let [base, changed] = [&comparison.base.name, &comparison.changed.name]
+        .map(|name| comparison.point_of(name, study));
     let base = base?;
     let job = busiest(base);
     let among_all = job.map(|job| match comparison.base.role {
@@ -56,7 +67,9 @@ pub(super) fn searches(study: &Study) -> Option<[&SearchStudy; 2]> {
 }
 
 /// The first of those that changed most.
-fn most_changed<'a>(comparisons: impl DoubleEndedIterator<Item = &'a Comparison>) -> Option<&'a Comparison> {
+fn most_changed<'a>(
+    comparisons: impl DoubleEndedIterator<Item = &'a Comparison>,
+) -> Option<&'a Comparison> {
     let by_change = |a: &&Comparison, b: &&Comparison| {
         let size = |comparison: &Comparison| change(comparison).map_or(0.0, |(_, size)| size);
         size(a).total_cmp(&size(b))
@@ -66,8 +79,11 @@ fn most_changed<'a>(comparisons: impl DoubleEndedIterator<Item = &'a Comparison>
 
 /// Whether the main figure changed for certain, and by how much, either way.
 fn change(comparison: &Comparison) -> Option<(bool, f64)> {
-    let named = |metric: &Metric| comparison.figures.iter().find(|figure| figure.metric == metric.name);
+    let named =
+        |metric: &Metric| comparison.figures.iter().find(|figure| figure.metric == metric.name);
     let effect = &Metric::moved().find_map(named)?.effect;
-    (effect.scale == Scale::Ratio)
-        .then_some((matches!(effect.change, Change::Better | Change::Worse), effect.shift.ln().abs()))
+    (effect.scale == Scale::Ratio).then_some((
+        matches!(effect.change, Change::Better | Change::Worse),
+        effect.shift.ln().abs(),
+    ))
 }

@@ -1,4 +1,5 @@
-//! What lies between the ends: the capacities the path is known to cross, a lab's devices under test, ports that an observer counts.
+//! What lies between the ends: the capacities the path is known to cross, a lab's devices under
+//! test, ports that an observer counts.
 
 use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Unit};
 
@@ -11,13 +12,23 @@ use super::{End, Place, Reading, Seen, Stage};
 const UNKNOWN: &str = "network";
 
 /// In the order in which they were declared.
-pub(super) fn stages(campaign: &Campaign, first: &Seen<'_>, point: Option<&PointStudy>) -> Vec<Stage> {
+pub(super) fn stages(
+    campaign: &Campaign,
+    first: &Seen<'_>,
+    point: Option<&PointStudy>,
+) -> Vec<Stage> {
     let (from, to) = (&first.side(End::Sender).1.name, &first.side(End::Receiver).1.name);
-    let crossed = campaign.header.capacities.iter().filter(|c| c.pairs.iter().any(|(a, b)| a == from && b == to));
-    let mut stages: Vec<Stage> = crossed.map(|capacity| wire(&capacity.name).being(capacity.part())).collect();
+    let crossed = campaign
+        .header
+        .capacities
+        .iter()
+        .filter(|c| c.pairs.iter().any(|(a, b)| a == from && b == to));
+    let mut stages: Vec<Stage> =
+        crossed.map(|capacity| wire(&capacity.name).being(capacity.part())).collect();
     for device in devices(first) {
         if !stages.iter().any(|stage| is_of(stage, device)) {
-            let part = BoundPart::new(BoundClass::Device, "", device).with(PartDetail::Edge(device.to_owned()));
+            let part = BoundPart::new(BoundClass::Device, "", device)
+                .with(PartDetail::Edge(device.to_owned()));
             stages.push(wire(device).being(part));
         }
     }
@@ -48,7 +59,11 @@ pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
 fn on_the_way<'a>(one: &Seen<'a>) -> Vec<(&'a str, &'a str)> {
     let (from, to) = (&one.side(End::Sender).1.name, &one.side(End::Receiver).1.name);
     let on_it = |instance: &'a str| Some((instance, device_on_the_way(instance, from, to)?));
-    Samples::of(one.trial, OF_DEVICES).instances(DEVICE_SAMPLER).into_iter().filter_map(on_it).collect()
+    Samples::of(one.trial, OF_DEVICES)
+        .instances(DEVICE_SAMPLER)
+        .into_iter()
+        .filter_map(on_it)
+        .collect()
 }
 
 fn devices<'a>(first: &Seen<'a>) -> Vec<&'a str> {
@@ -59,17 +74,24 @@ fn devices<'a>(first: &Seen<'a>) -> Vec<&'a str> {
 pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     let samples = Samples::of(one.trial, OF_DEVICES);
     let Some(span) = samples.extent() else { return Vec::new() };
-    let Some((instance, _)) = on_the_way(one).into_iter().find(|(_, name)| is_of(stage, name)) else {
+    let Some((instance, _)) = on_the_way(one).into_iter().find(|(_, name)| is_of(stage, name))
+    else {
         return Vec::new();
     };
-    let of = |suffix: &str| samples.change(span, |s: &SeriesSpec| s.instance == instance && s.name.ends_with(suffix));
+    let of = |suffix: &str| {
+        samples.change(span, |s: &SeriesSpec| s.instance == instance && s.name.ends_with(suffix))
+    };
     // The devices are read before and after the whole trial, of which the load is a part.
     let loaded = one.trial.spec.phases.loaded().as_secs_f64();
     let forwarded = of("_forwarded").filter(|_| loaded > 0.0);
-    let forwarded = forwarded.map(|n| Reading::new("forwarded", n / loaded, Unit::PacketPerSecond, None));
-    let dropped: Vec<f64> =
-        ["_dropped_full", "_dropped_by_order", "_dropped_at_random"].into_iter().filter_map(of).collect();
-    let dropped = (!dropped.is_empty()).then(|| Reading::new("dropped", dropped.iter().sum(), Unit::Count, None));
+    let forwarded =
+        forwarded.map(|n| Reading::new("forwarded", n / loaded, Unit::PacketPerSecond, None));
+    let dropped: Vec<f64> = ["_dropped_full", "_dropped_by_order", "_dropped_at_random"]
+        .into_iter()
+        .filter_map(of)
+        .collect();
+    let dropped = (!dropped.is_empty())
+        .then(|| Reading::new("dropped", dropped.iter().sum(), Unit::Count, None));
     forwarded.into_iter().chain(dropped).collect()
 }
 
@@ -79,8 +101,10 @@ mod tests {
 
     #[test]
     fn a_device_is_one_stage_whatever_its_capacity_is_called() {
-        let part =
-            |edge: &str| BoundPart::new(BoundClass::Device, "", "its capacity").with(PartDetail::Edge(edge.to_owned()));
+        let part = |edge: &str| {
+            BoundPart::new(BoundClass::Device, "", "its capacity")
+                .with(PartDetail::Edge(edge.to_owned()))
+        };
         assert!(is_of(&wire("a capacity").being(part("dut")), "dut"));
         assert!(!is_of(&wire("dut").being(part("dut2")), "dut") && !is_of(&wire("dut"), "dut"));
     }

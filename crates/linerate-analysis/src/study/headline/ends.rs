@@ -1,11 +1,13 @@
-//! The stages at the ends of a path that data cross in packets: application, socket, queueing discipline, interface, bus; and the disk
-//! that a file comes from or goes to.
+//! The stages at the ends of a path that data cross in packets: application, socket, queueing
+//! discipline, interface, bus; and the disk that a file comes from or goes to.
 //!
-//! Rates are bits a second of the layer told. Devices count frames without their check sequence. Bytes a socket sent contain those
-//! it sent again.
+//! Rates are bits a second of the layer told. Devices count frames without their check sequence.
+//! Bytes a socket sent contain those it sent again.
 
 use linerate_model::series::{interface, qdisc};
-use linerate_model::{BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, SeriesSpec, Unit, series};
+use linerate_model::{
+    BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, SeriesSpec, Unit, series,
+};
 use serde_json::Value;
 
 use super::super::connections::Connections;
@@ -22,7 +24,11 @@ impl<'a> Seen<'a> {
     /// What an end counted, and its endpoint; nothing counted where it is foreign.
     pub(super) fn side(&self, end: End) -> (&'a JobRecord, &'a Endpoint) {
         let first = (self.direction == Direction::Rx) == (end == End::Receiver);
-        if first { (self.job.active, &self.job.spec.from) } else { (self.job.passive, &self.job.spec.to) }
+        if first {
+            (self.job.active, &self.job.spec.from)
+        } else {
+            (self.job.passive, &self.job.spec.to)
+        }
     }
 
     /// The devices that packets pass at an end.
@@ -38,7 +44,8 @@ impl<'a> Seen<'a> {
     pub(super) fn rate(&self, end: End, counter: Counter) -> Option<f64> {
         let (record, _) = self.side(end);
         let told = !record.intervals.is_empty();
-        told.then(|| counted(record, counter, self.span) / self.span.seconds()).filter(|rate| *rate > 0.0)
+        told.then(|| counted(record, counter, self.span) / self.span.seconds())
+            .filter(|rate| *rate > 0.0)
     }
 }
 
@@ -59,17 +66,23 @@ fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
     let (record, endpoint) = first.side(end);
     let host = &endpoint.host;
     let disk = mode(record, if end == End::Sender { "source_device" } else { "sink_device" });
-    let mut stages: Vec<Stage> = disk.map(|disk| Stage::new(end, Place::Disk, host, disk)).into_iter().collect();
+    let mut stages: Vec<Stage> =
+        disk.map(|disk| Stage::new(end, Place::Disk, host, disk)).into_iter().collect();
     stages.push(Stage::new(end, Place::Application, host, &first.job.spec.workload));
     let socket = Stage::new(end, Place::Socket, host, protocol(first));
-    stages.push(if end == End::Receiver { socket.bounded_by(BoundClass::Window, &endpoint.name) } else { socket });
+    stages.push(if end == End::Receiver {
+        socket.bounded_by(BoundClass::Window, &endpoint.name)
+    } else {
+        socket
+    });
     let own = own_devices(endpoint);
     let device = &own.join(" + ");
     if own.is_empty() {
         return stages;
     }
     if end == End::Sender && device != LOOPBACK {
-        let queue = Stage::new(end, Place::Queue, host, discipline(first, &first.passed(end, hosts)));
+        let queue =
+            Stage::new(end, Place::Queue, host, discipline(first, &first.passed(end, hosts)));
         stages.push(queue.bounded_by(BoundClass::Queue, device));
     }
     let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
@@ -85,7 +98,8 @@ fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
     for function in functions.into_iter().flatten() {
         if let Some(address) = function.get("address").and_then(Value::as_str) {
             let name = format!("pcie {address}");
-            stages.push(Stage::new(end, Place::Bus, host, &name).bounded_by(BoundClass::Bus, &name));
+            stages
+                .push(Stage::new(end, Place::Bus, host, &name).bounded_by(BoundClass::Bus, &name));
         }
     }
     stages
@@ -143,8 +157,9 @@ fn application(end: End, one: &Seen<'_>) -> Vec<Reading> {
         End::Receiver => (Counter::PayloadReceived, "received"),
         End::Sender | End::Between => (Counter::PayloadSent, "handed over"),
     };
-    let rate =
-        one.rate(end, counter).map(|bytes| Reading::new(what, bytes * BITS, Unit::BitPerSecond, Some(Layer::L4)));
+    let rate = one
+        .rate(end, counter)
+        .map(|bytes| Reading::new(what, bytes * BITS, Unit::BitPerSecond, Some(Layer::L4)));
     rate.into_iter().collect()
 }
 
@@ -152,8 +167,12 @@ fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
     let (record, _) = one.side(end);
     let seconds = one.span.seconds();
     let bytes = match end {
-        End::Receiver => Connections::receiving(record).change(one.span, |state| state.bytes_received),
-        End::Sender | End::Between => Connections::sending(record).change(one.span, |state| state.bytes_sent),
+        End::Receiver => {
+            Connections::receiving(record).change(one.span, |state| state.bytes_received)
+        }
+        End::Sender | End::Between => {
+            Connections::sending(record).change(one.span, |state| state.bytes_sent)
+        }
     };
     let (datagrams, refused, word) = match end {
         End::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),
@@ -162,13 +181,16 @@ fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
     let what = if end == End::Receiver { "taken in" } else { "sent" };
     let bits = bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * BITS / seconds);
     let bits = bits.map(|rate| Reading::new(what, rate, Unit::BitPerSecond, Some(Layer::L4)));
-    let packets = one.rate(end, datagrams).map(|rate| Reading::new(what, rate, Unit::PacketPerSecond, None));
-    let refused = one.rate(end, refused).map(|rate| Reading::new(word, rate * seconds, Unit::Count, None));
+    let packets =
+        one.rate(end, datagrams).map(|rate| Reading::new(what, rate, Unit::PacketPerSecond, None));
+    let refused =
+        one.rate(end, refused).map(|rate| Reading::new(word, rate * seconds, Unit::Count, None));
     [bits, packets, refused].into_iter().flatten().collect()
 }
 
-/// A discipline counts what its children count too: the largest is all of it. Packets pass the disciplines of devices above one another, so
-/// that the largest is all of those too; they share those of several next hops.
+/// A discipline counts what its children count too: the largest is all of it. Packets pass the
+/// disciplines of devices above one another, so that the largest is all of those too; they share
+/// those of several next hops.
 fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     let (end, other) = (one.side(End::Sender).1, one.side(End::Receiver).1);
     let samples = one.samples(End::Sender);
@@ -185,8 +207,8 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
         chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
-    let bits =
-        of(qdisc::BYTES).map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
+    let bits = of(qdisc::BYTES)
+        .map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
     let drops = of(qdisc::DROPS).map(dropped);
     let waiting = samples
         .mean_of(one.span, qdisc::BACKLOG, |instance| is_of(instance, &devices))
@@ -207,13 +229,20 @@ fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
         devices.iter().filter_map(of_device).reduce(|a, b| a + b)
     };
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
-        End::Receiver => {
-            ("received", interface::RX_BYTES, interface::RX_PACKETS, &[interface::RX_DROPPED, interface::RX_MISSED])
+        End::Receiver => (
+            "received",
+            interface::RX_BYTES,
+            interface::RX_PACKETS,
+            &[interface::RX_DROPPED, interface::RX_MISSED],
+        ),
+        End::Sender | End::Between => {
+            ("sent", interface::TX_BYTES, interface::TX_PACKETS, &[interface::TX_DROPPED])
         }
-        End::Sender | End::Between => ("sent", interface::TX_BYTES, interface::TX_PACKETS, &[interface::TX_DROPPED]),
     };
-    let bits = of(bytes).map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
-    let packets = of(packets).map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
+    let bits = of(bytes)
+        .map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
+    let packets =
+        of(packets).map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
     let lost = lost.iter().map(|column| of(*column)).sum::<Option<f64>>();
     let lost = lost.map(|rate| dropped(rate * one.span.seconds()));
     [bits, packets, lost].into_iter().flatten().collect()
@@ -230,7 +259,8 @@ pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, columns: &[Series]) -
         _ => "read and written",
     };
     let bytes = bytes.map(|rate| Reading::new(what, rate, Unit::BytePerSecond, None));
-    let busy = of(series::disk::BUSY).map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
+    let busy =
+        of(series::disk::BUSY).map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
     bytes.into_iter().chain(busy).collect()
 }
 

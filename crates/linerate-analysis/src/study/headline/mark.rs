@@ -11,7 +11,8 @@ use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety, measured};
 /// A share of losses found at one place that makes it the place.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand (`None`: the sum).
+/// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand
+/// (`None`: the sum).
 const JUDGED: [(End, Place, &str, &str, bool); 15] = [
     (End::Sender, Place::Application, metric::SENDER_CPU, "CPU of its busiest thread", true),
     (End::Sender, Place::Application, metric::SENDER_THROTTLED, "without CPU quota", true),
@@ -63,7 +64,8 @@ const OF_CAPACITIES: [&str; 6] =
 
 /// What the study says of `stage`, beside what was read there.
 pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec<Reading> {
-    let of_stage = JUDGED.iter().filter(|(end, place, ..)| (*end, *place) == (stage.end, stage.place));
+    let of_stage =
+        JUDGED.iter().filter(|(end, place, ..)| (*end, *place) == (stage.end, stage.place));
     let told = of_stage.filter_map(|(_, _, metric, what, directed)| {
         let metric = job.metric(metric, if *directed { direction } else { Direction::Sum })?;
         let value = metric.estimate?.value;
@@ -75,8 +77,15 @@ pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec
 }
 
 /// The lowest bound known at `stage`.
-pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<StageCeiling> {
-    let metric = job.metric(metric::GOODPUT, direction).map_or(metric::GOODPUT, |metric| metric.name.as_str());
+pub(super) fn ceiling(
+    stage: &Stage,
+    point: &PointStudy,
+    job: &JobStudy,
+    direction: Direction,
+) -> Option<StageCeiling> {
+    let metric = job
+        .metric(metric::GOODPUT, direction)
+        .map_or(metric::GOODPUT, |metric| metric.name.as_str());
     let here = stage.part.as_ref()?;
     let bounds = point.ceilings.iter().filter(|ceiling| {
         ceiling.metric == metric
@@ -93,10 +102,12 @@ pub(super) fn ceiling(stage: &Stage, point: &PointStudy, job: &JobStudy, directi
     })
 }
 
-/// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or nothing keeps a ledger.
+/// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or
+/// nothing keeps a ledger.
 pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Option<u64> {
     let loss = job.loss.iter().find(|loss| loss.direction == direction)?;
-    let found: u64 = loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
+    let found: u64 =
+        loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
     let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
     // A counter that was read and found nothing says zero; at the ends every place has one.
     let counted = !unobserved && stage.end != End::Between && stage.place != Place::Application;
@@ -122,7 +133,8 @@ fn is_at(stage: &Stage, place: &LossPlace) -> bool {
     (stage.end, stage.place) == at
 }
 
-/// Where on the path something limits, as the finding that says so has it: the sentence and the picture both follow from this.
+/// Where on the path something limits, as the finding that says so has it: the sentence and the
+/// picture both follow from this.
 pub(super) struct Bottleneck {
     /// The job it is about; `None` where it is about the whole point.
     job: Option<usize>,
@@ -135,7 +147,8 @@ enum At {
     Places(&'static [(End, Place)]),
     /// What sets the ceiling of the job's goodput.
     Parts(Vec<BoundPart>),
-    /// Where counters between the ends found most losses; what sets the ceiling, if they found none.
+    /// Where counters between the ends found most losses; what sets the ceiling, if they found
+    /// none.
     MostLost(Vec<BoundPart>),
 }
 
@@ -146,14 +159,20 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
     let job = number.filter(|number| measured(point).any(|(known, _)| known == *number));
     let rule = finding.rule.as_str();
     if !OF_CAPACITIES.contains(&rule) {
-        let (_, places) = PLACES.iter().find(|(name, _)| *name == rule).filter(|(_, places)| !places.is_empty())?;
+        let (_, places) = PLACES
+            .iter()
+            .find(|(name, _)| *name == rule)
+            .filter(|(_, places)| !places.is_empty())?;
         return Some(Bottleneck { job, at: At::Places(places) });
     }
     let flow = finding.flow?;
     let goodput = point.jobs.get(number?)?.metric(metric::GOODPUT, flow.direction);
     let bound = goodput.and_then(|metric| point.ceilings.get(metric.ceiling?));
     let parts = bound.map_or_else(Vec::new, |bound| bound.subject.parts().to_vec());
-    Some(Bottleneck { job, at: if rule == PATH_LOSS { At::MostLost(parts) } else { At::Parts(parts) } })
+    Some(Bottleneck {
+        job,
+        at: if rule == PATH_LOSS { At::MostLost(parts) } else { At::Parts(parts) },
+    })
 }
 
 /// The job whose path shows what `finding` is about; `None` where that is no single one.
@@ -162,13 +181,18 @@ pub(super) fn job(finding: &Finding, point: &PointStudy) -> Option<usize> {
 }
 
 impl Bottleneck {
-    /// Marks it among the stages of the path of job `number`. What limits another job alone is not on this path.
+    /// Marks it among the stages of the path of job `number`. What limits another job alone is not
+    /// on this path.
     pub(super) fn mark(&self, stages: &mut [Stage], number: usize) {
         let is_own = self.job.is_none_or(|job| job == number);
         let sets = |stage: &Stage, parts: &[BoundPart]| {
             stage.part.as_ref().is_some_and(|part| parts.iter().any(|one| one.is_at(part)))
         };
-        let most_lost = stages.iter().filter(|stage| stage.end == End::Between).filter_map(|stage| stage.lost).max();
+        let most_lost = stages
+            .iter()
+            .filter(|stage| stage.end == End::Between)
+            .filter_map(|stage| stage.lost)
+            .max();
         let most_lost = most_lost.filter(|lost| *lost > 0);
         for stage in stages {
             stage.limits = match &self.at {
@@ -183,9 +207,17 @@ impl Bottleneck {
 
 /// Where the losses of the loads `above` what a search found were, as counters locate them.
 pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bool) -> Limit {
-    let mut limit = Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next: None };
+    let mut limit = Limit {
+        surety: Surety::NotDiagnosed,
+        rule: None,
+        claim: None,
+        experiment: None,
+        next: None,
+    };
     if at_least {
-        limit.claim = Some("the tester carried no more by itself: the device's own limit lies higher".to_owned());
+        limit.claim = Some(
+            "the tester carried no more by itself: the device's own limit lies higher".to_owned(),
+        );
         limit.next = Some("send from more workers or hosts, and search again".to_owned());
         return limit;
     }
@@ -198,13 +230,19 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
     }
     let lost: u64 = above.iter().map(|trial| trial.sent.saturating_sub(trial.received)).sum();
     for stage in stages.iter_mut() {
-        let found: u64 = places.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
+        let found: u64 =
+            places.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
         stage.lost = (found > 0).then_some(found);
     }
-    let Some((place, n)) = places.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
+    let Some((place, n)) = places
+        .iter()
+        .max_by_key(|(_, n)| *n)
+        .filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
     else {
-        limit.next =
-            Some("count at every hop: nothing on the path says where the frames above it were lost".to_owned());
+        limit.next = Some(
+            "count at every hop: nothing on the path says where the frames above it were lost"
+                .to_owned(),
+        );
         return limit;
     };
     if let Some(stage) = stages.iter_mut().find(|stage| is_at(stage, place)) {
@@ -224,9 +262,14 @@ mod tests {
 
     #[test]
     fn every_rule_has_its_place_on_the_path() {
-        let rules: Vec<&str> = crate::diagnosis::rules::RULES.iter().map(|rule| rule.name()).collect();
+        let rules: Vec<&str> =
+            crate::diagnosis::rules::RULES.iter().map(|rule| rule.name()).collect();
         let placed: Vec<&str> = PLACES.iter().map(|(rule, _)| *rule).collect();
         assert_eq!(rules, placed);
-        assert!(OF_CAPACITIES.iter().all(|rule| PLACES.iter().any(|(name, at)| name == rule && at.is_empty())));
+        assert!(
+            OF_CAPACITIES
+                .iter()
+                .all(|rule| PLACES.iter().any(|(name, at)| name == rule && at.is_empty()))
+        );
     }
 }

@@ -1,12 +1,15 @@
-//! What a campaign says in one sentence, and the path it says it of: what was moved how fast, what limits it and how sure that is, and
-//! every stage from application to application with what was observed there.
+//! What a campaign says in one sentence, and the path it says it of: what was moved how fast, what
+//! limits it and how sure that is, and every stage from application to application with what was
+//! observed there.
 //!
-//! It speaks of one point: the first whose limit was put to the test, else the one that moved most; where loads were searched and no
-//! point was measured, of the first search. Where that point is an arm of a comparison, or a job of a mix alone or together, it speaks of
-//! the first arm and sets the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians over the trials
-//! that carry figures, of the span measured. A stage that nobody looked at has no reading, and is never filled from its neighbours. What it
-//! does not see: what happens inside networks that count nothing, and how several jobs side by side share a stage (of those the one that
-//! carries most is drawn).
+//! It speaks of one point: the first whose limit was put to the test, else the one that moved most;
+//! where loads were searched and no point was measured, of the first search. Where that point is an
+//! arm of a comparison, or a job of a mix alone or together, it speaks of the first arm and sets
+//! the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians
+//! over the trials that carry figures, of the span measured. A stage that nobody looked at has no
+//! reading, and is never filled from its neighbours. What it does not see: what happens inside
+//! networks that count nothing, and how several jobs side by side share a stage (of those the one
+//! that carries most is drawn).
 
 mod beside;
 mod between;
@@ -15,8 +18,8 @@ mod mark;
 mod storage;
 
 use linerate_model::{
-    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Metric, Point, TrialRecord, Unit, Use,
-    Validity, Verdict, metric,
+    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Metric, Point,
+    TrialRecord, Unit, Use, Validity, Verdict, metric,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +79,8 @@ pub struct Moved {
     pub layer: Option<Layer>,
     /// Direction, as the job's first endpoint sees it.
     pub direction: Direction,
-    /// The median with its interval; of a search the median of the lower bounds, its ends the lowest and highest run.
+    /// The median with its interval; of a search the median of the lower bounds, its ends the
+    /// lowest and highest run.
     pub estimate: Estimate,
     /// Of a search: the goal, and the smallest load that does not meet it.
     pub goal: Option<(String, Option<f64>)>,
@@ -186,7 +190,8 @@ pub struct Stage {
     pub readings: Vec<Reading>,
     /// What it lets pass at the most, if that is known.
     pub ceiling: Option<StageCeiling>,
-    /// Packets lost there, as counters locate them, all trials added; of a search those of the loads above the one found.
+    /// Packets lost there, as counters locate them, all trials added; of a search those of the
+    /// loads above the one found.
     pub lost: Option<u64>,
     /// Whether this is what limits.
     pub limits: bool,
@@ -226,7 +231,17 @@ pub struct StageCeiling {
 impl Stage {
     fn new(end: End, place: Place, host: &str, name: impl Into<String>) -> Self {
         let (readings, ceiling, lost, part) = (Vec::new(), None, None, None);
-        Self { end, place, host: host.to_owned(), name: name.into(), readings, ceiling, lost, limits: false, part }
+        Self {
+            end,
+            place,
+            host: host.to_owned(),
+            name: name.into(),
+            readings,
+            ceiling,
+            lost,
+            limits: false,
+            part,
+        }
     }
 
     /// The same as a thing that may set ceilings.
@@ -262,7 +277,8 @@ struct Seen<'a> {
     span: Span,
 }
 
-/// The sentence and the picture of `campaign`, judged by `study`; `None` where nothing was measured.
+/// The sentence and the picture of `campaign`, judged by `study`; `None` where nothing was
+/// measured.
 #[must_use]
 pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     let n_points = study.points.len() + study.searches.len();
@@ -274,7 +290,8 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
             None => {
                 // The path drawn is that of the job which the sentence is about.
                 let leading = diagnosis::of_point(study, best).into_iter().next();
-                let number = leading.and_then(|finding| mark::job(&finding, best)).or_else(|| busiest(best));
+                let number =
+                    leading.and_then(|finding| mark::job(&finding, best)).or_else(|| busiest(best));
                 return Some(told_of((best, number)));
             }
         },
@@ -294,7 +311,9 @@ fn best(study: &Study) -> Option<&PointStudy> {
         let kind = Metric::moved().position(|metric| metric.name == figure.name)?;
         Some((std::cmp::Reverse(kind), figure.estimate?.value))
     };
-    let by_rank = |a: &&PointStudy, b: &&PointStudy| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal);
+    let by_rank = |a: &&PointStudy, b: &&PointStudy| {
+        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
     let carrying = study.points.iter().filter(|point| rank(point).is_some());
     // The first of equals: `max_by` takes the last.
     carrying.rev().max_by(by_rank).or_else(|| study.points.first())
@@ -302,7 +321,9 @@ fn best(study: &Study) -> Option<&PointStudy> {
 
 /// The number of the job of `point` that carries most.
 fn busiest(point: &PointStudy) -> Option<usize> {
-    let rate = |job: &JobStudy| figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value);
+    let rate = |job: &JobStudy| {
+        figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value)
+    };
     let by_rate = |(a_at, a): &(usize, &JobStudy), (b_at, b): &(usize, &JobStudy)| {
         rate(a).total_cmp(&rate(b)).then(b_at.cmp(a_at))
     };
@@ -323,11 +344,17 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
     // Of files, each of which is a transaction, the payload is what counts.
-    let answers = Use::Request.metrics().any(|metric| has(metric.name)) && !OF_FILES.into_iter().any(has);
+    let answers =
+        Use::Request.metrics().any(|metric| has(metric.name)) && !OF_FILES.into_iter().any(has);
     let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
     let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
-    let usable = |metric: &&MetricStudy| metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0);
-    told.filter_map(|told| directions.into_iter().filter_map(|d| job.metric(told.name, d)).find(usable)).next()
+    let usable = |metric: &&MetricStudy| {
+        metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0)
+    };
+    told.filter_map(|told| {
+        directions.into_iter().filter_map(|d| job.metric(told.name, d)).find(usable)
+    })
+    .next()
 }
 
 /// How the rate of `point` went, if it has no single number for that.
@@ -383,11 +410,18 @@ fn of_point(
         stages: Vec::new(),
         against: None,
     };
-    let Some((number, job)) = number.and_then(|number| Some((number, point.jobs.get(number)?))) else { return told };
+    let Some((number, job)) = number.and_then(|number| Some((number, point.jobs.get(number)?)))
+    else {
+        return told;
+    };
     let direction = direction(job);
-    let usable: Vec<_> = point.trials.iter().filter(|t| t.validity <= Validity::Suspect).map(|t| t.id).collect();
-    let trials: Vec<&TrialRecord> =
-        campaign.trials.iter().filter(|trial| trial.spec.search.is_none() && usable.contains(&trial.spec.id)).collect();
+    let usable: Vec<_> =
+        point.trials.iter().filter(|t| t.validity <= Validity::Suspect).map(|t| t.id).collect();
+    let trials: Vec<&TrialRecord> = campaign
+        .trials
+        .iter()
+        .filter(|trial| trial.spec.search.is_none() && usable.contains(&trial.spec.id))
+        .collect();
     let seen = seen(&trials, number, direction);
     told.workload.clone_from(&job.workload);
     (told.from, told.to) = sides(job, direction);
@@ -424,7 +458,11 @@ fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> 
 }
 
 /// Every stage with what was seen there.
-fn stages<'a>(campaign: &'a Campaign, studied: Option<(&PointStudy, &JobStudy)>, seen: &[Seen<'a>]) -> Vec<Stage> {
+fn stages<'a>(
+    campaign: &'a Campaign,
+    studied: Option<(&PointStudy, &JobStudy)>,
+    seen: &[Seen<'a>],
+) -> Vec<Stage> {
     let Some(first) = seen.first() else { return Vec::new() };
     let hosts = Hosts::of(campaign);
     let mut stages = if first.job.is_of_disk() && first.job.flow(first.direction).is_none() {
@@ -439,7 +477,9 @@ fn stages<'a>(campaign: &'a Campaign, studied: Option<(&PointStudy, &JobStudy)>,
         let of_trial = |one: &Seen<'a>| match stage.place {
             Place::Wire => between::readings(stage, one),
             Place::Cache | Place::Disk => storage::readings(stage, one),
-            Place::Application | Place::Queue if one.job.is_of_disk() && one.job.flow(one.direction).is_none() => {
+            Place::Application | Place::Queue
+                if one.job.is_of_disk() && one.job.flow(one.direction).is_none() =>
+            {
                 storage::readings(stage, one)
             }
             Place::Application | Place::Socket | Place::Queue | Place::Interface | Place::Bus => {
@@ -461,7 +501,11 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
     let mut told: Vec<Reading> = Vec::new();
     for reading in trials.iter().flatten() {
         if told.iter().all(|known| known.what != reading.what) {
-            let same = trials.iter().flatten().filter(|other| other.what == reading.what).map(|other| other.value);
+            let same = trials
+                .iter()
+                .flatten()
+                .filter(|other| other.what == reading.what)
+                .map(|other| other.value);
             let value = median(&same.collect::<Vec<_>>()).unwrap_or(reading.value);
             told.push(Reading { value, ..reading.clone() });
         }
@@ -471,11 +515,18 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
 
 /// The leading finding of a point.
 fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
-    let leading = findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
+    let leading =
+        findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
     let Some(finding) = leading else {
         let disk = measured(point).find_map(|(_, job)| storage::advice(job));
         let next = disk.or_else(|| diagnosis::unknown(point).advice.into_iter().next());
-        return Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next };
+        return Limit {
+            surety: Surety::NotDiagnosed,
+            rule: None,
+            claim: None,
+            experiment: None,
+            next,
+        };
     };
     let surety = match finding.verdict {
         Verdict::Proven => Surety::Proven,
@@ -494,7 +545,8 @@ fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
 /// The experiment on what `rule` says of `point`: the one that moved goodput most.
 fn tested(study: &Study, point: &PointStudy, rule: &str) -> Option<Tested> {
     let of_rule = study.comparisons.iter().filter(|comparison| {
-        comparison.sweep == point.sweep && comparison.base.tests.as_ref().is_some_and(|tests| tests.rule == rule)
+        comparison.sweep == point.sweep
+            && comparison.base.tests.as_ref().is_some_and(|tests| tests.rule == rule)
     });
     let told = of_rule.filter_map(|comparison| {
         let goodput = diagnosis::goodput_of(comparison)?;
@@ -541,20 +593,36 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         n_jobs: 1,
         unsettled: None,
         moved,
-        limit: Limit { surety: Surety::NotDiagnosed, rule: None, claim: None, experiment: None, next: None },
+        limit: Limit {
+            surety: Surety::NotDiagnosed,
+            rule: None,
+            claim: None,
+            experiment: None,
+            next: None,
+        },
         stages: Vec::new(),
         against: None,
     };
     // The trials nearest to what was found, of those that it carried.
-    let runs = search.runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.observation().is_some());
+    let runs = search
+        .runs
+        .iter()
+        .flat_map(|run| &run.trials)
+        .filter(|trial| trial.observation().is_some());
     let carried: Vec<&search_trial::SearchTrial> =
         runs.clone().filter(|trial| trial.load <= found * NEAR_LOAD).collect();
     let nearest = carried.iter().map(|trial| trial.load).fold(0.0, f64::max);
-    let near: Vec<_> = carried.iter().filter(|trial| trial.load >= nearest / NEAR_LOAD).map(|trial| trial.id).collect();
-    let trials: Vec<&TrialRecord> = campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
+    let near: Vec<_> = carried
+        .iter()
+        .filter(|trial| trial.load >= nearest / NEAR_LOAD)
+        .map(|trial| trial.id)
+        .collect();
+    let trials: Vec<&TrialRecord> =
+        campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
     told.stages = stages(campaign, None, &seen(&trials, 0, Direction::Tx));
     let at_least = search.runs.iter().flat_map(|run| &run.found).any(|found| found.at_least);
-    let above: Vec<&search_trial::SearchTrial> = runs.filter(|trial| trial.load > found * NEAR_LOAD).collect();
+    let above: Vec<&search_trial::SearchTrial> =
+        runs.filter(|trial| trial.load > found * NEAR_LOAD).collect();
     told.limit = mark::located(&mut told.stages, &above, at_least);
     told
 }

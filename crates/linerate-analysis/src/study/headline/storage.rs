@@ -1,8 +1,8 @@
-//! The stages of a load on a disk or file: application, page cache, what is under way, disk; and the disk of a file that crosses a
-//! network.
+//! The stages of a load on a disk or file: application, page cache, what is under way, disk; and
+//! the disk of a file that crosses a network.
 //!
-//! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what was asked for is both counts
-//! over one another.
+//! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what
+//! was asked for is both counts over one another.
 
 use linerate_model::series::disk as columns;
 use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
@@ -21,8 +21,9 @@ const REACHED: f64 = 0.99;
 /// Share of its core from which a worker has no time for more.
 const BUSY: f64 = 0.9;
 
-/// What is known of what limits a load on a disk or file of which no rule speaks, and what to try: a rate of the plan that was reached, workers
-/// without CPU time, or the depth (Little's law: rate is depth over service time). `None` of any other job.
+/// What is known of what limits a load on a disk or file of which no rule speaks, and what to try:
+/// a rate of the plan that was reached, workers without CPU time, or the depth (Little's law: rate
+/// is depth over service time). `None` of any other job.
 pub(super) fn advice(job: &JobStudy) -> Option<String> {
     let value = |metric| {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
@@ -30,33 +31,40 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
     };
     let iops = value(metric::IOPS)?;
     // A rate in bits is one of the bytes moved.
-    let in_bits =
-        |text: &str| Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value(metric::TRANSFER_RATE)?);
+    let in_bits = |text: &str| {
+        Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value(metric::TRANSFER_RATE)?)
+    };
     let asked = job.params.0.get("rate").and_then(serde_json::Value::as_str);
-    let asked = asked.and_then(|text| text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text)));
+    let asked = asked.and_then(|text| {
+        text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text))
+    });
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
         return Some(format!(
-            "not limited by the disk: the plan's rate of {asked:.0} transfers per second was reached: repeat without `rate`"
+            "not limited by the disk: the plan's rate of {asked:.0} transfers per second was \
+                reached: repeat without `rate`"
         ));
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
     let cores = value(metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| iops / each);
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
         return Some(format!(
-            "not tested: the load's {workers} threads used {cores:.2} CPUs, so they had no time for more: repeat with \
+            "not tested: the load's {workers} threads used {cores:.2} CPUs, so they had no time \
+                for more: repeat with \
              twice the `workers`"
         ));
     }
     let (depth, seconds) = (value(metric::ACHIEVED_DEPTH)?, value(metric::SERVICE_TIME_MEAN)?);
     if !seconds.is_finite() {
         return Some(format!(
-            "not tested: a transfer was still in flight when the load ended ({iops:.0} per second on average until then): \
+            "not tested: a transfer was still in flight when the load ended ({iops:.0} per second \
+                on average until then): \
              look for errors of the disk in the kernel's log, then repeat"
         ));
     }
     let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
     Some(format!(
-        "not tested: {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} (Little's law): \
+        "not tested: {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per \
+            second{missed} (Little's law): \
          repeat with twice the `depth`; where the rate does not rise, the disk is saturated",
         seconds * 1e3
     ))
@@ -83,7 +91,9 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
         Place::Application => application(one),
         Place::Cache => served(one).into_iter().collect(),
         Place::Disk if alone => disk(one, End::Sender, &stage.name, &series(one)),
-        Place::Disk if stage.end == End::Sender => disk(one, End::Sender, &stage.name, &[columns::BYTES_READ]),
+        Place::Disk if stage.end == End::Sender => {
+            disk(one, End::Sender, &stage.name, &[columns::BYTES_READ])
+        }
         Place::Disk => disk(one, End::Receiver, &stage.name, &[columns::BYTES_WRITTEN]),
         Place::Queue | Place::Socket | Place::Interface | Place::Bus | Place::Wire => Vec::new(),
     }
@@ -92,7 +102,10 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
 /// What the load does to the disk.
 fn series(one: &Seen<'_>) -> Vec<Series> {
     let done = |counter| rate(one, counter).is_some();
-    let ways = [(columns::BYTES_READ, Counter::BytesRead), (columns::BYTES_WRITTEN, Counter::BytesWritten)];
+    let ways = [
+        (columns::BYTES_READ, Counter::BytesRead),
+        (columns::BYTES_WRITTEN, Counter::BytesWritten),
+    ];
     ways.into_iter().filter(|(_, counter)| done(*counter)).map(|(column, _)| column).collect()
 }
 
@@ -144,7 +157,13 @@ mod tests {
             unit: Unit::PerSecond,
             layer: None,
             direction: Direction::Sum,
-            estimate: Some(linerate_model::Estimate { value, low: None, high: None, confidence: None, n: 1 }),
+            estimate: Some(linerate_model::Estimate {
+                value,
+                low: None,
+                high: None,
+                confidence: None,
+                n: 1,
+            }),
             at_least: None,
             mean: None,
             values: vec![Some(value)],
@@ -173,13 +192,23 @@ mod tests {
     fn advice_of_a_disk_says_what_is_known_and_that_nothing_was_tested() {
         let depth = of(0.2, &[]);
         assert!(
-            depth.starts_with("not tested") && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"),
+            depth.starts_with("not tested")
+                && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"),
             "{depth}"
         );
-        assert!(of(0.2, &[("rate", json!("10 kpps"))]).contains("rate of 10000 transfers per second was reached"));
-        assert!(of(0.2, &[("rate", json!("20 kpps"))]).contains("make 10000 per second of 20000 asked for"));
+        assert!(
+            of(0.2, &[("rate", json!("10 kpps"))])
+                .contains("rate of 10000 transfers per second was reached")
+        );
+        assert!(
+            of(0.2, &[("rate", json!("20 kpps"))])
+                .contains("make 10000 per second of 20000 asked for")
+        );
         assert!(of(0.95, &[]).contains("used 0.95 CPUs"));
-        assert!(of(0.95, &[("workers", json!(2))]).contains("twice the `depth`"), "one of two CPUs is left");
+        assert!(
+            of(0.95, &[("workers", json!(2))]).contains("twice the `depth`"),
+            "one of two CPUs is left"
+        );
         assert_eq!(advice(&JobStudy::default()), None);
     }
 }

@@ -19,7 +19,8 @@ use super::{MixedJob, PointStudy, Way};
 use crate::limits::pcie::{self, slots};
 use crate::statistics::median;
 
-/// Together the jobs fill a capacity from this share of it on; a token bucket lets pass what it says, to a few per cent.
+/// Together the jobs fill a capacity from this share of it on; a token bucket lets pass what it
+/// says, to a few per cent.
 const FULL: f64 = 0.9;
 /// Alone they must ask for this much more than it has, or they need not meet there.
 const MORE: f64 = 1.02;
@@ -28,7 +29,8 @@ const EXPLAINED: f64 = 0.5;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// What is done to prove what is only suspected.
-const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs (`from_cpus`), or a job on a target that is \
+const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs \
+    (`from_cpus`), or a job on a target that is \
                            not there (`null`) would tell more";
 
 /// What the jobs have in common that is full.
@@ -73,13 +75,20 @@ pub(super) fn attribution(
         return unknown("not every job has a figure both alone and together");
     }
     if jobs.iter().all(MixedJob::kept) {
-        let kept = jobs.iter().map(|job| format!("{} kept {:.1} %", job.workload, job.main.effect.shift * 100.0));
-        return Attribution { cause: Cause::Nothing, verdict: Verdict::Suspected, evidence: kept.collect() };
+        let kept = jobs
+            .iter()
+            .map(|job| format!("{} kept {:.1} %", job.workload, job.main.effect.shift * 100.0));
+        return Attribution {
+            cause: Cause::Nothing,
+            verdict: Verdict::Suspected,
+            evidence: kept.collect(),
+        };
     }
     if !jobs.iter().any(MixedJob::lost) {
         return unknown("whether a job lost anything cannot be told");
     }
-    let edge = known_edge(point, alone, jobs).or_else(|| common_link(campaign, hosts, point, alone, jobs));
+    let edge =
+        known_edge(point, alone, jobs).or_else(|| common_link(campaign, hosts, point, alone, jobs));
     let waits = jobs.iter().filter(|job| job.lost()).map(|job| wait(point, alone, job));
     let (waited, mut told): (Vec<bool>, Vec<String>) = waits.unzip();
     let by_cpu = waited.iter().any(|explains| *explains);
@@ -90,10 +99,15 @@ pub(super) fn attribution(
         }
         (Some((_, evidence)), true) => {
             told.insert(0, evidence);
-            told.push("an edge is full and a CPU was waited for: the two are not told apart here".to_owned());
+            told.push(
+                "an edge is full and a CPU was waited for: the two are not told apart here"
+                    .to_owned(),
+            );
             Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
         }
-        (None, true) => Attribution { cause: Cause::Cpu, verdict: Verdict::Suspected, evidence: told },
+        (None, true) => {
+            Attribution { cause: Cause::Cpu, verdict: Verdict::Suspected, evidence: told }
+        }
         (None, false) => {
             told.push(NOT_COUNTED.to_owned());
             Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
@@ -102,25 +116,37 @@ pub(super) fn attribution(
 }
 
 /// The study of `job` where it ran alone.
-fn base<'a>(alone: &[(&'a PointStudy, &Arm)], job: &MixedJob) -> Option<&'a super::super::JobStudy> {
-    alone
-        .iter()
-        .find_map(|(point, arm)| point.jobs.get(arm.jobs.iter().position(|number| *number as usize == job.job)?))
+fn base<'a>(
+    alone: &[(&'a PointStudy, &Arm)],
+    job: &MixedJob,
+) -> Option<&'a super::super::JobStudy> {
+    alone.iter().find_map(|(point, arm)| {
+        point.jobs.get(arm.jobs.iter().position(|number| *number as usize == job.job)?)
+    })
 }
 
 fn typical(job: &super::super::JobStudy, metric: &str, direction: Direction) -> Option<f64> {
-    let values: Vec<f64> = job.metric(metric, direction)?.values.iter().flatten().copied().collect();
+    let values: Vec<f64> =
+        job.metric(metric, direction)?.values.iter().flatten().copied().collect();
     median(&values)
 }
 
-/// The bound of all jobs together that they ask more of than it has, and fill: its name and what was seen.
-fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -> Option<(String, String)> {
+/// The bound of all jobs together that they ask more of than it has, and fill: its name and what
+/// was seen.
+fn known_edge(
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    jobs: &[MixedJob],
+) -> Option<(String, String)> {
     // The job that adds up all measured ones comes last.
     let all = point.jobs.last()?;
     let full = |direction: Direction| {
         let metric = all.metric(metric::GOODPUT, direction)?;
         let bound = &point.ceilings[metric.ceiling?];
-        let asked: f64 = jobs.iter().filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction)).sum();
+        let asked: f64 = jobs
+            .iter()
+            .filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction))
+            .sum();
         let passed = typical(all, metric::GOODPUT, direction)?;
         (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
             let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
@@ -137,14 +163,17 @@ fn known_edge(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJo
 
 /// How long the workers of `job` waited for a CPU, and whether that explains what it lost.
 fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, String) {
-    let waited = |job: Option<&super::super::JobStudy>| typical(job?, metric::RUN_QUEUE_WAIT, Direction::Sum);
+    let waited = |job: Option<&super::super::JobStudy>| {
+        typical(job?, metric::RUN_QUEUE_WAIT, Direction::Sum)
+    };
     let lost = 1.0 - job.main.effect.shift;
     let (together, before) = (waited(point.jobs.get(job.job)), waited(base(alone, job)));
     match (together, before) {
         (Some(together), before) => {
             let before = before.unwrap_or(0.0);
             let told = format!(
-                "{}, which lost {:.0} %: its worker that waited most was ready and without a CPU for {:.0} % of the time, {:.0} % alone",
+                "{}, which lost {:.0} %: its worker that waited most was ready and without a CPU \
+                    for {:.0} % of the time, {:.0} % alone",
                 job.workload,
                 lost * 100.0,
                 together * 100.0,
@@ -152,11 +181,15 @@ fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (b
             );
             (together - before >= EXPLAINED * lost, told)
         }
-        (None, _) => (false, format!("{}: how long its workers waited for a CPU was not accounted", job.workload)),
+        (None, _) => (
+            false,
+            format!("{}: how long its workers waited for a CPU was not accounted", job.workload),
+        ),
     }
 }
 
-/// A PCI Express link below which a disk and a network device of one host hang, that the jobs ask more of than it has, and fill.
+/// A PCI Express link below which a disk and a network device of one host hang, that the jobs ask
+/// more of than it has, and fill.
 fn common_link(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
@@ -169,13 +202,23 @@ fn common_link(
     }
     let id = point.trials.first()?.id;
     let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec;
-    let chains = |job: &MixedJob| device_chains(hosts, spec.jobs.get(job.job)?, point.jobs.get(job.job)?, job);
-    let found: Vec<(&MixedJob, Crossing<'_>)> =
-        jobs.iter().flat_map(|job| chains(job).into_iter().flatten().map(move |crossing| (job, crossing))).collect();
+    let chains = |job: &MixedJob| {
+        device_chains(hosts, spec.jobs.get(job.job)?, point.jobs.get(job.job)?, job)
+    };
+    let found: Vec<(&MixedJob, Crossing<'_>)> = jobs
+        .iter()
+        .flat_map(|job| chains(job).into_iter().flatten().map(move |crossing| (job, crossing)))
+        .collect();
     for (first, near) in &found {
-        for (second, far) in found.iter().filter(|(job, far)| job.job > first.job && far.0 == near.0 && far.1 == near.1)
+        for (second, far) in found
+            .iter()
+            .filter(|(job, far)| job.job > first.job && far.0 == near.0 && far.1 == near.1)
         {
-            let Some(function) = near.2.iter().rev().find(|function| far.2.iter().any(|other| same(function, other)))
+            let Some(function) = near
+                .2
+                .iter()
+                .rev()
+                .find(|function| far.2.iter().any(|other| same(function, other)))
             else {
                 continue;
             };
@@ -238,7 +281,8 @@ fn full_link(
     (asked > room * MORE && passed > room * FULL).then(|| {
         let giga = |rate: f64| format!("{:.2} Gbit/s", rate / 1e9);
         let told = format!(
-            "both devices hang below {name}: alone they add up to {}, it has room for {}, together they pass {}",
+            "both devices hang below {name}: alone they add up to {}, it has room for {}, together \
+                they pass {}",
             giga(asked),
             giga(room),
             giga(passed)

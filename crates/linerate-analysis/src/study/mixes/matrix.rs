@@ -1,7 +1,8 @@
 //! The direction matrix: which pairs of directions hurt each other (storage reference 5.7).
 //!
-//! Links between memory and devices carry each direction by itself. If jobs that go the same way lose and those that go opposite ways do
-//! not, what they share is such a link; if all lose alike it is something that knows no direction: CPU, memory, a half-duplex bus.
+//! Links between memory and devices carry each direction by itself. If jobs that go the same way
+//! lose and those that go opposite ways do not, what they share is such a link; if all lose alike
+//! it is something that knows no direction: CPU, memory, a half-duplex bus.
 
 use linerate_model::{Point, Verdict};
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,9 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
             lost: lost(one.mix),
         };
         let same = |matrix: &&mut DirectionMatrix| {
-            matrix.sweep == one.mix.sweep && matrix.parameters == parameters && matrix.host == one.host
+            matrix.sweep == one.mix.sweep
+                && matrix.parameters == parameters
+                && matrix.host == one.host
         };
         match matrices.iter_mut().find(same) {
             Some(matrix) => matrix.cells.push(cell),
@@ -89,7 +92,11 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
     for matrix in &mut matrices {
         matrix.cells.sort_by_key(|cell| cell.ways);
         matrix.says = says(&matrix.cells);
-        matrix.verdict = if matrix.says == MatrixVerdict::Unclear { Verdict::Inconclusive } else { Verdict::Suspected };
+        matrix.verdict = if matrix.says == MatrixVerdict::Unclear {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Suspected
+        };
     }
     matrices
 }
@@ -114,7 +121,11 @@ fn placed(mix: &Mix) -> Option<Placed<'_>> {
 fn axes_of_direction(placed: &[Placed<'_>], one: &Placed<'_>) -> Vec<String> {
     let own = placed.iter().filter(|other| other.mix.sweep == one.mix.sweep);
     let differing = own.filter(|other| other.ways != one.ways).filter_map(|other| {
-        let mut axes = one.mix.parameters.iter().filter(|(axis, value)| other.mix.parameters.get(*axis) != Some(value));
+        let mut axes = one
+            .mix
+            .parameters
+            .iter()
+            .filter(|(axis, value)| other.mix.parameters.get(*axis) != Some(value));
         let (axis, _) = axes.next()?;
         axes.next().is_none().then(|| axis.clone())
     });
@@ -130,7 +141,9 @@ fn lost(mix: &Mix) -> Option<bool> {
 
 fn says(cells: &[MatrixCell]) -> MatrixVerdict {
     let of = |same: bool| cells.iter().filter(move |cell| (cell.ways[0] == cell.ways[1]) == same);
-    let all = |same: bool, lost: bool| of(same).count() > 0 && of(same).all(|cell| cell.lost == Some(lost));
+    let all = |same: bool, lost: bool| {
+        of(same).count() > 0 && of(same).all(|cell| cell.lost == Some(lost))
+    };
     match () {
         () if all(true, false) && all(false, false) => MatrixVerdict::Nothing,
         () if all(true, true) && all(false, false) => MatrixVerdict::EachWay,
@@ -148,7 +161,9 @@ fn alike(cells: &[MatrixCell]) -> bool {
         Some((least, ends.iter().map(|(_, high)| *high).reduce(f64::max)?))
     };
     let both = range(true).zip(range(false));
-    both.is_some_and(|((low, high), (other_low, other_high))| low <= other_high && other_low <= high)
+    both.is_some_and(|((low, high), (other_low, other_high))| {
+        low <= other_high && other_low <= high
+    })
 }
 
 #[cfg(test)]
@@ -156,7 +171,12 @@ mod tests {
     use super::*;
 
     fn cell(ways: [Way; 2], lost: Option<bool>, joint: f64) -> MatrixCell {
-        let joint = Joint { value: joint, interval: Some((joint - 0.02, joint + 0.02)), n: 6, values: Vec::new() };
+        let joint = Joint {
+            value: joint,
+            interval: Some((joint - 0.02, joint + 0.02)),
+            n: 6,
+            values: Vec::new(),
+        };
         MatrixCell { ways, kept: [joint.value / 2.0; 2], joint: Some(joint), lost }
     }
 
@@ -173,10 +193,18 @@ mod tests {
         };
         assert_eq!(of((Some(true), 1.0), (Some(false), 2.0)), MatrixVerdict::EachWay);
         assert_eq!(of((Some(true), 1.0), (Some(true), 1.01)), MatrixVerdict::Undirected);
-        assert_eq!(of((Some(true), 1.0), (Some(true), 1.5)), MatrixVerdict::Unclear, "both lose, not alike");
+        assert_eq!(
+            of((Some(true), 1.0), (Some(true), 1.5)),
+            MatrixVerdict::Unclear,
+            "both lose, not alike"
+        );
         assert_eq!(of((Some(false), 2.0), (Some(false), 2.0)), MatrixVerdict::Nothing);
         assert_eq!(of((Some(false), 2.0), (Some(true), 1.0)), MatrixVerdict::Unclear);
         assert_eq!(of((None, 2.0), (Some(false), 2.0)), MatrixVerdict::Unclear);
-        assert_eq!(says(&[cell([Up, Up], Some(true), 1.0)]), MatrixVerdict::Unclear, "no opposite ways were measured");
+        assert_eq!(
+            says(&[cell([Up, Up], Some(true), 1.0)]),
+            MatrixVerdict::Unclear,
+            "no opposite ways were measured"
+        );
     }
 }

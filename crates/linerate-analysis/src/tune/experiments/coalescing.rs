@@ -1,11 +1,14 @@
-//! Fewer interrupts of the receiver's interface: adaptive receive coalescing, or a wait of some microseconds, where it has neither.
+//! Fewer interrupts of the receiver's interface: adaptive receive coalescing, or a wait of some
+//! microseconds, where it has neither.
 //!
-//! What speaks for it: one CPU is full of softirqs, and every packet interrupts. What it costs: a short answer waits as long.
+//! What speaks for it: one CPU is full of softirqs, and every packet interrupts. What it costs: a
+//! short answer waits as long.
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
 
-/// Each with the value that is tried in place of zero: adaptive, or a wait in which a gigabit brings four full frames.
+/// Each with the value that is tried in place of zero: adaptive, or a wait in which a gigabit
+/// brings four full frames.
 const TRIED: [(&str, &str); 2] = [("adaptive_rx", "1"), ("rx_usecs", "50")];
 /// What interrupts take of a full CPU at the most.
 const MOST: f64 = 3.0;
@@ -19,7 +22,8 @@ impl TuningExperiment for Coalescing {
     }
 
     fn summary(&self) -> &'static str {
-        "fewer interrupts at the receiver, where one CPU is full of softirqs and the interface waits for nothing"
+        "fewer interrupts at the receiver, where one CPU is full of softirqs and the interface \
+            waits for nothing"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -30,13 +34,18 @@ impl TuningExperiment for Coalescing {
         let look = |(setting, after): (&'static str, &str)| {
             path.at(End::Receiver, setting, |before| {
                 if before != "0" {
-                    return Err(Hindrance::already(format!("the interface waits already ({setting} is {before})")));
+                    return Err(Hindrance::already(format!(
+                        "the interface waits already ({setting} is {before})"
+                    )));
                 }
                 let full = path.full_of_softirqs()?;
                 Ok(Proposal {
                     name: format!("{setting} {after}"),
                     after: after.to_owned(),
-                    why: format!("softirqs take {:.0} % of a CPU, and the interface interrupts at once", full * 100.0),
+                    why: format!(
+                        "softirqs take {:.0} % of a CPU, and the interface interrupts at once",
+                        full * 100.0
+                    ),
                     ratio: [LEAST_EFFECT, path.room().clamp(LEAST_EFFECT, MOST)],
                 })
             })
@@ -55,12 +64,16 @@ mod tests {
     fn an_interface_that_waits_for_nothing_is_made_to_where_softirqs_fill_a_cpu() {
         let tried = |full: f64, settings: &[(&'static str, &str)]| {
             let point = point(0.3, &[("softirq_core", full)]);
-            let (found, hindered) = parted(Coalescing.look(&known(&point, host(&[]), host(settings))));
+            let (found, hindered) =
+                parted(Coalescing.look(&known(&point, host(&[]), host(settings))));
             (found.into_iter().map(|found| found.name).collect::<Vec<_>>(), hindered)
         };
         let offered = [("adaptive_rx", "0"), ("rx_usecs", "0")];
         assert_eq!(tried(0.95, &offered).0, ["adaptive_rx 1", "rx_usecs 50"]);
-        assert_eq!(tried(0.95, &[("adaptive_rx", "1"), ("rx_usecs", "8")]), (vec![], vec![AlreadySo; 2]));
+        assert_eq!(
+            tried(0.95, &[("adaptive_rx", "1"), ("rx_usecs", "8")]),
+            (vec![], vec![AlreadySo; 2])
+        );
         assert_eq!(tried(0.5, &offered), (vec![], vec![NothingSpeaksForIt; 2]));
         assert_eq!(tried(0.95, &[]), (vec![], vec![NotOffered; 2]));
     }

@@ -1,8 +1,9 @@
-//! Another congestion control for connections that name none (`net.ipv4.tcp_congestion_control` of the sender).
+//! Another congestion control for connections that name none (`net.ipv4.tcp_congestion_control` of
+//! the sender).
 //!
-//! What speaks for it: segments are sent again while the path has room. Loss that is not congestion makes Reno and CUBIC halve and
-//! recover over many round trips (RFC 9438, RFC 5681); a control that models the path does not. What it does not see: what it does to others on
-//! the path.
+//! What speaks for it: segments are sent again while the path has room. Loss that is not congestion
+//! makes Reno and CUBIC halve and recover over many round trips (RFC 9438, RFC 5681); a control
+//! that models the path does not. What it does not see: what it does to others on the path.
 
 use linerate_model::metric;
 
@@ -22,7 +23,8 @@ impl TuningExperiment for CongestionControl {
     }
 
     fn summary(&self) -> &'static str {
-        "another congestion control at the sender, where segments are sent again and the path has room"
+        "another congestion control at the sender, where segments are sent again and the path has \
+            room"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -35,14 +37,23 @@ impl TuningExperiment for CongestionControl {
                 let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
                 let room = path.room();
                 if room <= LEAST_ROOM {
-                    return Err(Hindrance::no_evidence(format!("the path has room for no more than x{room:.2}")));
+                    return Err(Hindrance::no_evidence(format!(
+                        "the path has room for no more than \
+                        x{room:.2}"
+                    )));
                 }
-                let other = other.ok_or_else(|| Hindrance::already("the kernel has no other loaded"))?;
+                let other = other.ok_or_else(|| {
+                    Hindrance::already(
+                        "the kernel has no other \
+                    loaded",
+                    )
+                })?;
                 Ok(Proposal {
                     name: format!("{other} instead of {before}"),
                     after: other.clone(),
                     why: format!(
-                        "{:.2} % of the segments are sent again, and the path has room for x{room:.1}",
+                        "{:.2} % of the segments are sent again, and the path has room for \
+                            x{room:.1}",
                         again * 100.0
                     ),
                     ratio: [LEAST_EFFECT, room],
@@ -68,7 +79,8 @@ mod tests {
     fn it_is_tried_where_loss_leaves_room_and_nowhere_else() {
         let tried = |share: f64, lost: f64, sender: Host| {
             let point = point(share, &[("retransmit_ratio", lost)]);
-            let (found, hindered) = parted(CongestionControl.look(&known(&point, sender, host(&[]))));
+            let (found, hindered) =
+                parted(CongestionControl.look(&known(&point, sender, host(&[]))));
             (found.into_iter().map(|candidate| candidate.after).collect::<Vec<_>>(), hindered)
         };
         let cubic = || host(&[(SETTING, "cubic")]);
@@ -77,6 +89,9 @@ mod tests {
         assert_eq!(tried(0.1, 0.0, cubic()), none(NothingSpeaksForIt));
         assert_eq!(tried(0.95, 0.01, cubic()), none(NothingSpeaksForIt));
         assert_eq!(tried(0.1, 0.01, host(&[])), none(NotOffered));
-        assert_eq!(tried(0.1, 0.01, Host { congestion_controls: vec!["cubic".into()], ..cubic() }), none(AlreadySo));
+        assert_eq!(
+            tried(0.1, 0.01, Host { congestion_controls: vec!["cubic".into()], ..cubic() }),
+            none(AlreadySo)
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! What may be changed at the hosts of a path to make it faster, alphabetically: each with what it should do to goodput, said before it is
-//! tried. A candidate whose prediction fails is not kept, however fast it was; what is not tried says why not ([`Untried`]).
+//! What may be changed at the hosts of a path to make it faster, alphabetically: each with what it
+//! should do to goodput, said before it is tried. A candidate whose prediction fails is not kept,
+//! however fast it was; what is not tried says why not ([`Untried`]).
 //!
-//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the sockets of a program, and ends with them, as the
-//! load's parameter ([`By::Load`]).
+//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the
+//! sockets of a program, and ends with them, as the load's parameter ([`By::Load`]).
 
 mod coalescing;
 mod congestion_control;
@@ -185,13 +186,22 @@ pub struct Host {
 
 impl Known<'_> {
     /// What `propose` makes of the present value of `setting` at `end`.
-    fn at(&self, end: End, setting: &'static str, propose: impl FnOnce(&str) -> Result<Proposal, Hindrance>) -> Looked {
+    fn at(
+        &self,
+        end: End,
+        setting: &'static str,
+        propose: impl FnOnce(&str) -> Result<Proposal, Hindrance>,
+    ) -> Looked {
         let host = if end == End::Receiver { &self.receiver } else { &self.sender };
-        let unasked = || Hindrance { kind: HindranceKind::NotOffered, why: "nobody asked for it".into() };
-        let proposed = host.settings.get(setting).cloned().unwrap_or_else(|| Err(unasked())).and_then(|before| {
-            let Proposal { name, after, why, ratio } = propose(&before)?;
-            Ok(Candidate { name, end, setting, by: By::Agent, before, after, why, ratio })
-        });
+        let unasked =
+            || Hindrance { kind: HindranceKind::NotOffered, why: "nobody asked for it".into() };
+        let proposed =
+            host.settings.get(setting).cloned().unwrap_or_else(|| Err(unasked())).and_then(
+                |before| {
+                    let Proposal { name, after, why, ratio } = propose(&before)?;
+                    Ok(Candidate { name, end, setting, by: By::Agent, before, after, why, ratio })
+                },
+            );
         proposed.map_err(|hindrance| Untried { end, setting, hindrance })
     }
 
@@ -224,7 +234,8 @@ impl Known<'_> {
         self.point.jobs.first()
     }
 
-    /// How many times as much the lowest ceiling known lets pass, or what is taken for much where none is known.
+    /// How many times as much the lowest ceiling known lets pass, or what is taken for much where
+    /// none is known.
     fn room(&self) -> f64 {
         /// Nothing is known to be in the way.
         const MUCH: f64 = 100.0;
@@ -262,15 +273,22 @@ pub(super) mod cases {
             mean: None,
             settled: None,
         };
-        let mut metrics: Vec<MetricStudy> = figures.iter().map(|(name, value)| metric(name, *value, None)).collect();
+        let mut metrics: Vec<MetricStudy> =
+            figures.iter().map(|(name, value)| metric(name, *value, None)).collect();
         metrics.push(metric(metric::GOODPUT, share * 1e9, Some(share)));
-        PointStudy { jobs: vec![JobStudy { metrics, ..JobStudy::default() }], ..PointStudy::default() }
+        PointStudy {
+            jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
+            ..PointStudy::default()
+        }
     }
 
     /// A host with these settings.
     pub(in crate::tune) fn host(settings: &[(&'static str, &str)]) -> Host {
         Host {
-            settings: settings.iter().map(|(name, value)| (*name, Ok((*value).to_owned()))).collect(),
+            settings: settings
+                .iter()
+                .map(|(name, value)| (*name, Ok((*value).to_owned())))
+                .collect(),
             congestion_controls: vec!["reno".into(), "bbr".into(), "cubic".into()],
             n_cpus: 4,
             all_cpus: "f".into(),
@@ -285,14 +303,16 @@ pub(super) mod cases {
 
     /// Those that are to be tried, and kinds of what hinders the others.
     pub(in crate::tune) fn parted(looked: Vec<Looked>) -> (Vec<Candidate>, Vec<HindranceKind>) {
-        let hindrance = |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind);
+        let hindrance =
+            |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind);
         let hindrances = looked.iter().filter_map(hindrance).collect();
         (looked.into_iter().flatten().collect(), hindrances)
     }
 
     #[test]
     fn what_a_host_does_not_offer_or_consent_to_is_told_before_what_was_measured() {
-        let (point, mut receiver) = (point(0.3, &[(metric::SOFTIRQ_CORE, 0.1)]), host(&[("rx_usecs", "0")]));
+        let (point, mut receiver) =
+            (point(0.3, &[(metric::SOFTIRQ_CORE, 0.1)]), host(&[("rx_usecs", "0")]));
         let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
         receiver.settings.insert("adaptive_rx", Err(refused.clone()));
         let looked = coalescing::Coalescing.look(&known(&point, host(&[]), receiver));
@@ -304,10 +324,14 @@ pub(super) mod cases {
 
     #[test]
     fn the_family_is_alphabetical_and_asks_only_for_what_agents_set() {
-        let names: Vec<&str> = TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect();
+        let names: Vec<&str> =
+            TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
         for setting in TUNING_EXPERIMENTS.iter().flat_map(|experiment| experiment.asks()) {
-            assert!(linerate_model::HOST_SETTINGS.iter().any(|(known, _)| known == setting), "{setting}");
+            assert!(
+                linerate_model::HOST_SETTINGS.iter().any(|(known, _)| known == setting),
+                "{setting}"
+            );
         }
     }
 }

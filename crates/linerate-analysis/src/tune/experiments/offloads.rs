@@ -1,7 +1,9 @@
-//! Offloads of the interface that are off switched on: GRO at the receiver, TSO and GSO at the sender.
+//! Offloads of the interface that are off switched on: GRO at the receiver, TSO and GSO at the
+//! sender.
 //!
-//! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment crosses the stack by itself. What it costs:
-//! segments arrive in bunches, so that a short answer may wait for a long one before it.
+//! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment
+//! crosses the stack by itself. What it costs: segments arrive in bunches, so that a short answer
+//! may wait for a long one before it.
 
 use linerate_model::metric;
 
@@ -14,7 +16,8 @@ const SWITCHES: [(&str, End, &str); 3] = [
     ("gso", End::Sender, metric::SENDER_CPU),
     ("tso", End::Sender, metric::SENDER_CPU),
 ];
-/// CPU that softirqs take of one core, or a worker of its own, from which cutting and merging is worth something.
+/// CPU that softirqs take of one core, or a worker of its own, from which cutting and merging is
+/// worth something.
 const BUSY: f64 = 0.8;
 /// Segments in the largest packet the stack carries whole: 64 KiB of 1448 bytes.
 const MOST: f64 = 45.0;
@@ -28,7 +31,8 @@ impl TuningExperiment for Offloads {
     }
 
     fn summary(&self) -> &'static str {
-        "GRO at the receiver, GSO and TSO at the sender switched on, where an end is short of CPU and they are off"
+        "GRO at the receiver, GSO and TSO at the sender switched on, where an end is short of CPU \
+            and they are off"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -41,13 +45,19 @@ impl TuningExperiment for Offloads {
                 if before != "0" {
                     return Err(Hindrance::already(format!("{setting} is on")));
                 }
-                let busiest =
-                    if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) { cpu } else { metric::SOFTIRQ_CORE };
+                let busiest = if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) {
+                    cpu
+                } else {
+                    metric::SOFTIRQ_CORE
+                };
                 let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
                 Ok(Proposal {
                     name: format!("{setting} on"),
                     after: "1".into(),
-                    why: format!("{:.0} % of a core is used there, and every segment crosses by itself", used * 100.0),
+                    why: format!(
+                        "{:.0} % of a core is used there, and every segment crosses by itself",
+                        used * 100.0
+                    ),
                     ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
                 })
             })
@@ -66,8 +76,11 @@ mod tests {
     fn what_is_off_is_switched_on_where_cpu_is_short() {
         let tried = |cpu: f64, value: &str| {
             let point = point(0.3, &[("receiver_cpu", cpu)]);
-            let (found, hindered) =
-                parted(Offloads.look(&known(&point, host(&[("tso", "0")]), host(&[("gro", value)]))));
+            let (found, hindered) = parted(Offloads.look(&known(
+                &point,
+                host(&[("tso", "0")]),
+                host(&[("gro", value)]),
+            )));
             (found.into_iter().map(|found| found.setting).collect::<Vec<_>>(), hindered)
         };
         assert_eq!(tried(0.95, "0"), (vec!["gro"], vec![NotOffered, NothingSpeaksForIt]));

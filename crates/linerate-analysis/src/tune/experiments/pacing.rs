@@ -1,16 +1,22 @@
-//! Pacing at the rate at which the path drains (`SO_MAX_PACING_RATE` of the sender's sockets, socket(7)).
+//! Pacing at the rate at which the path drains (`SO_MAX_PACING_RATE` of the sender's sockets,
+//! socket(7)).
 //!
-//! What speaks for it: segments are sent again, or dropped in a queue of the sender (which TCP does not count as sent), although the path carries more than the stream does, and more can be fed into it than comes out:
-//! bursts at the rate of the first link overrun a shallow buffer before the slow one (methodology 3.6). A sender that never exceeds the drain
-//! rate fills none. Predicted from the drain rate, which a flood of datagrams shows. What it costs: the rate is a constant, so that whoever
-//! shares the slow link, or a link that becomes faster, is not noticed.
+//! What speaks for it: segments are sent again, or dropped in a queue of the sender (which TCP does
+//! not count as sent), although the path carries more than the stream does, and more can be fed
+//! into it than comes out: bursts at the rate of the first link overrun a shallow buffer before the
+//! slow one (methodology 3.6). A sender that never exceeds the drain rate fills none. Predicted
+//! from the drain rate, which a flood of datagrams shows. What it costs: the rate is a constant, so
+//! that whoever shares the slow link, or a link that becomes faster, is not noticed.
 //!
-//! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments at once at the least, and on paths shorter than a
-//! millisecond far more (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and it is not kept.
+//! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments
+//! at once at the least, and on paths shorter than a millisecond far more
+//! (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and it is not kept.
 
 use linerate_model::{BitRate, metric};
 
-use super::{By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried};
+use super::{
+    By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried,
+};
 use crate::End;
 use crate::tune::Rates;
 use crate::tune::observed::WIRE_OVERHEAD;
@@ -22,7 +28,8 @@ const FASTER: f64 = 1.1;
 const PACE: f64 = 0.95;
 /// Of the pace that is reached at the least: the first round trips are not at it yet.
 const REACHED: f64 = 0.75;
-/// Headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293, RFC 7323): what a full segment carries less than its packet, bytes.
+/// Headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293, RFC 7323): what a full segment
+/// carries less than its packet, bytes.
 const HEADERS: f64 = 52.0;
 
 /// See the file.
@@ -34,7 +41,8 @@ impl TuningExperiment for Pacing {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender's sockets paced at the rate at which the path drains, where bursts overrun a shallow buffer"
+        "the sender's sockets paced at the rate at which the path drains, where bursts overrun a \
+            shallow buffer"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -46,21 +54,35 @@ impl TuningExperiment for Pacing {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        vec![paced(path).map_err(|hindrance| Untried { end: End::Sender, setting: SETTING, hindrance })]
+        vec![paced(path).map_err(|hindrance| Untried {
+            end: End::Sender,
+            setting: SETTING,
+            hindrance,
+        })]
     }
 }
 
 fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
     let lost = lost(path)?;
-    let rates = path.flood.ok_or_else(|| Hindrance::no_evidence("nothing of a flood of datagrams came through"))?;
+    let rates = path
+        .flood
+        .ok_or_else(|| Hindrance::no_evidence("nothing of a flood of datagrams came through"))?;
     if rates.feed.0 <= rates.drain.0 * FASTER {
-        return Err(Hindrance::no_evidence(format!("a flood of {} drains at {}", rates.feed, rates.drain)));
+        return Err(Hindrance::no_evidence(format!(
+            "a flood of {} drains at {}",
+            rates.feed, rates.drain
+        )));
     }
     let pace = pace(&rates);
-    let now =
-        path.value(metric::GOODPUT).filter(|now| *now > 0.0).ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
+    let now = path
+        .value(metric::GOODPUT)
+        .filter(|now| *now > 0.0)
+        .ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
     if pace.0 <= now * LEAST_EFFECT {
-        return Err(Hindrance::no_evidence(format!("{} is all but what the path drains at", BitRate(now))));
+        return Err(Hindrance::no_evidence(format!(
+            "{} is all but what the path drains at",
+            BitRate(now)
+        )));
     }
     Ok(Candidate {
         name: format!("paced at {pace}"),
@@ -69,7 +91,12 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
         by: By::Load,
         before: String::new(),
         after: format!("{:.0} bit/s", pace.0),
-        why: format!("{lost} at {}, and a flood of {} drains at {}", BitRate(now), rates.feed, rates.drain),
+        why: format!(
+            "{lost} at {}, and a flood of {} drains at {}",
+            BitRate(now),
+            rates.feed,
+            rates.drain
+        ),
         ratio: [(REACHED * pace.0 / now).max(LEAST_EFFECT), pace.0 / now],
     })
 }
@@ -85,8 +112,9 @@ fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
     }
 }
 
-/// The payload that full segments carry at [`PACE`] of the drain rate. The kernel counts payload alone where it paces by itself, and
-/// headers too where the fq discipline does: what is safe for the one is for the other.
+/// The payload that full segments carry at [`PACE`] of the drain rate. The kernel counts payload
+/// alone where it paces by itself, and headers too where the fq discipline does: what is safe for
+/// the one is for the other.
 fn pace(rates: &Rates) -> BitRate {
     let packet = rates.packet.0 as f64;
     BitRate((PACE * rates.drain.0 * (packet - HEADERS).max(0.0) / (packet + WIRE_OVERHEAD)).floor())
@@ -120,9 +148,10 @@ mod tests {
         assert_eq!(found[0].after, "89440832 bit/s");
         assert!((found[0].ratio[1] - 89.44 / 33.0).abs() < 1e-3, "{:?}", found[0].ratio);
         assert_eq!(with(0.033, 0.0, 900e6, 7), {
-            let why = found[0]
-                .why
-                .replace("2.00 % of the segments are sent again", "queues of the sender dropped 7 packets of a stream");
+            let why = found[0].why.replace(
+                "2.00 % of the segments are sent again",
+                "queues of the sender dropped 7 packets of a stream",
+            );
             [Candidate { why, ..found[0].clone() }]
         });
         assert!(found[0].ratio[0] < found[0].ratio[1] && found[0].by == By::Load);

@@ -1,7 +1,8 @@
-//! Packets received spread over CPUs (RPS), interrupts of the queues let go to any of them, and the interface polled in threads of its own (threaded NAPI), at the receiver.
+//! Packets received spread over CPUs (RPS), interrupts of the queues let go to any of them, and the
+//! interface polled in threads of its own (threaded NAPI), at the receiver.
 //!
-//! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and connections whose work was on one CPU
-//! take two.
+//! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and
+//! connections whose work was on one CPU take two.
 
 use super::{Hindrance, Host, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::End;
@@ -15,7 +16,8 @@ impl TuningExperiment for Placement {
     }
 
     fn summary(&self) -> &'static str {
-        "received packets or interrupts spread over all CPUs, or packets polled in threads, where one CPU is full of softirqs"
+        "received packets or interrupts spread over all CPUs, or packets polled in threads, where \
+            one CPU is full of softirqs"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -61,12 +63,21 @@ mod tests {
         let tried = |full: f64, receiver: Host| {
             let point = point(0.3, &[("softirq_core", full)]);
             let (found, hindered) = parted(Placement.look(&known(&point, host(&[]), receiver)));
-            (found.into_iter().map(|c| format!("{} {}", c.setting, c.after)).collect::<Vec<_>>(), hindered)
+            (
+                found.into_iter().map(|c| format!("{} {}", c.setting, c.after)).collect::<Vec<_>>(),
+                hindered,
+            )
         };
         let as_made = || host(&[("rps_cpus", "0"), ("threaded", "0")]);
-        assert_eq!(tried(0.95, as_made()), (vec!["rps_cpus f".into(), "threaded 1".into()], vec![NotOffered]));
+        assert_eq!(
+            tried(0.95, as_made()),
+            (vec!["rps_cpus f".into(), "threaded 1".into()], vec![NotOffered])
+        );
         assert_eq!(tried(0.5, as_made()).1, [NotOffered, NothingSpeaksForIt, NothingSpeaksForIt]);
-        assert_eq!(tried(0.95, Host { n_cpus: 1, ..as_made() }).1, [NotOffered, AlreadySo, AlreadySo]);
+        assert_eq!(
+            tried(0.95, Host { n_cpus: 1, ..as_made() }).1,
+            [NotOffered, AlreadySo, AlreadySo]
+        );
         let one_cpu = host(&[("irq_cpus", "2"), ("rps_cpus", "f"), ("threaded", "1")]);
         assert_eq!(tried(0.95, one_cpu), (vec!["irq_cpus f".into()], vec![AlreadySo; 2]));
     }

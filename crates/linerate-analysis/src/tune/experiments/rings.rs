@@ -1,11 +1,13 @@
 //! A receive ring as large as the interface allows, at the receiver.
 //!
-//! What speaks for it: packets came for which the ring had no descriptor (`rx_missed_errors`, `rx_fifo_errors`), while one was to be fetched:
-//! a burst was longer than the ring. Predicted: these losses end, and goodput grows with the square root of the loss that is left (methodology
-//! 5.3, D4), up to the path's room. What it costs: memory for every descriptor, and a queue as long as the ring in front of a CPU that is slow for
-//! longer than a burst lasts.
+//! What speaks for it: packets came for which the ring had no descriptor (`rx_missed_errors`,
+//! `rx_fifo_errors`), while one was to be fetched: a burst was longer than the ring. Predicted:
+//! these losses end, and goodput grows with the square root of the loss that is left (methodology
+//! 5.3, D4), up to the path's room. What it costs: memory for every descriptor, and a queue as long
+//! as the ring in front of a CPU that is slow for longer than a burst lasts.
 //!
-//! What it does not see: losses that a driver does not count, and which of a host's interfaces missed packets, if several did.
+//! What it does not see: losses that a driver does not count, and which of a host's interfaces
+//! missed packets, if several did.
 
 use linerate_model::metric;
 
@@ -36,12 +38,16 @@ impl TuningExperiment for Rings {
         vec![path.at(End::Receiver, SETTING, |before| {
             let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
             let after = largest.filter(|largest| largest != before);
-            let after =
-                after.ok_or_else(|| Hindrance::already(format!("the ring has {before}, and no more are offered")))?;
+            let after = after.ok_or_else(|| {
+                Hindrance::already(format!("the ring has {before}, and no more are offered"))
+            })?;
             let missed = overrun(path)?;
             Ok(Proposal {
                 name: format!("receive ring of {after}"),
-                why: format!("{:.3} % of the packets came when the ring of {before} was full", missed * 100.0),
+                why: format!(
+                    "{:.3} % of the packets came when the ring of {before} was full",
+                    missed * 100.0
+                ),
                 after,
                 ratio: [LEAST_EFFECT, yields(path, missed).max(LEAST_EFFECT)],
             })
@@ -58,7 +64,9 @@ fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
     if share > LOSSY {
         return Ok(share);
     }
-    Err(Hindrance::no_evidence(format!("the ring had no room for {missed} packets, and took {received}")))
+    Err(Hindrance::no_evidence(format!(
+        "the ring had no room for {missed} packets, and took {received}"
+    )))
 }
 
 /// What goodput is multiplied by at the most when a loss of this share ends.
@@ -75,7 +83,11 @@ mod tests {
     use super::super::{Candidate, HindranceKind};
     use super::*;
 
-    fn looked(again: f64, ring: &[(&'static str, &str)], missed: Option<u64>) -> (Vec<Candidate>, Vec<HindranceKind>) {
+    fn looked(
+        again: f64,
+        ring: &[(&'static str, &str)],
+        missed: Option<u64>,
+    ) -> (Vec<Candidate>, Vec<HindranceKind>) {
         let point = point(0.2, &[("retransmit_ratio", again)]);
         let missed = missed.map(|missed| Missed { missed, received: 10_000 - missed });
         parted(Rings.look(&Known { missed, ..known(&point, host(&[]), host(ring)) }))
@@ -87,7 +99,8 @@ mod tests {
         assert_eq!((found[0].after.as_str(), found[0].end), ("1024", End::Receiver));
         assert_eq!(found[0].why, "1.000 % of the packets came when the ring of 256 was full");
         assert!((found[0].ratio[1] - 5.0).abs() < 1e-9, "nothing else is lost: all of the room");
-        // A quarter of the loss is left: twice the goodput by the model, four times with its factor.
+        // A quarter of the loss is left: twice the goodput by the model, four times with its
+        // factor.
         let ratio = looked(0.04, &[(SETTING, "256")], Some(300)).0[0].ratio;
         assert!((ratio[1] - 4.0).abs() < 1e-9, "{ratio:?}");
     }

@@ -1,8 +1,10 @@
-//! Larger socket buffers: `net.ipv4.tcp_rmem` of the receiver, `net.ipv4.tcp_wmem` of the sender, default and largest.
+//! Larger socket buffers: `net.ipv4.tcp_rmem` of the receiver, `net.ipv4.tcp_wmem` of the sender,
+//! default and largest.
 //!
-//! What speaks for it: the sender waited for the peer's window, or for room in its own buffer. A buffer is doubled until the path's
-//! room is covered: goodput grows with it until then (RFC 7323, methodology 3.6). What it costs: memory, for every connection that fills it, and
-//! queues as long as the buffer where nothing else bounds them.
+//! What speaks for it: the sender waited for the peer's window, or for room in its own buffer. A
+//! buffer is doubled until the path's room is covered: goodput grows with it until then (RFC 7323,
+//! methodology 3.6). What it costs: memory, for every connection that fills it, and queues as long
+//! as the buffer where nothing else bounds them.
 
 use linerate_model::metric;
 
@@ -29,7 +31,8 @@ impl TuningExperiment for SocketBuffers {
     }
 
     fn summary(&self) -> &'static str {
-        "larger receive buffers at the receiver or send buffers at the sender, where the sender waits for them"
+        "larger receive buffers at the receiver or send buffers at the sender, where the sender \
+            waits for them"
     }
 
     fn asks(&self) -> &'static [&'static str] {
@@ -43,14 +46,21 @@ impl TuningExperiment for SocketBuffers {
         ];
         let look = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
             path.at(end, setting, |before| {
-                let waited = path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
+                let waited =
+                    path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
                 let odd = || Hindrance::already(format!("{before:?} is no three numbers"));
                 let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
                 Ok(Proposal {
                     name: format!("{setting} x{factor}"),
                     after,
-                    why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
-                    ratio: [predicted(factor as f64, path.room()).max(LEAST_EFFECT), factor as f64 * SCATTER],
+                    why: format!(
+                        "the sender waited for {what} {:.0} % of the time",
+                        waited * 100.0
+                    ),
+                    ratio: [
+                        predicted(factor as f64, path.room()).max(LEAST_EFFECT),
+                        factor as f64 * SCATTER,
+                    ],
                 })
             })
         };

@@ -1,5 +1,6 @@
-//! The journal: what is about to be changed, on disk before it is done. What it tells is written into the kernel by whoever comes later, so it is
-//! followed only if nobody else can have written it.
+//! The journal: what is about to be changed, on disk before it is done. What it tells is written
+//! into the kernel by whoever comes later, so it is followed only if nobody else can have written
+//! it.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -28,13 +29,16 @@ pub(super) fn journal_path(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(format!("tune-{inode}.journal")))
 }
 
-/// What a journal tells is written into the kernel: it must be a file that nobody but this user, or root, can have written.
+/// What a journal tells is written into the kernel: it must be a file that nobody but this user, or
+/// root, can have written.
 fn check_trusted(journal: &Metadata) -> Result<(), String> {
     let (owner, own) = (journal.uid(), rustix::process::geteuid().as_raw());
     if journal.is_file() && is_trusted(owner, own, journal.mode()) {
         return Ok(());
     }
-    Err(format!("user {owner} or others may have written it (this is user {own}): look at it, and remove it"))
+    Err(format!(
+        "user {owner} or others may have written it (this is user {own}): look at it, and remove it"
+    ))
 }
 
 pub(super) fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
@@ -44,14 +48,22 @@ pub(super) fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
 }
 
 impl Journal {
-    /// Opens and locks the journal of this network namespace; waits so long for whoever has locked it, and returns nothing if that was not enough.
+    /// Opens and locks the journal of this network namespace; waits so long for whoever has locked
+    /// it, and returns nothing if that was not enough.
     pub(super) fn open(folder: &Path, patience: Duration) -> Result<Option<Self>, String> {
         let path = journal_path(folder)?;
-        let failed = |what: &str, cause: &dyn std::fmt::Display| format!("{what} journal {}: {cause}", path.display());
+        let failed = |what: &str, cause: &dyn std::fmt::Display| {
+            format!("{what} journal {}: {cause}", path.display())
+        };
         std::fs::create_dir_all(folder).map_err(|cause| failed("make folder of", &cause))?;
         let flags = OFlags::NOFOLLOW.bits() as i32;
-        let opened =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(&path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(&path);
         let file = opened.map_err(|cause| failed("open", &cause))?;
         let found = file.metadata().map_err(|cause| failed("look at", &cause))?;
         check_trusted(&found).map_err(|cause| failed("use", &cause))?;
@@ -59,7 +71,9 @@ impl Journal {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Self { file, path })),
-                Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::thread::sleep(LOOK_EVERY),
+                Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
+                    std::thread::sleep(LOOK_EVERY)
+                }
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(cause)) => return Err(failed("lock", &cause)),
             }
@@ -68,19 +82,27 @@ impl Journal {
 
     /// On disk before it returns.
     pub(super) fn append(&mut self, change: &Change) -> Result<(), String> {
-        let text = serde_json::to_string(change).map_err(|cause| format!("write journal: {cause}"))?;
+        let text =
+            serde_json::to_string(change).map_err(|cause| format!("write journal: {cause}"))?;
         // A newline in front ends what a killed writer may have begun.
         let line = format!("\n{text}\n");
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
-        written
-            .map_err(|cause| format!("write journal {}: {cause} (nothing is changed without one)", self.path.display()))
+        written.map_err(|cause| {
+            format!(
+                "write journal {}: {cause} (nothing is changed without one)",
+                self.path.display()
+            )
+        })
     }
 
     pub(super) fn read(&mut self) -> Result<Vec<Change>, String> {
         let mut bytes = Vec::new();
         let read = (&self.file).take(JOURNAL_LIMIT).read_to_end(&mut bytes);
         read.map_err(|cause| format!("read journal {}: {cause}", self.path.display()))?;
-        Ok(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        Ok(bytes
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect())
     }
 
     pub(super) fn remove(self) {

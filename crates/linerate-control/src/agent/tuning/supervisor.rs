@@ -1,10 +1,12 @@
-//! The supervisor of changed settings: a process that outlives an agent that is killed, and puts back what its journal tells.
+//! The supervisor of changed settings: a process that outlives an agent that is killed, and puts
+//! back what its journal tells.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// A process of its own that waits for the end of this one, in a process group of its own so that what ends ours does not end it.
+/// A process of its own that waits for the end of this one, in a process group of its own so that
+/// what ends ours does not end it.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
@@ -24,7 +26,10 @@ impl Supervisor {
             .stderr(Stdio::null())
             .spawn();
         let process = process.map_err(|cause| {
-            format!("start the supervisor of settings {}: {cause} (nothing is changed without one)", program.display())
+            format!(
+                "start the supervisor of settings {}: {cause} (nothing is changed without one)",
+                program.display()
+            )
         })?;
         Ok(Self { process })
     }

@@ -1,6 +1,9 @@
-//! Clocks of hosts against the conductor's: estimated before a trial, followed by heartbeats, compared once more after it.
+//! Clocks of hosts against the conductor's: estimated before a trial, followed by heartbeats,
+//! compared once more after it.
 
-use linerate_model::{ClockExchange, Event, HostClock, IncidentKind, Nanos, PeerClock, TrialClocks, TrialId};
+use linerate_model::{
+    ClockExchange, Event, HostClock, IncidentKind, Nanos, PeerClock, TrialClocks, TrialId,
+};
 use serde_json::Value;
 
 use super::super::host::{EXCHANGES, Estimating, Presence};
@@ -8,7 +11,8 @@ use super::{Active, COMPARE_PATIENCE, ConductStage, Conductor, HEARTBEAT, Now, O
 use crate::clock::{ClockEstimate, best, offset_of, thin};
 use crate::wire::Message;
 
-/// Estimates of a session through which the line of a clock's course is drawn: an hour of trials of a minute.
+/// Estimates of a session through which the line of a clock's course is drawn: an hour of trials of
+/// a minute.
 const MOST_OF_A_COURSE: usize = 64;
 /// An offset known worse than this says little about who started first, ns.
 const UNCERTAIN_NS: u64 = 5_000_000;
@@ -25,15 +29,20 @@ impl Conductor {
         }
         let n = self.next_ping;
         self.next_ping += 1;
-        self.hosts[host].sync = Some(Estimating { since: now.mono, left: EXCHANGES, n, made: Vec::new() });
+        self.hosts[host].sync =
+            Some(Estimating { since: now.mono, left: EXCHANGES, n, made: Vec::new() });
         self.send(host, Message::Ping { n, sent_ns: 0 });
     }
 
     pub(super) fn pong(&mut self, host: usize, n: u64, made: ClockExchange, now: Now) {
         let known = &mut self.hosts[host];
         let Some(sync) = known.sync.as_mut().filter(|sync| sync.n == n) else {
-            // A heartbeat's, during a trial: it costs nothing more, and tells how the clock went on.
-            if n == HEARTBEAT && matches!(self.stage, ConductStage::Trial(_)) && !known.has_our_clock {
+            // A heartbeat's, during a trial: it costs nothing more, and tells how the clock went
+            // on.
+            if n == HEARTBEAT
+                && matches!(self.stage, ConductStage::Trial(_))
+                && !known.has_our_clock
+            {
                 known.exchanges.push(made);
                 thin(&mut known.exchanges);
             }
@@ -58,12 +67,17 @@ impl Conductor {
             }
             ClockEstimate::from_exchange(best, &known.course)
         });
-        // An agent whose four stamps cannot be has no clock: as one that does not tell what time it is.
+        // An agent whose four stamps cannot be has no clock: as one that does not tell what time it
+        // is.
         match estimate {
             Some(estimate) => self.clock_estimated(host, estimate),
             None => {
                 self.outputs.push(Output::Disconnect { host });
-                self.lost(host, "its clock goes backwards, or answers come before they are asked for", now);
+                self.lost(
+                    host,
+                    "its clock goes backwards, or answers come before they are asked for",
+                    now,
+                );
             }
         }
     }
@@ -73,9 +87,12 @@ impl Conductor {
         let earlier = known.clock.replace(estimate);
         let rejoined = known.presence == Presence::Greeted;
         known.presence = Presence::Present;
-        if let Some(jump) = earlier.and_then(|earlier| estimate.jump_since(&earlier)).filter(|_| !rejoined) {
+        if let Some(jump) =
+            earlier.and_then(|earlier| estimate.jump_since(&earlier)).filter(|_| !rejoined)
+        {
             let message = format!(
-                "its monotonic clock moved {:+.3} ms against the conductor's since the last trial (was one of the hosts \
+                "its monotonic clock moved {:+.3} ms against the conductor's since the last trial \
+                    (was one of the hosts \
                  suspended?)",
                 jump as f64 / 1e6
             );
@@ -83,7 +100,8 @@ impl Conductor {
         }
         if estimate.uncertainty_ns > UNCERTAIN_NS && !matches!(self.stage, ConductStage::Joining) {
             let message = format!(
-                "the offset of its clock is only known to {:.1} ms (the control path is slow or busy)",
+                "the offset of its clock is only known to {:.1} ms (the control path is slow or \
+                    busy)",
                 estimate.uncertainty_ns as f64 / 1e6
             );
             self.incident(Some(host), IncidentKind::Clock, message);
@@ -122,8 +140,15 @@ impl Conductor {
         }
     }
 
-    /// How the clock of `other` stands to that of `own`, for one-way times of a trial that ends `until`; `None` if it is the same.
-    pub(super) fn peer_clock(&self, own: usize, other: usize, now: Now, until: Nanos) -> Option<PeerClock> {
+    /// How the clock of `other` stands to that of `own`, for one-way times of a trial that ends
+    /// `until`; `None` if it is the same.
+    pub(super) fn peer_clock(
+        &self,
+        own: usize,
+        other: usize,
+        now: Now,
+        until: Nanos,
+    ) -> Option<PeerClock> {
         let clock = |host: usize| self.hosts[host].clock;
         let identity = |host: usize| identity_in(&self.hosts[host].facts);
         if own == other || (identity(own).is_some() && identity(own) == identity(other)) {
@@ -150,17 +175,21 @@ impl Conductor {
             }
         }
         if !hosts.is_empty() {
-            let clocks = TrialClocks { barrier_ns: active.barrier.0, hosts, told: active.told.clone() };
+            let clocks =
+                TrialClocks { barrier_ns: active.barrier.0, hosts, told: active.told.clone() };
             self.record(Event::ClocksCompared { trial: id, clocks });
         }
     }
 
-    /// How far the start times of two hosts of the trial may be off against each other, at worst; ends on one host share
-    /// its clock.
+    /// How far the start times of two hosts of the trial may be off against each other, at worst;
+    /// ends on one host share its clock.
     pub(super) fn uncertainty(&self, trial: usize) -> u64 {
         let hosts = self.hosts_of(trial);
-        let mut bounds: Vec<u64> =
-            hosts.iter().filter_map(|&host| self.hosts[host].clock).map(|clock| clock.uncertainty_ns).collect();
+        let mut bounds: Vec<u64> = hosts
+            .iter()
+            .filter_map(|&host| self.hosts[host].clock)
+            .map(|clock| clock.uncertainty_ns)
+            .collect();
         bounds.sort_unstable_by(|a, b| b.cmp(a));
         if bounds.len() < 2 { 0 } else { bounds[0] + bounds[1] }
     }

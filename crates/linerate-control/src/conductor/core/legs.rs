@@ -1,8 +1,9 @@
-//! Which interfaces a host reads besides those its endpoints name: the legs among which a trial's flows are shared.
+//! Which interfaces a host reads besides those its endpoints name: the legs among which a trial's
+//! flows are shared.
 //!
-//! A port channel of the kernel brings its members along (a bond, a team). Several routes to one place (ECMP) have no device of their
-//! own: only the declared capacity says which interfaces are its legs. Those of capacities that no job of the trial crosses are left
-//! alone.
+//! A port channel of the kernel brings its members along (a bond, a team). Several routes to one
+//! place (ECMP) have no device of their own: only the declared capacity says which interfaces are
+//! its legs. Those of capacities that no job of the trial crosses are left alone.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +13,21 @@ use linerate_model::{Capacity, Endpoint, TrialSpec};
 pub(super) fn legs(capacities: &[Capacity], trial: &TrialSpec, host: &str) -> Vec<String> {
     let crossed = |capacity: &&Capacity| {
         let sends = |from: &Endpoint, to: &Endpoint| {
-            from.host == host && capacity.pairs.iter().any(|(a, b)| *a == from.name && *b == to.name)
+            from.host == host
+                && capacity.pairs.iter().any(|(a, b)| *a == from.name && *b == to.name)
         };
         trial.jobs.iter().any(|job| sends(&job.from, &job.to) || sends(&job.to, &job.from))
     };
-    let legs: BTreeSet<&str> = capacities.iter().filter(crossed).flat_map(Capacity::member_devices).collect();
+    let legs: BTreeSet<&str> =
+        capacities.iter().filter(crossed).flat_map(Capacity::member_devices).collect();
     legs.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{BitRate, BoundClass, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup};
+    use linerate_model::{
+        BitRate, BoundClass, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup,
+    };
     use serde_json::{from_value, json};
 
     use super::*;
@@ -55,7 +60,13 @@ mod tests {
             background: None,
         };
         let second = Nanos::from_secs(1);
-        let phases = Phases { warmup: Warmup::Auto, measure: second, drain: second, rest: second, interval: second };
+        let phases = Phases {
+            warmup: Warmup::Auto,
+            measure: second,
+            drain: second,
+            rest: second,
+            interval: second,
+        };
         let mut trial = TrialSpec {
             id: TrialId(0),
             sweep: "s".into(),
@@ -73,8 +84,16 @@ mod tests {
             capacity(("b", "a"), &["wan0", "wan1"]),
             capacity(("c", "d"), &["other"]),
         ];
-        assert_eq!(legs(&capacities, &trial, "left"), ["eth0", "eth1"], "an interface, and that of a queue");
-        assert_eq!(legs(&capacities, &trial, "right"), ["wan0", "wan1"], "what answers crosses its own");
+        assert_eq!(
+            legs(&capacities, &trial, "left"),
+            ["eth0", "eth1"],
+            "an interface, and that of a queue"
+        );
+        assert_eq!(
+            legs(&capacities, &trial, "right"),
+            ["wan0", "wan1"],
+            "what answers crosses its own"
+        );
         trial.jobs = vec![job("c", "d")];
         assert_eq!(legs(&capacities, &trial, "left"), ["other"]);
         assert!(legs(&capacities, &trial, "right").is_empty());

@@ -1,14 +1,18 @@
-//! Points that are repeated until their figures are known well enough: after every look that does not find them so, more of their runs
-//! are chosen.
+//! Points that are repeated until their figures are known well enough: after every look that does
+//! not find them so, more of their runs are chosen.
 //!
-//! Their runs up to the most stand in the list of trials, with seeds and places of their own; those after the first look are planned only
-//! once a look asks for them, and take their turn where they stand in the list. Where runs differ so much that more are no use, none are asked for. What a run came to is judged from what is recorded of it,
-//! so that a campaign that is resumed decides as this one would have.
+//! Their runs up to the most stand in the list of trials, with seeds and places of their own; those
+//! after the first look are planned only once a look asks for them, and take their turn where they
+//! stand in the list. Where runs differ so much that more are no use, none are asked for. What a
+//! run came to is judged from what is recorded of it, so that a campaign that is resumed decides as
+//! this one would have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_analysis::{Look, LookedAt, look, looked_at};
-use linerate_model::{Campaign, Event, HostRecord, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until};
+use linerate_model::{
+    Campaign, Event, HostRecord, TrialId, TrialOutcome, TrialRecord, TrialSpec, Until,
+};
 
 use super::{Conductor, Output};
 
@@ -59,7 +63,10 @@ impl Looking {
 
     /// Runs that no look has asked for yet.
     pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
-        self.points.iter().flat_map(|point| point.places.iter().skip(point.n_chosen).copied()).collect()
+        self.points
+            .iter()
+            .flat_map(|point| point.places.iter().skip(point.n_chosen).copied())
+            .collect()
     }
 
     fn point_of(&mut self, place: usize) -> Option<&mut Repeating> {
@@ -68,11 +75,16 @@ impl Looking {
 }
 
 impl Repeating {
-    /// The look that is due, all runs before it having ended; it is taken, and the runs it asks for are chosen.
+    /// The look that is due, all runs before it having ended; it is taken, and the runs it asks for
+    /// are chosen.
     fn take_look(&mut self) -> Option<(Look, Vec<usize>)> {
         let due = *self.until.looks.get(self.n_looks)? as usize;
-        let before: Vec<LookedAt> =
-            self.places.iter().take(due).map(|place| self.ended.get(place).cloned()).collect::<Option<_>>()?;
+        let before: Vec<LookedAt> = self
+            .places
+            .iter()
+            .take(due)
+            .map(|place| self.ended.get(place).cloned())
+            .collect::<Option<_>>()?;
         let seen = look(&self.until, self.n_looks, &before);
         self.n_looks += 1;
         let next = self.until.looks.get(self.n_looks).filter(|_| seen.goes_on());
@@ -88,8 +100,11 @@ impl Conductor {
     pub(crate) fn continue_looks(&mut self, recorded: &[TrialRecord], hosts: Vec<HostRecord>) {
         let mut earlier = Campaign::new(self.header.clone());
         earlier.hosts = hosts;
-        for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed)) {
-            let Some(place) = self.trials.iter().position(|spec| *spec == trial.spec) else { continue };
+        for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed))
+        {
+            let Some(place) = self.trials.iter().position(|spec| *spec == trial.spec) else {
+                continue;
+            };
             let figures = looked_at(&earlier, trial);
             if let Some(point) = self.looking.point_of(place) {
                 point.ended.insert(place, figures);
@@ -99,7 +114,8 @@ impl Conductor {
         for number in 0..self.looking.points.len() {
             while let Some((_, chosen)) = self.looking.points[number].take_look() {
                 let ended = &self.looking.points[number].ended;
-                let left: Vec<usize> = chosen.into_iter().filter(|place| !ended.contains_key(place)).collect();
+                let left: Vec<usize> =
+                    chosen.into_iter().filter(|place| !ended.contains_key(place)).collect();
                 self.take_turn(&left);
             }
         }
@@ -108,7 +124,8 @@ impl Conductor {
     /// Puts runs where they stand among those left to do.
     pub(super) fn take_turn(&mut self, chosen: &[usize]) {
         for &place in chosen {
-            let turn = self.pending.iter().position(|&other| other > place).unwrap_or(self.pending.len());
+            let turn =
+                self.pending.iter().position(|&other| other > place).unwrap_or(self.pending.len());
             self.pending.insert(turn, place);
         }
         self.n_trials += chosen.len();
@@ -135,7 +152,10 @@ impl Conductor {
         if let Some((_, campaign)) = &mut self.looking.under_way
             && !matches!(
                 event,
-                Event::CampaignStarted(_) | Event::Planned { .. } | Event::TrialChosen { .. } | Event::HostJoined(_)
+                Event::CampaignStarted(_)
+                    | Event::Planned { .. }
+                    | Event::TrialChosen { .. }
+                    | Event::HostJoined(_)
             )
         {
             campaign.apply(event);

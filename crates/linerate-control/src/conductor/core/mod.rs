@@ -1,8 +1,10 @@
-//! What the conductor decides: inputs in, outputs out, in virtual time. No socket, no thread, no clock.
+//! What the conductor decides: inputs in, outputs out, in virtual time. No socket, no thread, no
+//! clock.
 //!
-//! Per trial: estimate the clocks, `Prepare` -> all `Offers` -> `Connect` -> all `Ready` -> `StartAt` -> all `Done`. Every
-//! step has a deadline. Whatever goes wrong ends the trial as failed, with the reason as an incident, and the campaign
-//! goes on with the next one; a lost agent is awaited for a while first.
+//! Per trial: estimate the clocks, `Prepare` -> all `Offers` -> `Connect` -> all `Ready` ->
+//! `StartAt` -> all `Done`. Every step has a deadline. Whatever goes wrong ends the trial as
+//! failed, with the reason as an incident, and the campaign goes on with the next one; a lost agent
+//! is awaited for a while first.
 
 mod clocks;
 mod legs;
@@ -19,8 +21,8 @@ use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, SearchTrial};
 use linerate_model::plan::Order;
 use linerate_model::{
-    CampaignHeader, ClockExchange, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError, Side, ToldClock,
-    TrialId, TrialOutcome, TrialSpec, Until,
+    CampaignHeader, ClockExchange, Event, Incident, IncidentKind, JobSpec, Nanos, RecorderError,
+    Side, ToldClock, TrialId, TrialOutcome, TrialSpec, Until,
 };
 use serde_json::Value;
 
@@ -91,15 +93,18 @@ pub(crate) enum Output {
     Finish(Box<Result<RunSummary, ControlError>>),
 }
 
-/// From the order to start until the earliest job starts: orders travel, threads are pinned, samplers read.
+/// From the order to start until the earliest job starts: orders travel, threads are pinned,
+/// samplers read.
 const START_LEAD: Nanos = Nanos::from_millis(250);
-/// How long a host's clock may take to be estimated: shorter than the silence that tells of a lost agent.
+/// How long a host's clock may take to be estimated: shorter than the silence that tells of a lost
+/// agent.
 const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
 /// What an answer may take beyond the time its work may take.
 const ANSWER_PATIENCE: Nanos = Nanos::from_secs(10);
 /// What readings and last intervals may take to come in after the drain.
 const COLLECT_PATIENCE: Nanos = Nanos::from_secs(30);
-/// How long comparing the clocks after a trial may take: what was measured does not wait for it long.
+/// How long comparing the clocks after a trial may take: what was measured does not wait for it
+/// long.
 const COMPARE_PATIENCE: Nanos = Nanos::from_secs(2);
 /// The number of pings that only ask whether somebody is there.
 const HEARTBEAT: u64 = 0;
@@ -201,7 +206,8 @@ impl Conductor {
             })
         };
         let ends = |trial: &TrialSpec| {
-            let ends = |job: &JobSpec| Ok((index(&job.from.host, trial)?, index(&job.to.host, trial)?));
+            let ends =
+                |job: &JobSpec| Ok((index(&job.from.host, trial)?, index(&job.to.host, trial)?));
             trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
         };
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
@@ -210,7 +216,8 @@ impl Conductor {
         let mixes = Mixes::planned(&trials, done);
         let later = &looking.not_chosen() | &mixes.not_chosen();
         let left = |trial: &usize| {
-            searches.contains_key(trial) || !later.contains(trial) && !done.contains(&trials[*trial].id)
+            searches.contains_key(trial)
+                || !later.contains(trial) && !done.contains(&trials[*trial].id)
         };
         let pending: VecDeque<usize> = (0..trials.len()).filter(left).collect();
         Ok(Self {
@@ -255,7 +262,8 @@ impl Conductor {
 
     /// Begins: every host that a trial needs is reached.
     pub(crate) fn begin(&mut self, now: Now) -> Vec<Output> {
-        let needed: BTreeSet<usize> = self.pending.iter().flat_map(|&trial| self.hosts_of(trial)).collect();
+        let needed: BTreeSet<usize> =
+            self.pending.iter().flat_map(|&trial| self.hosts_of(trial)).collect();
         for host in 0..self.hosts.len() {
             if needed.contains(&host) {
                 self.outputs.push(Output::Connect { host, attempt: 0 });
@@ -305,7 +313,11 @@ impl Conductor {
             Presence::Away { retry_at } => Some(retry_at),
             _ => None,
         });
-        let estimates = self.hosts.iter().filter_map(|host| host.sync.as_ref()).map(|sync| sync.since + SYNC_PATIENCE);
+        let estimates = self
+            .hosts
+            .iter()
+            .filter_map(|host| host.sync.as_ref())
+            .map(|sync| sync.since + SYNC_PATIENCE);
         retries.chain(stage).chain(estimates).fold(self.heartbeat_at, Ord::min)
     }
 
@@ -365,7 +377,11 @@ impl Conductor {
             known.retry_later(now.mono);
         } else {
             known.presence = Presence::Gone;
-            let message = format!("reach lost agent again: given up after {:.0} s: {}", away.as_secs_f64(), error);
+            let message = format!(
+                "reach lost agent again: given up after {:.0} s: {}",
+                away.as_secs_f64(),
+                error
+            );
             self.incident(Some(host), IncidentKind::AgentLost, message);
         }
     }
@@ -379,9 +395,13 @@ impl Conductor {
             self.fatal.get_or_insert(ControlError::AgentLost { host: name, why: why.to_owned() });
             return;
         }
-        let in_trial = matches!(&self.stage, ConductStage::Trial(active) if active.hosts.contains(&host));
-        let incident =
-            Incident { host: name, kind: IncidentKind::AgentLost, message: format!("lost the agent: {why}") };
+        let in_trial =
+            matches!(&self.stage, ConductStage::Trial(active) if active.hosts.contains(&host));
+        let incident = Incident {
+            host: name,
+            kind: IncidentKind::AgentLost,
+            message: format!("lost the agent: {why}"),
+        };
         let trial = self.current_trial().filter(|_| in_trial);
         self.record(Event::Incident { trial, incident });
         let known = &mut self.hosts[host];
@@ -411,11 +431,17 @@ impl Conductor {
         }
         let silence = Nanos(self.options.timeouts.silence.as_nanos() as u64);
         for host in 0..self.hosts.len() {
-            if self.hosts[host].is_connected() && now.mono.since(self.hosts[host].last_heard) >= silence {
+            if self.hosts[host].is_connected()
+                && now.mono.since(self.hosts[host].last_heard) >= silence
+            {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(host, &format!("nothing was heard of it for {silence}"), now);
             }
-            if self.hosts[host].sync.as_ref().is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE) {
+            if self.hosts[host]
+                .sync
+                .as_ref()
+                .is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE)
+            {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(host, "it does not tell what time it is", now);
             }
@@ -483,7 +509,12 @@ impl Conductor {
         }
         if let Message::Pong { n, clock_ns, sent_ns, answered_ns } = message {
             let answered = if answered_ns == 0 { clock_ns } else { answered_ns };
-            return self.pong(host, n, ClockExchange { sent: sent_ns, arrived: clock_ns, answered, heard: at.0 }, now);
+            return self.pong(
+                host,
+                n,
+                ClockExchange { sent: sent_ns, arrived: clock_ns, answered, heard: at.0 },
+                now,
+            );
         }
         let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, id) = (active.trial, self.trials[active.trial].id);
@@ -501,7 +532,9 @@ impl Conductor {
             {
                 self.record(Event::Intervals { trial: id, job, side, intervals });
             }
-            Message::FlowsEnded { trial: of, job, side, flows } if of == id && self.is_end(trial, job, side, host) => {
+            Message::FlowsEnded { trial: of, job, side, flows }
+                if of == id && self.is_end(trial, job, side, host) =>
+            {
                 self.record(Event::FlowsEnded { trial: id, job, side, flows });
             }
             Message::Samples { trial: of, block } if of == id => {
@@ -511,7 +544,9 @@ impl Conductor {
             Message::Incident { trial: of, incident } if of == Some(id) => {
                 self.incident(Some(host), incident.kind, printable(&incident.message));
             }
-            Message::Done { trial: of, started_ns, failed } if of == id => self.done(host, &started_ns, failed, now),
+            Message::Done { trial: of, started_ns, failed } if of == id => {
+                self.done(host, &started_ns, failed, now)
+            }
             // Late words about an earlier trial, and what newer agents may say.
             _ => {}
         }
@@ -520,7 +555,9 @@ impl Conductor {
     /// Whether `host` carries out this end of the job; nobody reports for others.
     fn is_end(&self, trial: usize, job: u32, side: Side, host: usize) -> bool {
         let ends = self.job_hosts[trial].get(job as usize);
-        ends.is_some_and(|&(active, passive)| host == if side == Side::Active { active } else { passive })
+        ends.is_some_and(|&(active, passive)| {
+            host == if side == Side::Active { active } else { passive }
+        })
     }
 
     fn done(&mut self, host: usize, started_ns: &[u64], failed: Option<String>, now: Now) {
@@ -559,8 +596,12 @@ impl Conductor {
             Exit::RecorderFailed(error.into())
         } else if self.stopping && (self.interrupted > 0 || !self.pending.is_empty()) {
             Exit::Interrupted
-        } else if let Some(host) = self.hosts.iter().find(gone).filter(|_| !self.pending.is_empty()) {
-            Exit::AgentLost(ControlError::AgentLost { host: host.name.clone(), why: host.why.clone() })
+        } else if let Some(host) = self.hosts.iter().find(gone).filter(|_| !self.pending.is_empty())
+        {
+            Exit::AgentLost(ControlError::AgentLost {
+                host: host.name.clone(),
+                why: host.why.clone(),
+            })
         } else {
             self.record(Event::CampaignEnded { at: now.wall });
             Exit::Completed

@@ -1,16 +1,17 @@
-//! Mixes at fixed loads: when every job has been measured alone, as fast as it goes, shares of what each reached become the loads of the
-//! trials that wait for that.
+//! Mixes at fixed loads: when every job has been measured alone, as fast as it goes, shares of what
+//! each reached become the loads of the trials that wait for that.
 //!
-//! Those trials stand in the list as planned, without a load, and are chosen once all they follow from have ended. A load that an earlier
-//! execution has measured with is kept, so that all trials of a point offer the same.
+//! Those trials stand in the list as planned, without a load, and are chosen once all they follow
+//! from have ended. A load that an earlier execution has measured with is kept, so that all trials
+//! of a point offer the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use linerate_analysis::statistics::median;
 use linerate_analysis::{Reached, reached};
 use linerate_model::{
-    ARM_AXIS, Campaign, Event, Incident, IncidentKind, JobSpec, OFFERED_AXIS, Role, TrialId, TrialOutcome, TrialRecord,
-    TrialSpec,
+    ARM_AXIS, Campaign, Event, Incident, IncidentKind, JobSpec, OFFERED_AXIS, Role, TrialId,
+    TrialOutcome, TrialRecord, TrialSpec,
 };
 use serde_json::{Value, json};
 
@@ -45,17 +46,25 @@ impl Mixes {
     pub(super) fn planned(trials: &[TrialSpec], done: &HashSet<TrialId>) -> Self {
         let mut mixes: BTreeMap<(&str, String), Mix> = BTreeMap::new();
         for (place, trial) in trials.iter().enumerate() {
-            let Some(arm) = trial.arm.as_ref().filter(|_| trial.point.contains_key(OFFERED_AXIS)) else { continue };
+            let Some(arm) = trial.arm.as_ref().filter(|_| trial.point.contains_key(OFFERED_AXIS))
+            else {
+                continue;
+            };
             let mut point = trial.point.clone();
             point.retain(|axis, _| axis != ARM_AXIS && axis != OFFERED_AXIS);
-            let mix = mixes.entry((&trial.sweep, serde_json::to_string(&point).unwrap_or_default())).or_default();
+            let mix = mixes
+                .entry((&trial.sweep, serde_json::to_string(&point).unwrap_or_default()))
+                .or_default();
             if arm.offered.is_some() {
                 mix.derived.push(place);
             } else if arm.role == Role::Alone {
                 mix.alone.push(place);
             }
         }
-        Self { mixes: mixes.into_values().filter(|mix| !mix.derived.is_empty()).collect(), done: done.clone() }
+        Self {
+            mixes: mixes.into_values().filter(|mix| !mix.derived.is_empty()).collect(),
+            done: done.clone(),
+        }
     }
 
     /// Whether no load is to be found.
@@ -65,7 +74,11 @@ impl Mixes {
 
     /// Trials whose load is not known yet.
     pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
-        self.mixes.iter().filter(|mix| !mix.has_loads).flat_map(|mix| mix.derived.iter().copied()).collect()
+        self.mixes
+            .iter()
+            .filter(|mix| !mix.has_loads)
+            .flat_map(|mix| mix.derived.iter().copied())
+            .collect()
     }
 
     /// Whether loads follow from the trial at `place`.
@@ -94,15 +107,22 @@ impl Mix {
     /// `spec` with the loads of its share; the job of which nothing is known if there is one.
     fn loaded(&self, spec: &TrialSpec) -> Result<TrialSpec, String> {
         let mut loaded = spec.clone();
-        let Some((share, numbers)) = spec.arm.as_ref().and_then(|arm| Some((arm.offered?, &arm.jobs))) else {
+        let Some((share, numbers)) =
+            spec.arm.as_ref().and_then(|arm| Some((arm.offered?, &arm.jobs)))
+        else {
             return Ok(loaded);
         };
-        for (job, number) in loaded.jobs.iter_mut().zip(numbers).filter(|(job, _)| job.background.is_none()) {
+        for (job, number) in
+            loaded.jobs.iter_mut().zip(numbers).filter(|(job, _)| job.background.is_none())
+        {
             let offered = Offered::of(job)?;
             let known = self.known.get(&(share.to_string(), *number)).cloned();
             let computed = || Some(json!(offered.written(share.0 * self.typical(*number)?)));
             let load = known.or_else(computed).ok_or_else(|| {
-                format!("no trial of {} alone, from {} to {}, has a figure", job.workload, job.from.name, job.to.name)
+                format!(
+                    "no trial of {} alone, from {} to {}, has a figure",
+                    job.workload, job.from.name, job.to.name
+                )
             })?;
             job.params.set(offered.parameter, load);
         }
@@ -113,16 +133,23 @@ impl Mix {
 impl Conductor {
     /// Tells the mixes what an earlier execution, in `earlier`, recorded of them.
     pub(super) fn continue_mixes(&mut self, recorded: &[TrialRecord], earlier: &Campaign) {
-        for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed)) {
-            let Some(place) = self.trials.iter().position(|spec| spec.id == trial.spec.id) else { continue };
+        for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed))
+        {
+            let Some(place) = self.trials.iter().position(|spec| spec.id == trial.spec.id) else {
+                continue;
+            };
             for mix in &mut self.mixes.mixes {
                 if mix.alone.contains(&place) && self.trials[place] == trial.spec {
                     mix.learn(place, &trial.spec, &reached(earlier, trial));
                 }
                 let arm = trial.spec.arm.as_ref().filter(|_| mix.derived.contains(&place));
-                let Some((share, arm)) = arm.and_then(|arm| Some((arm.offered?, arm))) else { continue };
+                let Some((share, arm)) = arm.and_then(|arm| Some((arm.offered?, arm))) else {
+                    continue;
+                };
                 for (job, number) in trial.spec.jobs.iter().zip(&arm.jobs) {
-                    let load = Offered::of(job).ok().and_then(|offered| job.params.0.get(offered.parameter).cloned());
+                    let load = Offered::of(job)
+                        .ok()
+                        .and_then(|offered| job.params.0.get(offered.parameter).cloned());
                     mix.known.extend(load.map(|load| ((share.to_string(), *number), load)));
                 }
             }
@@ -132,9 +159,13 @@ impl Conductor {
         });
     }
 
-    /// Takes in what the trial at `place`, just ended and recorded in `campaign`, came to, and chooses what follows from it.
+    /// Takes in what the trial at `place`, just ended and recorded in `campaign`, came to, and
+    /// chooses what follows from it.
     pub(super) fn learn_alone(&mut self, place: usize, campaign: &Campaign) {
-        let Some(number) = self.mixes.mixes.iter().position(|mix| mix.alone.contains(&place)) else { return };
+        let Some(number) = self.mixes.mixes.iter().position(|mix| mix.alone.contains(&place))
+        else {
+            return;
+        };
         let figures = reached(campaign, &campaign.trials[0]);
         self.mixes.mixes[number].learn(place, &self.trials[place], &figures);
         for place in self.choose_loads(number) {
@@ -143,7 +174,8 @@ impl Conductor {
         }
     }
 
-    /// Gives the trials of the mix their loads if all they follow from have ended; those that are to be run.
+    /// Gives the trials of the mix their loads if all they follow from have ended; those that are
+    /// to be run.
     fn choose_loads(&mut self, number: usize) -> Vec<usize> {
         let mix = &mut self.mixes.mixes[number];
         if mix.is_over || !mix.alone.iter().all(|place| mix.ended.contains_key(place)) {
@@ -165,7 +197,8 @@ impl Conductor {
                     "offer a share of what each job of `{}` reaches alone: {why}",
                     self.trials[derived[0]].sweep
                 );
-                let incident = Incident { host: String::new(), kind: IncidentKind::Failed, message };
+                let incident =
+                    Incident { host: String::new(), kind: IncidentKind::Failed, message };
                 self.outputs.push(Output::Record(Event::Incident { trial: None, incident }));
                 Vec::new()
             }

@@ -1,7 +1,9 @@
-//! Where the other end of a job may be told to send: addresses that are known without asking the agent that offers them.
+//! Where the other end of a job may be told to send: addresses that are known without asking the
+//! agent that offers them.
 //!
-//! An agent says which ports it listens on, and no more. Its address is the one that the testbed gives the endpoint, or the one that
-//! its control connection was authenticated at. Any other is refused: relayed, it would make an honest host send to a third one.
+//! An agent says which ports it listens on, and no more. Its address is the one that the testbed
+//! gives the endpoint, or the one that its control connection was authenticated at. Any other is
+//! refused: relayed, it would make an honest host send to a third one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -26,18 +28,29 @@ pub(super) enum Refusal {
 }
 
 impl EndpointPlace {
-    /// Completes `address`, which is left open where the agent listens on every address of its host.
+    /// Completes `address`, which is left open where the agent listens on every address of its
+    /// host.
     pub(super) fn settle(self, address: &mut SocketAddr) -> Result<(), Refusal> {
         if address.ip().is_unspecified() {
-            let loopback =
-                if address.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+            let loopback = if address.is_ipv4() {
+                IpAddr::from(Ipv4Addr::LOCALHOST)
+            } else {
+                Ipv6Addr::LOCALHOST.into()
+            };
             let known = if self.is_local { Some(loopback) } else { self.control };
             address.set_ip(known.ok_or(Refusal::Nowhere)?);
             return Ok(());
         }
         let offered = address.ip().to_canonical();
-        let is_known = [self.endpoint, self.control].into_iter().flatten().any(|known| known.to_canonical() == offered);
-        if is_known || (self.is_local && offered.is_loopback()) { Ok(()) } else { Err(Refusal::Elsewhere(offered)) }
+        let is_known = [self.endpoint, self.control]
+            .into_iter()
+            .flatten()
+            .any(|known| known.to_canonical() == offered);
+        if is_known || (self.is_local && offered.is_loopback()) {
+            Ok(())
+        } else {
+            Err(Refusal::Elsewhere(offered))
+        }
     }
 }
 
@@ -60,18 +73,24 @@ mod tests {
         assert_eq!(settled(far, "0.0.0.0:4000").as_deref(), Ok("192.0.2.2:4000"));
         let here = EndpointPlace { is_local: true, ..EndpointPlace::default() };
         assert_eq!(settled(here, "[::]:4000").as_deref(), Ok("[::1]:4000"));
-        assert_eq!(settled(here, "127.0.0.1:4000").as_deref(), Ok("127.0.0.1:4000"), "both ends are on that host");
+        assert_eq!(
+            settled(here, "127.0.0.1:4000").as_deref(),
+            Ok("127.0.0.1:4000"),
+            "both ends are on that host"
+        );
         assert!(settled(here, "203.0.113.9:53").is_err(), "but not there");
         assert_eq!(settled(EndpointPlace::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
     }
 
     #[test]
     fn an_address_that_nobody_configured_or_authenticated_is_refused() {
-        let place = EndpointPlace { endpoint: ip("198.18.0.2"), control: ip("192.0.2.2"), is_local: false };
+        let place =
+            EndpointPlace { endpoint: ip("198.18.0.2"), control: ip("192.0.2.2"), is_local: false };
         assert_eq!(settled(place, "198.18.0.2:4000").as_deref(), Ok("198.18.0.2:4000"));
         assert_eq!(settled(place, "192.0.2.2:4000").as_deref(), Ok("192.0.2.2:4000"));
         assert!(settled(place, "[::ffff:198.18.0.2]:4000").is_ok(), "the same address");
-        for elsewhere in ["203.0.113.9:53", "127.0.0.1:4000", "224.0.0.1:4000", "255.255.255.255:9"] {
+        for elsewhere in ["203.0.113.9:53", "127.0.0.1:4000", "224.0.0.1:4000", "255.255.255.255:9"]
+        {
             let refused = settled(place, elsewhere).expect_err(elsewhere);
             assert!(matches!(refused, Refusal::Elsewhere(_)), "{elsewhere}");
         }

@@ -1,7 +1,9 @@
-//! Searches within a campaign: each is asked for its next trial when its turn comes, and told what came of the last.
+//! Searches within a campaign: each is asked for its next trial when its turn comes, and told what
+//! came of the last.
 //!
-//! A search stands in the list of trials as planned, without a step. What a trial of it came to is judged from the same events
-//! that are recorded, so that a campaign that is resumed, which has only the record, chooses as this one would have.
+//! A search stands in the list of trials as planned, without a step. What a trial of it came to is
+//! judged from the same events that are recorded, so that a campaign that is resumed, which has
+//! only the record, chooses as this one would have.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +11,18 @@ use linerate_analysis::search::{Bounds, Observation, Requirement, bounds};
 use linerate_analysis::searched;
 use linerate_model::plan::Order;
 use linerate_model::{
-    Campaign, Event, Incident, IncidentKind, Nanos, Params, Purpose, Searched, Step, TrialId, TrialOutcome,
-    TrialRecord, TrialSpec, Warmup,
+    Campaign, Event, Incident, IncidentKind, Nanos, Params, Purpose, Searched, Step, TrialId,
+    TrialOutcome, TrialRecord, TrialSpec, Warmup,
 };
 
 use super::{Conductor, Output};
 use crate::search::{Ended, Expected, Outcome, Searcher, expected};
 
-/// What a trial takes besides its load, drain and rest: agents prepare, connect and wait for the barrier. Seen: 0.4 to 0.6 s.
+/// What a trial takes besides its load, drain and rest: agents prepare, connect and wait for the
+/// barrier. Seen: 0.4 to 0.6 s.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
-/// The least pause after a trial of a search, or of a point that is looked at: what is recorded of it besides comes in.
+/// The least pause after a trial of a search, or of a point that is looked at: what is recorded of
+/// it besides comes in.
 const LEAST_REST: Nanos = Nanos::from_millis(1);
 /// How long a burst is drained at least (RFC 9004 5.4: two seconds more than the buffer holds).
 const BURST_DRAIN: Nanos = Nanos::from_secs(2);
@@ -59,18 +63,21 @@ pub(super) fn planned(trials: &[TrialSpec]) -> BTreeMap<usize, Searching> {
 }
 
 impl Conductor {
-    /// Lets searches take turns in `order`, and tells each what an earlier execution recorded of it.
+    /// Lets searches take turns in `order`, and tells each what an earlier execution recorded of
+    /// it.
     pub(crate) fn continue_searches(&mut self, order: Order, recorded: Vec<TrialRecord>) {
         self.order = order;
         let places: Vec<usize> = self.searches.keys().copied().collect();
         for place in places {
             let plan = self.trials[place].clone();
-            let mut own: Vec<&TrialRecord> = recorded.iter().filter(|trial| is_of(trial, &plan)).collect();
+            let mut own: Vec<&TrialRecord> =
+                recorded.iter().filter(|trial| is_of(trial, &plan)).collect();
             own.sort_by_key(|trial| number_of(&trial.spec));
             for trial in own {
                 let Some(searching) = self.searches.get_mut(&place) else { continue };
                 let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
-                // A trial that would not be chosen now is of no use, and neither is what followed from it.
+                // A trial that would not be chosen now is of no use, and neither is what followed
+                // from it.
                 if step.is_none() || searching.searcher.ask() != step {
                     break;
                 }
@@ -92,13 +99,18 @@ impl Conductor {
         self.trials.len() - 1
     }
 
-    /// A chosen trial's ends are on the hosts of its search; jobs it adds are copies of the first, and the self-test stays on
-    /// the active host or runs over the wire between the same two.
+    /// A chosen trial's ends are on the hosts of its search; jobs it adds are copies of the first,
+    /// and the self-test stays on the active host or runs over the wire between the same two.
     fn job_hosts_of_chosen(&self, search: usize) -> Vec<(usize, usize)> {
         let Some(spec) = self.trials.last() else { return Vec::new() };
-        let hosts = |name: &str, other: usize| self.hosts.iter().position(|host| host.name == name).unwrap_or(other);
+        let hosts = |name: &str, other: usize| {
+            self.hosts.iter().position(|host| host.name == name).unwrap_or(other)
+        };
         let known = self.job_hosts[search].first().copied().unwrap_or_default();
-        spec.jobs.iter().map(|job| (hosts(&job.from.host, known.0), hosts(&job.to.host, known.1))).collect()
+        spec.jobs
+            .iter()
+            .map(|job| (hosts(&job.from.host, known.0), hosts(&job.to.host, known.1)))
+            .collect()
     }
 
     /// The next trial of the search at `place`, told what came of its last; `None` if it is over.
@@ -136,7 +148,10 @@ impl Conductor {
 
     /// The search at `place` takes in what `campaign` recorded of its trial.
     fn learn(&mut self, place: usize, trial: usize, campaign: &Campaign) {
-        let Some(result) = campaign.trials.first().and_then(|record| searched(campaign, record)) else { return };
+        let Some(result) = campaign.trials.first().and_then(|record| searched(campaign, record))
+        else {
+            return;
+        };
         if campaign.trials[0].outcome == Some(TrialOutcome::Interrupted) {
             return;
         }
@@ -148,10 +163,15 @@ impl Conductor {
             Some(observation) if result.doubtful => Outcome::Doubtful(observation),
             Some(observation) => Outcome::Valid(observation),
         });
-        searching.observations.extend(observation.filter(|_| counts && result.purpose == Purpose::Load));
+        searching
+            .observations
+            .extend(observation.filter(|_| counts && result.purpose == Purpose::Load));
         let goals = searching.searcher.search().goals().into_iter();
-        let found: Vec<(String, Bounds)> =
-            goals.map(|goal| (goal.name.clone(), bounds(&Requirement::from(goal), &searching.observations))).collect();
+        let found: Vec<(String, Bounds)> = goals
+            .map(|goal| {
+                (goal.name.clone(), bounds(&Requirement::from(goal), &searching.observations))
+            })
+            .collect();
         self.outputs.push(Output::Searched { trial, result: Box::new(result), found });
     }
 
@@ -163,20 +183,24 @@ impl Conductor {
             Ended::TesterLimited(load) => Some((
                 IncidentKind::Tester,
                 format!(
-                    "tester-limited at {}: it spoilt the same trial four times (lower `max`, give the endpoints CPUs of their own, or use a faster backend)",
+                    "tester-limited at {}: it spoilt the same trial four times (lower `max`, give \
+                        the endpoints CPUs of their own, or use a faster backend)",
                     unit.map_or_else(|| load.to_string(), |unit| unit.told(load))
                 ),
             )),
-            Ended::Trials => {
-                Some((IncidentKind::Environment, "it reached its limit of trials (`max_trials`)".to_owned()))
-            }
-            Ended::Duration => {
-                Some((IncidentKind::Environment, "it reached its limit of time (`max_duration`)".to_owned()))
-            }
+            Ended::Trials => Some((
+                IncidentKind::Environment,
+                "it reached its limit of trials (`max_trials`)".to_owned(),
+            )),
+            Ended::Duration => Some((
+                IncidentKind::Environment,
+                "it reached its limit of time (`max_duration`)".to_owned(),
+            )),
         };
         if let Some((kind, told)) = told {
             let coordinate = serde_json::to_string(&plan.point).unwrap_or_default();
-            let message = format!("search {}, {coordinate}, run {}: {told}", plan.sweep, plan.repeat + 1);
+            let message =
+                format!("search {}, {coordinate}, run {}: {told}", plan.sweep, plan.repeat + 1);
             self.outputs.push(Output::Record(Event::Incident {
                 trial: None,
                 incident: Incident { host: String::new(), kind, message },
@@ -197,17 +221,25 @@ impl Conductor {
             | Event::TrialEnded { trial, .. } => *trial,
             _ => return,
         };
-        let mut under_way = self.searches.values_mut().filter_map(|searching| searching.last.as_mut());
-        if let Some((_, campaign)) = under_way.find(|(_, campaign)| campaign.trials.iter().any(|t| t.spec.id == of)) {
+        let mut under_way =
+            self.searches.values_mut().filter_map(|searching| searching.last.as_mut());
+        if let Some((_, campaign)) =
+            under_way.find(|(_, campaign)| campaign.trials.iter().any(|t| t.spec.id == of))
+        {
             campaign.apply(event);
         }
     }
 
     /// The search whose trial ended comes to its next turn.
     pub(super) fn take_turns(&mut self, trial: usize) {
-        let of_trial =
-            |searching: &Searching| searching.last.as_ref().is_some_and(|(under_way, _)| *under_way == trial);
-        let Some(place) = self.searches.iter().find(|(_, searching)| of_trial(searching)).map(|(place, _)| *place)
+        let of_trial = |searching: &Searching| {
+            searching.last.as_ref().is_some_and(|(under_way, _)| *under_way == trial)
+        };
+        let Some(place) = self
+            .searches
+            .iter()
+            .find(|(_, searching)| of_trial(searching))
+            .map(|(place, _)| *place)
         else {
             return;
         };
@@ -226,11 +258,13 @@ impl Conductor {
     /// The pause after `trial`.
     pub(super) fn rest_after(&self, trial: usize) -> Nanos {
         let spec = &self.trials[trial];
-        let is_judged = spec.search.is_some() || spec.until.is_some() || self.mixes.follow_from(trial);
+        let is_judged =
+            spec.search.is_some() || spec.until.is_some() || self.mixes.follow_from(trial);
         if is_judged { spec.phases.rest.max(LEAST_REST) } else { spec.phases.rest }
     }
 
-    /// What of `trial` is left to do: of a search, as much as it is expected to take beyond what it has taken.
+    /// What of `trial` is left to do: of a search, as much as it is expected to take beyond what it
+    /// has taken.
     pub(super) fn left_of(&self, trial: usize) -> Nanos {
         let phases = &self.trials[trial].phases;
         let Some(searching) = self.searches.get(&trial) else { return phases.total() };
@@ -265,11 +299,14 @@ fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
         offer(&mut job.params, step.then.map_or(step.load, |(after, _)| after));
     }
     if let Some((after, _)) = step.then {
-        // The overload is the low load and, while it lasts, what is missing: one job each, so that nothing pauses between them.
-        let over: Vec<_> = trial.jobs.iter().filter(|job| job.background.is_none()).cloned().collect();
+        // The overload is the low load and, while it lasts, what is missing: one job each, so that
+        // nothing pauses between them.
+        let over: Vec<_> =
+            trial.jobs.iter().filter(|job| job.background.is_none()).cloned().collect();
         for mut job in over {
             offer(&mut job.params, step.load - after);
-            job.background = Some(linerate_model::Background { start_ns: 0, duration: step.duration });
+            job.background =
+                Some(linerate_model::Background { start_ns: 0, duration: step.duration });
             trial.jobs.push(job);
         }
     }
@@ -299,7 +336,8 @@ fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
 /// Both ends of `job` on its active host, over the loopback: what the tester can do by itself.
 fn to_loopback(job: &mut linerate_model::JobSpec) {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-    let v6 = [&job.from, &job.to].iter().any(|end| end.address.is_some_and(|address| address.is_ipv6()));
+    let v6 =
+        [&job.from, &job.to].iter().any(|end| end.address.is_some_and(|address| address.is_ipv6()));
     let loopback = if v6 { IpAddr::from(Ipv6Addr::LOCALHOST) } else { Ipv4Addr::LOCALHOST.into() };
     let (cpus, pin) = (job.to.cpus.clone(), job.to.pin);
     let same = job.from.host == job.to.host;

@@ -7,7 +7,8 @@ use super::super::host::Presence;
 use super::legs::legs;
 use super::offers::{EndpointPlace, Refusal};
 use super::{
-    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, ConductStage, Conductor, Now, Output, Phase, START_LEAD, SYNC_PATIENCE,
+    ANSWER_PATIENCE, Active, COLLECT_PATIENCE, ConductStage, Conductor, Now, Output, Phase,
+    START_LEAD, SYNC_PATIENCE,
 };
 use crate::conductor::reported::Reported;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
@@ -22,7 +23,9 @@ impl Conductor {
                 ConductStage::Finished => return,
                 ConductStage::Joining if self.stopping => self.finish(now),
                 ConductStage::Joining => self.all_joined(now),
-                ConductStage::Resting(_) | ConductStage::Waiting if self.stopping => self.finish(now),
+                ConductStage::Resting(_) | ConductStage::Waiting if self.stopping => {
+                    self.finish(now)
+                }
                 ConductStage::Resting(until) if now.mono >= *until => self.next_trial(now),
                 ConductStage::Waiting => self.next_trial(now),
                 ConductStage::Resting(_) => false,
@@ -55,7 +58,8 @@ impl Conductor {
             }
         }
         let later = &self.looking.not_chosen() | &self.mixes.not_chosen();
-        let is_planned = |place: &usize| !self.searches.contains_key(place) && !later.contains(place);
+        let is_planned =
+            |place: &usize| !self.searches.contains_key(place) && !later.contains(place);
         let trials = self.trials.iter().enumerate().filter(|(place, _)| is_planned(place));
         let trials = trials.map(|(_, trial)| trial.clone()).collect();
         self.record(Event::Planned { trials });
@@ -67,8 +71,9 @@ impl Conductor {
     /// Begins the next trial whose hosts have not all been given up; waits if one of them is away.
     pub(super) fn next_trial(&mut self, now: Now) -> bool {
         self.take_look();
-        let possible =
-            |&&trial: &&usize| self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone);
+        let possible = |&&trial: &&usize| {
+            self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone)
+        };
         let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };
         let hosts = self.hosts_of(trial);
         if !hosts.iter().all(|&host| self.hosts[host].is_present()) {
@@ -116,7 +121,8 @@ impl Conductor {
 
     /// What is left to do, at the pace of what has been done.
     fn eta(&self, current: Option<usize>) -> Nanos {
-        let nominal: u64 = self.pending.iter().copied().chain(current).map(|trial| self.left_of(trial).0).sum();
+        let nominal: u64 =
+            self.pending.iter().copied().chain(current).map(|trial| self.left_of(trial).0).sum();
         let (planned, actual) = (self.spans.0.0.max(1), self.spans.1.0);
         let pace = if actual > planned { actual as f64 / planned as f64 } else { 1.0 };
         Nanos((nominal as f64 * pace) as u64)
@@ -160,11 +166,19 @@ impl Conductor {
             let mut jobs = Vec::new();
             for (index, job) in spec.jobs.iter().enumerate() {
                 let (active, passive) = self.job_hosts[trial][index];
-                let ends = [(Side::Active, active, passive, &job.from), (Side::Passive, passive, active, &job.to)];
+                let ends = [
+                    (Side::Active, active, passive, &job.from),
+                    (Side::Passive, passive, active, &job.to),
+                ];
                 for (side, at, other, local) in ends {
                     if at == host {
                         let peer_clock = self.peer_clock(at, other, now, until);
-                        told.extend(peer_clock.map(|peer| ToldClock { job: index as u32, side, barrier_ns: 0, peer }));
+                        told.extend(peer_clock.map(|peer| ToldClock {
+                            job: index as u32,
+                            side,
+                            barrier_ns: 0,
+                            peer,
+                        }));
                         jobs.push(PreparedJob {
                             job: index as u32,
                             side,
@@ -204,23 +218,32 @@ impl Conductor {
         let trial = active.trial;
         let mut kept = Vec::new();
         for mut offer in offers {
-            let Some(&(from, to)) = self.job_hosts[trial].get(offer.job as usize).filter(|ends| ends.1 == host) else {
+            let Some(&(from, to)) =
+                self.job_hosts[trial].get(offer.job as usize).filter(|ends| ends.1 == host)
+            else {
                 continue;
             };
             let endpoint = &self.trials[trial].jobs[offer.job as usize].to;
-            let place =
-                EndpointPlace { endpoint: endpoint.address, control: self.hosts[host].address, is_local: from == to };
-            let refusal = offer.offer.addresses.iter_mut().find_map(|address| place.settle(address).err());
+            let place = EndpointPlace {
+                endpoint: endpoint.address,
+                control: self.hosts[host].address,
+                is_local: from == to,
+            };
+            let refusal =
+                offer.offer.addresses.iter_mut().find_map(|address| place.settle(address).err());
             if let Some(refusal) = refusal {
                 let name = &endpoint.name;
                 let message = match refusal {
                     Refusal::Nowhere => format!(
-                        "connect to endpoint {name}: it has no address, and its agent was not reached at one (name the endpoint's \
+                        "connect to endpoint {name}: it has no address, and its agent was not \
+                            reached at one (name the endpoint's \
                          address in the testbed)"
                     ),
                     Refusal::Elsewhere(ip) => format!(
-                        "connect to endpoint {name}: its agent offers {ip}, which is neither the endpoint's address nor the one that \
-                         the agent was reached at, so no host is told to send there (if it is right, name it in the testbed)"
+                        "connect to endpoint {name}: its agent offers {ip}, which is neither the \
+                            endpoint's address nor the one that \
+                         the agent was reached at, so no host is told to send there (if it is \
+                         right, name it in the testbed)"
                     ),
                 };
                 self.incident(Some(host), IncidentKind::Failed, message);
@@ -250,7 +273,12 @@ impl Conductor {
         let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, hosts) = (active.trial, active.hosts.clone());
         let spec = &self.trials[trial];
-        let earliest = spec.jobs.iter().filter_map(|job| job.background).map(|background| background.start_ns).min();
+        let earliest = spec
+            .jobs
+            .iter()
+            .filter_map(|job| job.background)
+            .map(|background| background.start_ns)
+            .min();
         let lead = Nanos(earliest.unwrap_or(0).min(0).unsigned_abs());
         let clocks = hosts.iter().filter_map(|&host| self.hosts[host].clock);
         let travel = Nanos(4 * clocks.map(|clock| clock.uncertainty_ns).max().unwrap_or(0));
@@ -273,7 +301,8 @@ impl Conductor {
         for told in &mut active.told {
             let (from, to) = self.job_hosts[active.trial][told.job as usize];
             let own = if told.side == Side::Active { from } else { to };
-            told.barrier_ns = self.hosts[own].clock.map_or(barrier.0, |clock| clock.theirs(barrier));
+            told.barrier_ns =
+                self.hosts[own].clock.map_or(barrier.0, |clock| clock.theirs(barrier));
         }
     }
 
@@ -288,10 +317,12 @@ impl Conductor {
             // Every host has said that it is done.
             return self.stop_comparing();
         }
-        // Hosts that were not told to prepare, or have said that they are done, have nothing to end.
+        // Hosts that were not told to prepare, or have said that they are done, have nothing to
+        // end.
         let prepared = active.phase != Phase::Syncing;
         let running = active.phase == Phase::Running;
-        let mut left = if running { std::mem::take(&mut active.waiting) } else { active.hosts.clone() };
+        let mut left =
+            if running { std::mem::take(&mut active.waiting) } else { active.hosts.clone() };
         left.retain(|_| prepared);
         active.phase = Phase::Ending(outcome);
         active.deadline = now.mono + patience + ANSWER_PATIENCE;
@@ -305,11 +336,20 @@ impl Conductor {
     }
 
     pub(super) fn end_trial(&mut self, outcome: TrialOutcome, now: Now) {
-        let ConductStage::Trial(active) = std::mem::replace(&mut self.stage, ConductStage::Waiting) else { return };
+        let ConductStage::Trial(active) = std::mem::replace(&mut self.stage, ConductStage::Waiting)
+        else {
+            return;
+        };
         let (trial, id) = (active.trial, self.trials[active.trial].id);
-        if let (Some(first), Some(last)) = (active.started.iter().min(), active.started.iter().max()) {
+        if let (Some(first), Some(last)) =
+            (active.started.iter().min(), active.started.iter().max())
+        {
             let uncertainty_ns = self.uncertainty(trial);
-            self.record(Event::BarrierPassed { trial: id, skew_ns: last.since(*first).0, uncertainty_ns });
+            self.record(Event::BarrierPassed {
+                trial: id,
+                skew_ns: last.since(*first).0,
+                uncertainty_ns,
+            });
         }
         self.record_clocks(id, &active);
         self.record(Event::TrialEnded { trial: id, outcome });
@@ -330,7 +370,8 @@ impl Conductor {
     }
 }
 
-/// The seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's, so that ends differ.
+/// The seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's, so that
+/// ends differ.
 fn seed_of_end(seed: u64, job: u32, side: Side) -> u64 {
     const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
     let end = u64::from(job) * 2 + u64::from(side == Side::Passive);

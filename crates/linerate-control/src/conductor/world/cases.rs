@@ -54,18 +54,22 @@ fn the_offset_of_each_clock_is_found_and_the_skew_between_the_ends_with_it() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::HostJoined(record) => Some((record.clock_offset_ns, record.clock_uncertainty_ns)),
+            Event::HostJoined(record) => {
+                Some((record.clock_offset_ns, record.clock_uncertainty_ns))
+            }
             _ => None,
         })
         .collect();
     assert_eq!(offsets, [(1_000_000_000_000, 100_000), (-50_000_000_000, 100_000)]);
-    let passed = Event::BarrierPassed { trial: TrialId(0), skew_ns: 30_000, uncertainty_ns: 200_000 };
+    let passed =
+        Event::BarrierPassed { trial: TrialId(0), skew_ns: 30_000, uncertainty_ns: 200_000 };
     assert_eq!(world.count(|event| *event == passed), 1);
 }
 
 #[test]
 fn an_agent_that_dies_or_stalls_in_any_step_costs_one_trial() {
-    // The second trial's messages; its pings are those after 8 at the start and 8 for the first trial, and heartbeats.
+    // The second trial's messages; its pings are those after 8 at the start and 8 for the first
+    // trial, and heartbeats.
     for (at, nth) in [("ping", 20), ("prepare", 1), ("connect", 1), ("start_at", 1)] {
         for kind in [FaultKind::Die, FaultKind::Stall] {
             for host in [0, 1] {
@@ -74,8 +78,16 @@ fn an_agent_that_dies_or_stalls_in_any_step_costs_one_trial() {
                 let failed = outcomes.iter().filter(|(_, outcome)| *outcome == Failed).count();
                 assert!(failed <= 1 && outcomes.len() == 3, "{at} {kind:?}: {outcomes:?}");
                 if at != "ping" {
-                    assert_eq!(outcomes, [(0, Completed), (1, Failed), (2, Completed)], "{at} {kind:?}");
-                    assert_eq!(world.incidents(IncidentKind::AgentLost)[0].0, Some(TrialId(1)), "{at} {kind:?}");
+                    assert_eq!(
+                        outcomes,
+                        [(0, Completed), (1, Failed), (2, Completed)],
+                        "{at} {kind:?}"
+                    );
+                    assert_eq!(
+                        world.incidents(IncidentKind::AgentLost)[0].0,
+                        Some(TrialId(1)),
+                        "{at} {kind:?}"
+                    );
                 }
                 assert!(matches!(world.summary().exit, Exit::Completed));
                 assert_eq!(world.count(|event| matches!(event, Event::CampaignEnded { .. })), 1);
@@ -93,7 +105,11 @@ fn an_agent_that_does_not_answer_one_message_or_fails_costs_one_trial_and_keeps_
         ("connect", FaultKind::Fail),
     ] {
         let world = run_three(World::with_fault(1, Fault { at, nth: 1, kind }));
-        assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)], "{at} {kind:?}");
+        assert_eq!(
+            world.outcomes(),
+            [(0, Completed), (1, Failed), (2, Completed)],
+            "{at} {kind:?}"
+        );
         assert_eq!(world.incidents(IncidentKind::Failed).len(), 1, "{at} {kind:?}");
         assert!(world.incidents(IncidentKind::AgentLost).is_empty(), "{at} {kind:?}");
     }
@@ -108,7 +124,11 @@ fn an_offer_of_a_third_hosts_address_is_not_relayed_and_costs_the_trial() {
     assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
     let said = world.incidents(IncidentKind::Failed);
     assert!(said.iter().any(|(_, message)| message.contains("offers 198.51.100.9")), "{said:?}");
-    assert_eq!(world.agents[0].heard.get("connect"), Some(&2), "nobody was told to connect in the second trial");
+    assert_eq!(
+        world.agents[0].heard.get("connect"),
+        Some(&2),
+        "nobody was told to connect in the second trial"
+    );
 }
 
 #[test]
@@ -130,7 +150,9 @@ fn trials_that_do_not_need_an_agent_that_stays_away_are_still_run() {
     assert_eq!(world.outcomes(), [(0, Failed), (2, Completed)]);
     let summary = world.summary();
     assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 1, 1));
-    assert!(matches!(&summary.exit, Exit::AgentLost(ControlError::AgentLost { host, .. }) if host == "b"));
+    assert!(
+        matches!(&summary.exit, Exit::AgentLost(ControlError::AgentLost { host, .. }) if host == "b")
+    );
     assert_eq!(world.count(|event| matches!(event, Event::CampaignEnded { .. })), 0);
     assert!(world.now.since(before) < Nanos::from_secs(120), "{}", world.now.since(before));
 }
@@ -151,12 +173,19 @@ fn a_campaign_killed_at_any_second_resumes_with_what_is_left() {
         let mut first = World::new();
         let until = first.now + Nanos::from_secs(second);
         first.run(three(), &HashSet::new(), until);
-        let done: HashSet<TrialId> =
-            first.outcomes().iter().filter(|(_, outcome)| *outcome == Completed).map(|(id, _)| TrialId(*id)).collect();
+        let done: HashSet<TrialId> = first
+            .outcomes()
+            .iter()
+            .filter(|(_, outcome)| *outcome == Completed)
+            .map(|(id, _)| TrialId(*id))
+            .collect();
         let mut second_run = World::new();
         second_run.run(three(), &done, NEVER);
-        let mut ids: Vec<u32> =
-            done.iter().map(|id| id.0).chain(second_run.outcomes().iter().map(|(id, _)| *id)).collect();
+        let mut ids: Vec<u32> = done
+            .iter()
+            .map(|id| id.0)
+            .chain(second_run.outcomes().iter().map(|(id, _)| *id))
+            .collect();
         ids.sort_unstable();
         assert_eq!(ids, [0, 1, 2], "killed after {second} s");
         assert!(matches!(second_run.summary().exit, Exit::Completed));
@@ -180,7 +209,9 @@ fn a_full_disk_stops_the_campaign_cleanly() {
     let mut world = World::new();
     world.room = 6;
     let world = run_three(world);
-    let Exit::RecorderFailed(error) = &world.summary().exit else { panic!("{:?}", world.summary()) };
+    let Exit::RecorderFailed(error) = &world.summary().exit else {
+        panic!("{:?}", world.summary())
+    };
     assert!(error.to_string().contains("no space left"), "{error}");
     assert_eq!(world.summary().completed, 0);
 }
@@ -223,15 +254,29 @@ fn a_background_job_that_starts_earlier_moves_the_barrier_back() {
 fn a_host_that_is_not_in_the_testbed_is_named() {
     let hosts = ["a".to_owned()];
     let trials = vec![trial(7, "a", "c")];
-    let made = Conductor::new(header(), &hosts, trials, &HashSet::new(), RunOptions::default(), Box::new(|| [0; 16]));
+    let made = Conductor::new(
+        header(),
+        &hosts,
+        trials,
+        &HashSet::new(),
+        RunOptions::default(),
+        Box::new(|| [0; 16]),
+    );
     let error = made.err().expect("host c is unknown").to_string();
     assert_eq!(error, "resolve host c of trial 7: not in the testbed (its hosts are a)");
 }
 
 fn any_fault() -> impl Strategy<Value = (usize, Fault)> {
-    let at = prop::sample::select(vec!["ping", "prepare", "connect", "start_at", "abort", "goodbye"]);
-    let kind = prop::sample::select(vec![FaultKind::Die, FaultKind::Stall, FaultKind::Ignore, FaultKind::Fail]);
-    (0..2_usize, at, 0..24_u32, kind).prop_map(|(host, at, nth, kind)| (host, Fault { at, nth, kind }))
+    let at =
+        prop::sample::select(vec!["ping", "prepare", "connect", "start_at", "abort", "goodbye"]);
+    let kind = prop::sample::select(vec![
+        FaultKind::Die,
+        FaultKind::Stall,
+        FaultKind::Ignore,
+        FaultKind::Fail,
+    ]);
+    (0..2_usize, at, 0..24_u32, kind)
+        .prop_map(|(host, at, nth, kind)| (host, Fault { at, nth, kind }))
 }
 
 proptest! {
@@ -295,15 +340,13 @@ fn looked_at() -> Vec<TrialSpec> {
 /// The first point hardly varies, the second by a tenth.
 fn payload() -> Vec<u64> {
     (0..20_u32)
-        .map(
-            |number| {
-                if number % 2 == 0 {
-                    1_000_000 + u64::from(number)
-                } else {
-                    1_000_000 + 10_000 * u64::from(number % 11)
-                }
-            },
-        )
+        .map(|number| {
+            if number % 2 == 0 {
+                1_000_000 + u64::from(number)
+            } else {
+                1_000_000 + 10_000 * u64::from(number % 11)
+            }
+        })
         .collect()
 }
 
@@ -325,8 +368,11 @@ fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
         })
         .collect();
     assert_eq!((planned, chosen), (Some(12), vec![13, 15, 17, 19]), "only the noisy point goes on");
-    let told: Vec<(u32, bool, usize)> =
-        world.looks.iter().map(|(runs, width, more)| (*runs, width.expect("an interval") <= 0.02, *more)).collect();
+    let told: Vec<(u32, bool, usize)> = world
+        .looks
+        .iter()
+        .map(|(runs, width, more)| (*runs, width.expect("an interval") <= 0.02, *more))
+        .collect();
     assert_eq!(told, [(6, true, 0), (6, false, 2), (8, false, 2), (10, false, 0)]);
     assert_eq!((world.summary().completed, world.summary().remaining), (16, 0));
 }
@@ -335,7 +381,8 @@ fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
 fn a_point_whose_runs_scatter_too_much_is_given_up_before_the_most() {
     let mut world = World::new();
     // To and fro by half: 53 % after ten runs.
-    world.payload = (0..30).map(|number| if number % 2 == 0 { 500_000 } else { 1_500_000 }).collect();
+    world.payload =
+        (0..30).map(|number| if number % 2 == 0 { 500_000 } else { 1_500_000 }).collect();
     let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 10, 15] };
     let run = |number: u32| {
         let mut trial = trial(number, "a", "b");
@@ -344,7 +391,8 @@ fn a_point_whose_runs_scatter_too_much_is_given_up_before_the_most() {
         trial
     };
     world.run((0..15).map(run).collect(), &HashSet::new(), NEVER);
-    let told: Vec<(u32, usize)> = world.looks.iter().map(|(runs, _, more)| (*runs, *more)).collect();
+    let told: Vec<(u32, usize)> =
+        world.looks.iter().map(|(runs, _, more)| (*runs, *more)).collect();
     assert_eq!(told, [(6, 4), (10, 0)], "what is left of the fifteen is not asked for");
     assert_eq!((world.summary().completed, world.summary().remaining), (10, 0));
 }
@@ -361,8 +409,12 @@ fn what_was_killed_between_looks_goes_on_as_it_would_have() {
     first.run(looked_at(), &HashSet::new(), Nanos::from_secs(100 + 14 * 9));
     let mut killed = linerate_model::Campaign::new(header());
     first.events.iter().for_each(|event| killed.apply(event));
-    let done: HashSet<TrialId> =
-        first.outcomes().into_iter().filter(|(_, outcome)| *outcome == Completed).map(|(id, _)| TrialId(id)).collect();
+    let done: HashSet<TrialId> = first
+        .outcomes()
+        .into_iter()
+        .filter(|(_, outcome)| *outcome == Completed)
+        .map(|(id, _)| TrialId(id))
+        .collect();
     assert!(done.len() > 12 && done.len() < 16, "killed between looks: {}", done.len());
     let mut again = World::new();
     (again.payload, again.recorded) = (payload(), killed.trials);
@@ -383,7 +435,11 @@ fn what_was_killed_between_looks_goes_on_as_it_would_have() {
 #[test]
 fn runs_without_a_figure_narrow_nothing() {
     let mut world = World::new();
-    world.run(looked_at().into_iter().filter(|trial| trial.sweep == "point 0").collect(), &HashSet::new(), NEVER);
+    world.run(
+        looked_at().into_iter().filter(|trial| trial.sweep == "point 0").collect(),
+        &HashSet::new(),
+        NEVER,
+    );
     assert_eq!(world.looks, [(6, None, 2), (8, None, 2), (10, None, 0)]);
 }
 
@@ -393,7 +449,8 @@ fn a_host_that_reports_without_end_is_cut_off_and_costs_one_trial() {
     let world = run_three(World::with_fault(1, fault));
     assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
     let lost = world.incidents(IncidentKind::AgentLost);
-    let why = "lost the agent: it reported 501 incidents of one trial, more than the 500 allowed so far";
+    let why =
+        "lost the agent: it reported 501 incidents of one trial, more than the 500 allowed so far";
     assert_eq!(lost, [(Some(TrialId(1)), why.to_owned())]);
     assert_eq!(world.incidents(IncidentKind::Failed).len(), 500);
 }

@@ -6,7 +6,8 @@ use super::*;
 
 const NEVER: Nanos = Nanos::from_secs(1_000_000);
 
-/// Two streams, alone and together, twice as fast as they go and once at half of that; the last stand first in the list.
+/// Two streams, alone and together, twice as fast as they go and once at half of that; the last
+/// stand first in the list.
 fn mix() -> Vec<TrialSpec> {
     let measured = |id: u32, jobs: &[u32], offered: Option<Ratio>| {
         let mut trial = trial(id, "a", "b");
@@ -41,11 +42,17 @@ fn payload() -> Vec<u64> {
 /// Number, and bits per second that each job was offered, of every trial that was chosen.
 fn chosen(world: &World) -> Vec<(u32, Vec<f64>)> {
     let offered = |job: &JobSpec| {
-        let text = job.params.0["source_rate"].as_str().expect("a rate").strip_suffix(" bit/s").expect("in bits");
+        let text = job.params.0["source_rate"]
+            .as_str()
+            .expect("a rate")
+            .strip_suffix(" bit/s")
+            .expect("in bits");
         text.parse().expect("a number")
     };
     let of = |event: &Event| match event {
-        Event::TrialChosen { trial } => Some((trial.id.0, trial.jobs.iter().map(offered).collect())),
+        Event::TrialChosen { trial } => {
+            Some((trial.id.0, trial.jobs.iter().map(offered).collect()))
+        }
         _ => None,
     };
     world.events.iter().filter_map(of).collect()
@@ -57,7 +64,8 @@ fn shares_of_what_each_job_reached_alone_are_offered_when_all_of_it_is_known() {
     world.payload = payload();
     world.run(mix(), &HashSet::new(), NEVER);
     let ended: Vec<u32> = world.outcomes().into_iter().map(|(id, _)| id).collect();
-    // The fifth alone is the last that loads follow from; what they are for takes its turn where it stands in the list.
+    // The fifth alone is the last that loads follow from; what they are for takes its turn where it
+    // stands in the list.
     assert_eq!(ended, [0, 1, 2, 3, 4, 6, 7, 8, 5]);
     // The median of both runs, halved: what a run brings is counted over the five seconds measured.
     let half = |megabytes: f64| megabytes * 8e6 / 5.0 / 2.0;
@@ -66,7 +74,11 @@ fn shares_of_what_each_job_reached_alone_are_offered_when_all_of_it_is_known() {
     let ids: Vec<u32> = chosen.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids, [6, 7, 8]);
     assert!(chosen[2].1.iter().zip([half(20.0), half(2.0)]).all(near), "{chosen:?}");
-    assert_eq!([chosen[0].1[0], chosen[1].1[0]], [chosen[2].1[0], chosen[2].1[1]], "alone and together alike");
+    assert_eq!(
+        [chosen[0].1[0], chosen[1].1[0]],
+        [chosen[2].1[0], chosen[2].1[1]],
+        "alone and together alike"
+    );
     assert!((chosen[2].1[0] / chosen[2].1[1] - 10.0).abs() < 1e-6, "20 MB to 2: {chosen:?}");
     let planned = world.events.iter().find_map(|event| match event {
         Event::Planned { trials } => Some(trials.len()),
@@ -83,9 +95,14 @@ fn a_campaign_that_goes_on_offers_what_it_offered_before() {
     first.run(mix(), &HashSet::new(), Nanos::from_secs(100 + 6 * 9 + 3));
     let mut killed = linerate_model::Campaign::new(header());
     first.events.iter().for_each(|event| killed.apply(event));
-    let is_done = |(id, outcome): (u32, TrialOutcome)| (outcome == TrialOutcome::Completed).then_some(TrialId(id));
+    let is_done = |(id, outcome): (u32, TrialOutcome)| {
+        (outcome == TrialOutcome::Completed).then_some(TrialId(id))
+    };
     let done: HashSet<TrialId> = first.outcomes().into_iter().filter_map(is_done).collect();
-    assert!(done.contains(&TrialId(6)) && !done.contains(&TrialId(8)), "killed among those with loads: {done:?}");
+    assert!(
+        done.contains(&TrialId(6)) && !done.contains(&TrialId(8)),
+        "killed among those with loads: {done:?}"
+    );
     let mut again = World::new();
     (again.payload, again.recorded) = (payload(), killed.trials);
     again.run(mix(), &done, NEVER);
@@ -95,7 +112,10 @@ fn a_campaign_that_goes_on_offers_what_it_offered_before() {
             Event::TrialChosen { trial } => vec![(**trial).clone()],
             _ => Vec::new(),
         });
-        all.filter(|trial| trial.id == TrialId(8)).map(|trial| trial.jobs).next_back().expect("it has its loads")
+        all.filter(|trial| trial.id == TrialId(8))
+            .map(|trial| trial.jobs)
+            .next_back()
+            .expect("it has its loads")
     };
     assert_eq!(offered(&again), offered(&first));
     let ran: Vec<u32> = again.outcomes().into_iter().map(|(id, _)| id).collect();

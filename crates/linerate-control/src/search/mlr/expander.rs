@@ -5,7 +5,8 @@ use super::grid::Units;
 /// A width that misses its bound is multiplied by this.
 const EXPANSION: Units = 2;
 
-/// The next width of one selector; all selectors share the current one, so that their searches outwards keep step.
+/// The next width of one selector; all selectors share the current one, so that their searches
+/// outwards keep step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expander {
     least: Units,

@@ -1,7 +1,9 @@
-//! Loads on a logarithmic grid of whole numbers, so that widening and narrowing an interval are exact inverses.
+//! Loads on a logarithmic grid of whole numbers, so that widening and narrowing an interval are
+//! exact inverses.
 //!
-//! The unit of the grid is chosen so that every goal's width is just above a whole number of units: an interval as wide as
-//! that many units is never wider than the goal. Number 0 is the lowest load, the last one the highest.
+//! The unit of the grid is chosen so that every goal's width is just above a whole number of units:
+//! an interval as wide as that many units is never wider than the goal. Number 0 is the lowest
+//! load, the last one the highest.
 
 /// A load or a width, in units of the grid.
 pub(super) type Units = i64;
@@ -20,7 +22,8 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// A grid from `min` to `max` on which every one of `widths` (relative, of the upper load) is nearly whole.
+    /// A grid from `min` to `max` on which every one of `widths` (relative, of the upper load) is
+    /// nearly whole.
     pub(super) fn new(min: f64, max: f64, widths: &[f64]) -> Self {
         let whole = max.ln() - min.ln();
         let widths: Vec<f64> = widths.iter().map(|width| -(-width).ln_1p()).collect();
@@ -86,8 +89,8 @@ impl Grid {
     }
 }
 
-/// The middle of the interval from `lower` to `upper`, which is wider than `goal`: one part is a power of two times `goal`, the
-/// power that splits most evenly; the lower part is the smaller one.
+/// The middle of the interval from `lower` to `upper`, which is wider than `goal`: one part is a
+/// power of two times `goal`, the power that splits most evenly; the lower part is the smaller one.
 pub(super) fn middle(lower: Units, upper: Units, goal: Units) -> Units {
     let whole = upper - lower;
     debug_assert!(whole > goal, "an interval of one goal is not halved");
@@ -95,7 +98,11 @@ pub(super) fn middle(lower: Units, upper: Units, goal: Units) -> Units {
         return lower + goal;
     }
     if whole < 2 * goal {
-        return if goal % 2 == 0 && goal > 1 { middle(lower, upper, goal / 2) } else { lower + whole / 2 };
+        return if goal % 2 == 0 && goal > 1 {
+            middle(lower, upper, goal / 2)
+        } else {
+            lower + whole / 2
+        };
     }
     let (mut high, mut low) = (goal, whole - goal);
     loop {

@@ -10,9 +10,15 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// `load`, moved so that it is at least `width` from `lower` and `upper` and from the ends of the grid, or on such an end;
-    /// `None` if there is no such load.
-    pub(super) fn keep(self, load: Units, width: Units, lower: Option<Units>, upper: Option<Units>) -> Option<Units> {
+    /// `load`, moved so that it is at least `width` from `lower` and `upper` and from the ends of
+    /// the grid, or on such an end; `None` if there is no such load.
+    pub(super) fn keep(
+        self,
+        load: Units,
+        width: Units,
+        lower: Option<Units>,
+        upper: Option<Units>,
+    ) -> Option<Units> {
         let load = load.clamp(0, self.last);
         match (lower, upper) {
             (None, None) => within(load, width, (0, false), (self.last, false)),

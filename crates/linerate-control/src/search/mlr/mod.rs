@@ -1,8 +1,9 @@
 //! MLRsearch (RFC 9971; methodology 4.7): several goals at once, short trials before long ones.
 //!
-//! Behaves as the reference implementation (MLRsearch 1.2.1 of FD.io CSIT) does, load by load: at the highest load first, then at what was forwarded
-//! there, then near that; from then on every goal nominates a trial, and the one at the lowest load is made. It differs in
-//! one point: a goal that not even the lowest load reaches ends by itself, and the others go on.
+//! Behaves as the reference implementation (MLRsearch 1.2.1 of FD.io CSIT) does, load by load: at
+//! the highest load first, then at what was forwarded there, then near that; from then on every
+//! goal nominates a trial, and the one at the lowest load is made. It differs in one point: a goal
+//! that not even the lowest load reaches ends by itself, and the others go on.
 
 mod expander;
 mod grid;
@@ -91,7 +92,8 @@ impl Mlr {
     pub(super) fn new(search: &Search, goals: &[Goal]) -> Self {
         let widths: Vec<f64> = goals.iter().map(|goal| goal.width).collect();
         let grid = Grid::new(search.min, search.max, &widths);
-        let chains: Vec<Vec<Target>> = goals.iter().map(|goal| target::chain(goal, &grid)).collect();
+        let chains: Vec<Vec<Target>> =
+            goals.iter().map(|goal| target::chain(goal, &grid)).collect();
         let coarsest = || chains.iter().map(|chain| chain[0]);
         let start = Start {
             loss_ratio: coarsest().map(|target| target.requirement.loss_ratio).fold(1.0, f64::min),
@@ -99,7 +101,15 @@ impl Mlr {
             width: coarsest().map(|target| target.width).max().unwrap_or(1),
         };
         let limits = Limits { last: grid.last() };
-        Self { grid, limits, chains, start, trials: Trials::default(), stage: SelectionStage::First, asked: 0 }
+        Self {
+            grid,
+            limits,
+            chains,
+            start,
+            trials: Trials::default(),
+            stage: SelectionStage::First,
+            asked: 0,
+        }
     }
 
     /// The load that would be forwarded whole, if `observation` lost all that was above it.
@@ -146,11 +156,15 @@ impl Controller for Mlr {
     fn next(&mut self) -> Option<Step> {
         let (load, duration) = match &mut self.stage {
             SelectionStage::First => (self.grid.last(), self.start.duration),
-            SelectionStage::Second(load) | SelectionStage::Third(_, load) => (*load, self.start.duration),
+            SelectionStage::Second(load) | SelectionStage::Third(_, load) => {
+                (*load, self.start.duration)
+            }
             SelectionStage::Main { selectors, shared, winner } => {
                 *winner = None;
                 for (number, selector) in selectors.iter_mut().enumerate() {
-                    let Some(nomination) = selector.nominate(&self.trials, *shared) else { continue };
+                    let Some(nomination) = selector.nominate(&self.trials, *shared) else {
+                        continue;
+                    };
                     if winner.is_none_or(|(_, best)| !best.precedes(&nomination)) {
                         *winner = Some((number, nomination));
                     }

@@ -19,7 +19,8 @@ pub(super) struct Nomination {
 }
 
 impl Nomination {
-    /// Whether it is to be measured rather than `other`: the lower load, then the longer trial, then the larger width.
+    /// Whether it is to be measured rather than `other`: the lower load, then the longer trial,
+    /// then the larger width.
     pub(super) fn precedes(&self, other: &Self) -> bool {
         if self.load != other.load {
             return self.load < other.load;
@@ -49,13 +50,20 @@ impl Selector {
         Self { targets, current: 0, initial, expander, growth: Growth::Never, limits }
     }
 
-    /// The next load and length for its present target; goes on to finer targets as they are reached. `None` when its goal is.
+    /// The next load and length for its present target; goes on to finer targets as they are
+    /// reached. `None` when its goal is.
     pub(super) fn nominate(&mut self, trials: &Trials, shared: Units) -> Option<Nomination> {
         self.growth = Growth::Never;
         loop {
             let target = self.targets[self.current];
             let found = trials.found(&target.requirement);
-            let view = View { goal: target.width, initial: self.initial, found, limits: self.limits, shared };
+            let view = View {
+                goal: target.width,
+                initial: self.initial,
+                found,
+                limits: self.limits,
+                shared,
+            };
             for strategy in Strategy::ALL {
                 if let Some(((load, width), growth)) = strategy.propose(&view, &mut self.expander) {
                     self.growth = growth;

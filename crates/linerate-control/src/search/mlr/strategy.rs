@@ -1,4 +1,5 @@
-//! Strategies: ways to choose the next load for one target, tried in order until one has something to propose.
+//! Strategies: ways to choose the next load for one target, tried in order until one has something
+//! to propose.
 
 use super::TargetBounds;
 use super::expander::Expander;
@@ -50,17 +51,29 @@ pub(super) enum Growth {
 }
 
 impl Strategy {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Halve, Self::RefineLower, Self::RefineUpper, Self::ExtendDown, Self::ExtendUp, Self::Bisect];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Halve,
+        Self::RefineLower,
+        Self::RefineUpper,
+        Self::ExtendDown,
+        Self::ExtendUp,
+        Self::Bisect,
+    ];
 
     /// What it proposes, if anything, and when the width is to grow if the proposal is taken.
-    pub(super) fn propose(self, view: &View, expander: &mut Expander) -> Option<(Proposal, Growth)> {
+    pub(super) fn propose(
+        self,
+        view: &View,
+        expander: &mut Expander,
+    ) -> Option<(Proposal, Growth)> {
         let still = |proposal| Some((proposal, Growth::Never));
         match self {
             Self::Halve => view.halve(expander).and_then(still),
             Self::RefineLower => view.refine(view.initial.0, expander).and_then(still),
             Self::RefineUpper => view.refine(view.initial.1, expander).and_then(still),
-            Self::ExtendDown => view.extend_down(expander).map(|proposal| (proposal, Growth::OnUpper)),
+            Self::ExtendDown => {
+                view.extend_down(expander).map(|proposal| (proposal, Growth::OnUpper))
+            }
             Self::ExtendUp => view.extend_up(expander).map(|proposal| (proposal, Growth::OnLower)),
             Self::Bisect => view.bisect(expander),
         }
@@ -104,7 +117,10 @@ impl View {
     }
 
     fn extend_up(&self, expander: &Expander) -> Option<Proposal> {
-        let lower = self.found.lower.filter(|lower| self.found.upper.is_none() && *lower < self.limits.last)?;
+        let lower = self
+            .found
+            .lower
+            .filter(|lower| self.found.upper.is_none() && *lower < self.limits.last)?;
         let width = expander.width(self.shared);
         let load = self.limits.keep(lower + width, self.goal, Some(lower), None)?;
         self.worth(load).then_some((load, width))
@@ -119,8 +135,9 @@ impl View {
         let half = middle(lower, upper, self.goal);
         let width = expander.width(self.shared);
         let keep = |load| self.limits.keep(load, self.goal, Some(lower), Some(upper));
-        // A bound may be due to another goal's search, and the initial loads a better guess: then the step that leads outwards
-        // from the other bound is taken, if it stays between the middle and the initial load.
+        // A bound may be due to another goal's search, and the initial loads a better guess: then
+        // the step that leads outwards from the other bound is taken, if it stays between the
+        // middle and the initial load.
         if let Some(initial) = self.initial.1.filter(|initial| half < *initial)
             && let Some(load) = keep(upper - width).filter(|load| half < *load && *load < initial)
         {

@@ -40,7 +40,8 @@ struct Expected {
 }
 
 fn recorded() -> BTreeMap<String, Run> {
-    serde_json::from_str(include_str!("../../../fixtures/mlrsearch-runs.json")).expect("the fixture is JSON")
+    serde_json::from_str(include_str!("../../../fixtures/mlrsearch-runs.json"))
+        .expect("the fixture is JSON")
 }
 
 fn goal(expected: &Expected) -> Goal {
@@ -56,7 +57,8 @@ fn goal(expected: &Expected) -> Goal {
     }
 }
 
-/// Equal but for the last bits: the reference caches what it rounds, and its results depend on the order it was asked in.
+/// Equal but for the last bits: the reference caches what it rounds, and its results depend on the
+/// order it was asked in.
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
@@ -65,18 +67,32 @@ fn close(a: f64, b: f64) -> bool {
 fn every_recorded_run_is_reproduced_load_by_load() {
     for (name, run) in recorded() {
         let goals: Vec<Goal> = run.goals.iter().map(goal).collect();
-        let mut mlr = controller(&search(run.min_load, run.max_load, Method::Mlr { goals: goals.clone() }));
+        let mut mlr =
+            controller(&search(run.min_load, run.max_load, Method::Mlr { goals: goals.clone() }));
         let mut observations = Vec::new();
         // The recorded runs begin with a warm-up, which is not the controller's.
         for (number, trial) in run.trials.iter().enumerate().skip(1) {
             let step = mlr.next().unwrap_or_else(|| panic!("{name}: no trial {number}"));
-            assert!(close(step.load, trial.load), "{name}, trial {number}: {} for {}", step.load, trial.load);
+            assert!(
+                close(step.load, trial.load),
+                "{name}, trial {number}: {} for {}",
+                step.load,
+                trial.load
+            );
             let duration = step.duration.as_secs_f64();
-            assert!(close(duration, trial.duration_s), "{name}, trial {number}: {duration} s for {}", trial.duration_s);
+            assert!(
+                close(duration, trial.duration_s),
+                "{name}, trial {number}: {duration} s for {}",
+                trial.duration_s
+            );
             // The recorded device.
             let offered = (trial.load * trial.duration_s) as u64;
             assert_eq!(trial.offered, offered, "{name}, trial {number}");
-            assert_eq!(trial.lost, offered - offered.min((run.capacity * trial.duration_s) as u64), "{name}");
+            assert_eq!(
+                trial.lost,
+                offered - offered.min((run.capacity * trial.duration_s) as u64),
+                "{name}"
+            );
             let loss_ratio = trial.lost as f64 / trial.offered as f64;
             let observation = Observation { load: step.load, duration: step.duration, loss_ratio };
             mlr.take(&observation);
@@ -91,7 +107,9 @@ fn every_recorded_run_is_reproduced_load_by_load() {
                 (found.conditional_throughput, expected.conditional_throughput),
             ] {
                 match (ours, theirs) {
-                    (Some(ours), Some(theirs)) => assert!(close(ours, theirs), "{name}: {ours} for {theirs}"),
+                    (Some(ours), Some(theirs)) => {
+                        assert!(close(ours, theirs), "{name}: {ours} for {theirs}")
+                    }
                     (ours, theirs) => assert_eq!(ours, theirs, "{name}"),
                 }
             }
@@ -102,7 +120,8 @@ fn every_recorded_run_is_reproduced_load_by_load() {
 #[test]
 fn the_recorded_runs_are_the_ones_of_the_methodology() {
     let runs = recorded();
-    let trials: Vec<(&str, usize)> = runs.iter().map(|(name, run)| (name.as_str(), run.trials.len())).collect();
+    let trials: Vec<(&str, usize)> =
+        runs.iter().map(|(name, run)| (name.as_str(), run.trials.len())).collect();
     let expected = [
         ("csit_capacity_above_max", 12),
         ("csit_ndr_pdr_cap3.2M", 36),
@@ -110,7 +129,8 @@ fn the_recorded_runs_are_the_ones_of_the_methodology() {
         ("tst009_cap3.2M", 9),
     ];
     assert_eq!(trials, expected);
-    let seconds: f64 = runs["rfc2544_60s_cap3.2M"].trials.iter().map(|trial| trial.duration_s).sum();
+    let seconds: f64 =
+        runs["rfc2544_60s_cap3.2M"].trials.iter().map(|trial| trial.duration_s).sum();
     assert!((seconds - 139.5).abs() < 0.05, "{seconds}");
 }
 
@@ -127,7 +147,8 @@ fn csit(loss_ratio: f64) -> Goal {
 }
 
 fn find(goal: &Goal, device: &mut Device) -> (Bounds, f64) {
-    let trials = run(&search(9_001.0, 14_880_952.38, Method::Mlr { goals: vec![goal.clone()] }), device);
+    let trials =
+        run(&search(9_001.0, 14_880_952.38, Method::Mlr { goals: vec![goal.clone()] }), device);
     let seconds = trials.iter().map(|trial| trial.duration.as_secs_f64()).sum();
     (bounds(&Requirement::from(goal), &trials), seconds)
 }
@@ -136,7 +157,8 @@ fn find(goal: &Goal, device: &mut Device) -> (Bounds, f64) {
 fn a_capacity_anywhere_is_found_within_the_width() {
     for capacity in [9_500.0, 20_000.0, 123_456.7, 1e6, 9.87e6, 14.8e6] {
         let (found, _) = find(&csit(0.0), &mut Device::of(capacity));
-        let (lower, upper) = (found.lower.expect("a lower bound"), found.upper.expect("an upper bound"));
+        let (lower, upper) =
+            (found.lower.expect("a lower bound"), found.upper.expect("an upper bound"));
         assert!(lower <= capacity + 1.0 && capacity <= upper, "{capacity}: {found:?}");
         assert!(found.regular(&csit(0.0)), "{capacity}: {found:?}");
     }
@@ -149,7 +171,8 @@ fn a_device_that_loses_at_the_lowest_load_ends_that_goal() {
     assert!(seconds < 120.0, "{seconds}");
 }
 
-/// Methodology 0.9: a device of 3.2 Mpps that stalls for 5 ms every hundred seconds. The NDR of short trials does not care.
+/// Methodology 0.9: a device of 3.2 Mpps that stalls for 5 ms every hundred seconds. The NDR of
+/// short trials does not care.
 #[test]
 fn stalls_do_not_move_the_rate_found_by_many_short_trials() {
     let found: Vec<f64> = (0..30)
@@ -159,12 +182,14 @@ fn stalls_do_not_move_the_rate_found_by_many_short_trials() {
             find(&csit(0.0), &mut device).0.lower.expect("a lower bound")
         })
         .collect();
-    let (least, most) = found.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+    let (least, most) =
+        found.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
     assert!((most - least) / most < 0.03, "{least} to {most}");
     assert!((least / 3.2e6 - 1.0).abs() < 0.01, "{least}");
 }
 
-/// The same device, and the strict goal: one stall in a final trial sends the search far down (methodology 0.9: CV 0.75).
+/// The same device, and the strict goal: one stall in a final trial sends the search far down
+/// (methodology 0.9: CV 0.75).
 #[test]
 fn the_strict_search_of_the_same_device_scatters() {
     let found: Vec<f64> = (0..30)
@@ -178,15 +203,21 @@ fn the_strict_search_of_the_same_device_scatters() {
                 duration_sum: Nanos::from_secs(60),
                 ..csit(0.0)
             };
-            let search = search(9_001.0, 14_880_952.38, Method::Halving { goal: strict.clone(), repeats: 0 });
+            let search = search(
+                9_001.0,
+                14_880_952.38,
+                Method::Halving { goal: strict.clone(), repeats: 0 },
+            );
             bounds(&Requirement::from(&strict), &run(&search, &mut device)).lower.unwrap_or(0.0)
         })
         .collect();
-    let variation = linerate_analysis::statistics::coefficient_of_variation(&found).expect("thirty values");
+    let variation =
+        linerate_analysis::statistics::coefficient_of_variation(&found).expect("thirty values");
     assert!(variation > 0.3, "{variation}: {found:?}");
 }
 
-/// Resuming is replaying: a controller told the same history asks the same next step, wherever the search was cut.
+/// Resuming is replaying: a controller told the same history asks the same next step, wherever the
+/// search was cut.
 #[test]
 fn a_controller_told_the_history_goes_on_where_the_first_one_was() {
     let of = |seed| {
@@ -194,7 +225,8 @@ fn a_controller_told_the_history_goes_on_where_the_first_one_was() {
         device.stall_at_random(0.05, Nanos::from_millis(5), seed);
         device
     };
-    let search = search(9_001.0, 14_880_952.38, Method::Mlr { goals: vec![csit(0.0), csit(0.005)] });
+    let search =
+        search(9_001.0, 14_880_952.38, Method::Mlr { goals: vec![csit(0.0), csit(0.005)] });
     let whole = run(&search, &mut of(7));
     for cut in [1, 3, 4, whole.len() / 2, whole.len() - 1] {
         let mut again = controller(&search);
@@ -204,6 +236,10 @@ fn a_controller_told_the_history_goes_on_where_the_first_one_was() {
             again.take(observation);
         }
         let step = again.next().expect("it was asked before");
-        assert_eq!((step.load, step.duration), (whole[cut].load, whole[cut].duration), "cut at {cut}");
+        assert_eq!(
+            (step.load, step.duration),
+            (whole[cut].load, whole[cut].duration),
+            "cut at {cut}"
+        );
     }
 }

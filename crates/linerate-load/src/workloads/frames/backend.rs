@@ -1,11 +1,14 @@
 //! What a mode is: one way to send frames and one way to receive them.
 //!
-//! A backend is opened once per worker and end, with everything that is known by then ([`Opening`]). It is called per *batch*,
-//! never per frame: sending, it numbers and stamps what the [`Numbering`] says is next; receiving, it shows each frame to the
-//! [`Ledger`], which counts. What the kernel took is *sent*; what a queue or driver refused is a *send drop*; what the receiving
-//! socket or ring had no room for is a *socket drop*. A backend that cannot tell one of these apart says so in its mode.
+//! A backend is opened once per worker and end, with everything that is known by then
+//! ([`Opening`]). It is called per *batch*, never per frame: sending, it numbers and stamps what
+//! the [`Numbering`] says is next; receiving, it shows each frame to the [`Ledger`], which counts.
+//! What the kernel took is *sent*; what a queue or driver refused is a *send drop*; what the
+//! receiving socket or ring had no room for is a *socket drop*. A backend that cannot tell one of
+//! these apart says so in its mode.
 //!
-//! To add a mode: a file with two types (or one that is both halves), a word in `Mode` and `MODES`, an arm in [`super::start`].
+//! To add a mode: a file with two types (or one that is both halves), a word in `Mode` and `MODES`,
+//! an arm in [`super::start`].
 
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
@@ -68,8 +71,9 @@ impl Opening<'_> {
     /// A template for each flow and distinct size, sizes of a flow together, smallest first.
     pub(super) fn templates(&self) -> Result<Vec<Template>, TemplateError> {
         let sizes = self.sizes().distinct();
-        let of =
-            |flow: &FlowPlan, size: usize| Template::new(&flow.headers, size, self.outward, flow.number, &[FILLING]);
+        let of = |flow: &FlowPlan, size: usize| {
+            Template::new(&flow.headers, size, self.outward, flow.number, &[FILLING])
+        };
         self.flows.iter().flat_map(|flow| sizes.iter().map(move |size| of(flow, *size))).collect()
     }
 }
@@ -77,11 +81,13 @@ impl Opening<'_> {
 /// Payload bytes beyond the signature; what they are means nothing.
 pub(super) const FILLING: u8 = 0x6c;
 
-/// The payload of a received frame, and where it begins: at `expected_at` if a signature with the tag `inward` is there, else where
-/// its headers say, because tags were added or removed on the way or it is not what is waited for. `None`: it has no payload.
+/// The payload of a received frame, and where it begins: at `expected_at` if a signature with the
+/// tag `inward` is there, else where its headers say, because tags were added or removed on the way
+/// or it is not what is waited for. `None`: it has no payload.
 #[inline]
 pub(super) fn locate(frame: &[u8], expected_at: usize, inward: u32) -> Option<(&[u8], usize)> {
-    let tagged = |payload: &&[u8]| Signature::read(payload).is_some_and(|signature| signature.tag == inward);
+    let tagged =
+        |payload: &&[u8]| Signature::read(payload).is_some_and(|signature| signature.tag == inward);
     if let Some(payload) = frame.get(expected_at..).filter(tagged) {
         return Some((payload, expected_at));
     }
@@ -109,15 +115,16 @@ pub(super) trait Transmit: Send {
     /// The most frames per call of [`Self::send`].
     fn batch(&self) -> u32;
 
-    /// Sends the next `order.n` frames; returns how many the kernel took, from the first on. Counts into `change` what it sent
-    /// (`DatagramsSent`, `MessagesSent`, `PayloadSent`), its calls, and what was refused. Neither allocates nor panics; waits a few
-    /// milliseconds at most.
+    /// Sends the next `order.n` frames; returns how many the kernel took, from the first on. Counts
+    /// into `change` what it sent (`DatagramsSent`, `MessagesSent`, `PayloadSent`), its calls, and
+    /// what was refused. Neither allocates nor panics; waits a few milliseconds at most.
     fn send(&mut self, order: Order, change: &mut Counters) -> u32;
 
     /// Frames sent of the `flow_idx`-th flow, and their transport payload.
     fn sent(&self, flow_idx: usize) -> (u64, u64);
 
-    /// Whether frames of a closed load carry the time at which they were made, which nobody here knows, instead of the order's.
+    /// Whether frames of a closed load carry the time at which they were made, which nobody here
+    /// knows, instead of the order's.
     fn stamps_itself(&self) -> bool {
         false
     }
@@ -128,13 +135,15 @@ pub(super) trait Receive: Send {
     /// The mode obtained, in words.
     fn mode(&self) -> String;
 
-    /// Shows what has come to `ledger` and counts into `tally` calls and drops; returns whether there was anything. Never waits.
+    /// Shows what has come to `ledger` and counts into `tally` calls and drops; returns whether
+    /// there was anything. Never waits.
     fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool;
 
     /// What becomes readable when something has come.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Where workers tell each other of frames that came in at another one's queue; `None`: each gets its own.
+    /// Where workers tell each other of frames that came in at another one's queue; `None`: each
+    /// gets its own.
     fn board(&self) -> Option<Arc<Board>> {
         None
     }
@@ -142,7 +151,8 @@ pub(super) trait Receive: Send {
     /// Drops since the last call that no received frame has told, by the kernel's counters.
     fn drops(&mut self) -> u64;
 
-    /// The same at the end, when each flow lacks so many of its last numbers, by what its sender told.
+    /// The same at the end, when each flow lacks so many of its last numbers, by what its sender
+    /// told.
     fn last_drops(&mut self, missing: &[u64]) -> u64 {
         let _ = missing;
         self.drops()

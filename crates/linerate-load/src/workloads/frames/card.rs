@@ -1,13 +1,15 @@
-//! What both ends tell each other before the first frame, over the first companion: a card of 80 bytes.
+//! What both ends tell each other before the first frame, over the first companion: a card of 80
+//! bytes.
 //!
 //! ```text
 //! offset  0       8       24       48    54        55  56    60
 //!         | magic | nonce | clock  | mac | packets | 0 | mtu | 0 ... 80
 //! ```
-//! All big-endian. The active end's `nonce` makes the tags of this trial: a frame that a device held back from an earlier trial
-//! bears another's, and is not counted. `clock` names the kernel whose monotonic clock stamps what this end sends: two ends
-//! with the same have one clock, and times between them need no correction. All zero: unknown. `packets` is 1 if it may open
-//! packet sockets.
+//! All big-endian. The active end's `nonce` makes the tags of this trial: a frame that a device
+//! held back from an earlier trial bears another's, and is not counted. `clock` names the kernel
+//! whose monotonic clock stamps what this end sends: two ends with the same have one clock, and
+//! times between them need no correction. All zero: unknown. `packets` is 1 if it may open packet
+//! sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -75,12 +77,23 @@ impl Card {
     }
 
     /// Gives this card to the other end and takes its own.
-    pub(super) fn exchange(self, mut stream: &TcpStream, patience: Duration) -> Result<Self, LoadError> {
-        let peer = || stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string());
+    pub(super) fn exchange(
+        self,
+        mut stream: &TcpStream,
+        patience: Duration,
+    ) -> Result<Self, LoadError> {
+        let peer = || {
+            stream
+                .peer_addr()
+                .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
+        };
         let failed = |cause| SysError::new("tell addresses to and by", peer(), cause);
         stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
         let mut bytes = [0; CARD_BYTES];
-        stream.write_all(&self.to_bytes()).and_then(|()| stream.read_exact(&mut bytes)).map_err(failed)?;
+        stream
+            .write_all(&self.to_bytes())
+            .and_then(|()| stream.read_exact(&mut bytes))
+            .map_err(failed)?;
         Self::from_bytes(&bytes).ok_or_else(|| LoadError::Unsupported {
             what: format!("what {} told of itself", peer()),
             why: "it is no card of this version (do both ends run the same version?)".into(),
@@ -91,17 +104,23 @@ impl Card {
 /// Tells the other end that this one is ready to receive, and waits until it is.
 pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
     const READY: [u8; 1] = *b"r";
-    let peer = || stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string());
+    let peer = || {
+        stream
+            .peer_addr()
+            .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
+    };
     let failed = |cause| SysError::new("await the readiness (did its end fail?) of", peer(), cause);
     stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
     stream.write_all(&READY).and_then(|()| stream.read_exact(&mut [0; 1])).map_err(failed)?;
     Ok(())
 }
 
-/// The tags of a trial in which the active end gave `nonce`: of what it sends, and of what it receives.
+/// The tags of a trial in which the active end gave `nonce`: of what it sends, and of what it
+/// receives.
 pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
     let tag = |direction: u8| {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
         mac.update(b"linerate frame");
         mac.update(&nonce);
         mac.update(&[direction]);
@@ -128,7 +147,9 @@ mod tests {
     #[test]
     fn a_card_is_these_bytes() {
         let bytes = card().to_bytes();
-        let expected = [&b"lrframe1"[..], &[1; 16], &[2; 24], &[3; 6], &[1, 0], &[4, 5, 6, 7], &[0; 20]].concat();
+        let expected =
+            [&b"lrframe1"[..], &[1; 16], &[2; 24], &[3; 6], &[1, 0], &[4, 5, 6, 7], &[0; 20]]
+                .concat();
         assert_eq!(bytes[..], expected);
         assert_eq!(Card::from_bytes(&bytes), Some(card()));
         assert_eq!(Card::from_bytes(&[0; CARD_BYTES]), None);

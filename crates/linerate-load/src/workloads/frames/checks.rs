@@ -1,4 +1,5 @@
-//! Parameters that do not go together: ports planned for members, and frames without room for what they bear.
+//! Parameters that do not go together: ports planned for members, and frames without room for what
+//! they bear.
 
 use std::net::IpAddr;
 
@@ -9,17 +10,22 @@ use super::{FramesParams, Header};
 use crate::workloads::parameters::wrong;
 
 impl FramesParams {
-    /// Ports planned for members need to be as many as flows, and a destination that they were planned for.
+    /// Ports planned for members need to be as many as flows, and a destination that they were
+    /// planned for.
     pub(super) fn check_planned(&self) -> Result<(), ParamError> {
         let Some(ports) = &self.source_ports else { return Ok(()) };
         ports.check(self.placement.streams(), self.destination_port)?;
         if self.source_port.is_some() {
-            return Err(wrong("source_ports", "does not go together with source_port, which counts up"));
+            return Err(wrong(
+                "source_ports",
+                "does not go together with source_port, which counts up",
+            ));
         }
         Ok(())
     }
 
-    /// Every frame needs room for its headers and signature, between addresses of the family of `address`.
+    /// Every frame needs room for its headers and signature, between addresses of the family of
+    /// `address`.
     pub(super) fn check_size(&self, address: IpAddr) -> Result<(), ParamError> {
         let (addresses, family) = match address.to_canonical() {
             IpAddr::V4(any) => (Addresses::V4 { source: any, destination: any }, "IPv4"),
@@ -44,7 +50,8 @@ impl FramesParams {
         Err(wrong(
             "frame_size",
             format!(
-                "{name}: {header}, {n_tags} VLAN tags and the signature need {least} B over {family}, and {smallest} B are too few"
+                "{name}: {header}, {n_tags} VLAN tags and the signature need {least} B over \
+                    {family}, and {smallest} B are too few"
             ),
         ))
     }

@@ -1,8 +1,10 @@
-//! Which backend a mode is, and what `auto` takes: the fastest that works and changes nothing of what is measured.
+//! Which backend a mode is, and what `auto` takes: the fastest that works and changes nothing of
+//! what is measured.
 //!
-//! `auto` sends live frames or by AF_XDP only if frames are wanted as fast as possible, or faster than packet sockets send them,
-//! and only where no queueing discipline stands at the interface: these modes pass it by, and a shaper there may be what is
-//! measured. Otherwise it takes packet sockets, whose times of receipt are the kernel's own.
+//! `auto` sends live frames or by AF_XDP only if frames are wanted as fast as possible, or faster
+//! than packet sockets send them, and only where no queueing discipline stands at the interface:
+//! these modes pass it by, and a shaper there may be what is measured. Otherwise it takes packet
+//! sockets, whose times of receipt are the kernel's own.
 
 use linerate_sys::netlink::RouteSocket;
 
@@ -23,7 +25,9 @@ const PACKET_SUFFICES: f64 = 300_000.0;
 pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
     match opening.mode {
         Mode::Live => Ok(Box::new(LiveTransmit::open(opening)?)),
-        Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => Ok(Box::new(XdpTransmit::open(opening)?)),
+        Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
+            Ok(Box::new(XdpTransmit::open(opening)?))
+        }
         Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
             if let Ok(live) = LiveTransmit::open(opening) {
                 return Ok(Box::new(live));
@@ -33,7 +37,9 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
                 _ => Ok(Box::new(PacketTransmit::open(opening)?)),
             }
         }
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => Ok(Box::new(PacketTransmit::open(opening)?)),
+        Mode::Auto | Mode::Packet | Mode::PacketBypass => {
+            Ok(Box::new(PacketTransmit::open(opening)?))
+        }
         Mode::PacketRing | Mode::PacketRingBypass => Ok(Box::new(RingTransmit::open(opening)?)),
         Mode::Udp => Ok(Box::new(UdpTransmit::open(opening)?)),
     }
@@ -45,13 +51,17 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
         Mode::Live | Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
             Ok(Box::new(XdpReceive::open(opening)?))
         }
-        Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => match XdpReceive::open(opening) {
-            Ok(xdp) if xdp.is_native() => Ok(Box::new(xdp)),
-            _ => Ok(Box::new(PacketReceive::open(opening)?)),
-        },
-        Mode::Auto | Mode::Packet | Mode::PacketBypass | Mode::PacketRing | Mode::PacketRingBypass => {
-            Ok(Box::new(PacketReceive::open(opening)?))
+        Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
+            match XdpReceive::open(opening) {
+                Ok(xdp) if xdp.is_native() => Ok(Box::new(xdp)),
+                _ => Ok(Box::new(PacketReceive::open(opening)?)),
+            }
         }
+        Mode::Auto
+        | Mode::Packet
+        | Mode::PacketBypass
+        | Mode::PacketRing
+        | Mode::PacketRingBypass => Ok(Box::new(PacketReceive::open(opening)?)),
         Mode::Udp => Ok(Box::new(UdpReceive::open(opening)?)),
     }
 }
@@ -71,12 +81,14 @@ fn wants_speed(params: &FramesParams) -> bool {
     params.frames_per_second().is_none_or(|rate| rate / workers > PACKET_SUFFICES)
 }
 
-/// Whether nothing stands between the interface and the wire, either way. The loopback has no driver to be fast with.
+/// Whether nothing stands between the interface and the wire, either way. The loopback has no
+/// driver to be fast with.
 fn is_bare(interface: &Interface) -> bool {
     let mut disciplines = 0;
     let asked = RouteSocket::open().and_then(|mut kernel| {
         kernel.qdiscs(|discipline| {
-            disciplines += u32::from(discipline.index == interface.index && discipline.kind != "noqueue");
+            disciplines +=
+                u32::from(discipline.index == interface.index && discipline.kind != "noqueue");
         })
     });
     asked.is_ok() && disciplines == 0 && !interface.is_loopback()

@@ -15,7 +15,8 @@ const FIRST_RANDOM_PORT: u16 = 1024;
 /// What no template's index is.
 const UNFILLED: usize = usize::MAX;
 
-/// Fills slots, each of which keeps what it was filled with last; slots hold [`super::backend::FILLING`] before the first time.
+/// Fills slots, each of which keeps what it was filled with last; slots hold
+/// [`super::backend::FILLING`] before the first time.
 #[derive(Debug)]
 pub(super) struct Filler {
     pub(super) numbering: Numbering,
@@ -46,9 +47,19 @@ impl Filler {
 
     /// Makes `bytes`, the slot called `slot`, the `ahead`-th frame of `order`; returns its length.
     #[inline]
-    pub(super) fn fill(&mut self, slot: usize, bytes: &mut [u8], ahead: u64, order: Order) -> usize {
+    pub(super) fn fill(
+        &mut self,
+        slot: usize,
+        bytes: &mut [u8],
+        ahead: u64,
+        order: Order,
+    ) -> usize {
         let frame = self.numbering.ahead(ahead);
-        let size_idx = self.sizes.iter().position(|size| *size == frame.size).expect("every size has a template");
+        let size_idx = self
+            .sizes
+            .iter()
+            .position(|size| *size == frame.size)
+            .expect("every size has a template");
         let idx = frame.flow_idx * self.sizes.len() + size_idx;
         let template = &self.templates[idx];
         if std::mem::replace(&mut self.filled[slot], idx) != idx {
@@ -56,11 +67,16 @@ impl Filler {
             bytes[..head.len()].copy_from_slice(head);
         }
         let scheduled = Nanos(order.intended.0 + ahead * order.gap.0);
-        let stamp =
-            Stamp { sequence: frame.sequence, scheduled_ns: scheduled.0, lateness_ns: order.now.since(scheduled).0 };
+        let stamp = Stamp {
+            sequence: frame.sequence,
+            scheduled_ns: scheduled.0,
+            lateness_ns: order.now.since(scheduled).0,
+        };
         match &mut self.random {
             None => template.patch(bytes, &stamp),
-            Some(random) => template.patch_with_ports(bytes, &stamp, random_ports(random.next_u64())),
+            Some(random) => {
+                template.patch_with_ports(bytes, &stamp, random_ports(random.next_u64()))
+            }
         }
         template.bytes().len()
     }

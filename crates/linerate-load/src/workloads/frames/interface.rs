@@ -12,7 +12,8 @@ use crate::{LoadError, Permits};
 
 /// What a lab's namespaces are called.
 const LAB_PREFIX: &str = "lr-";
-/// Flags of net/if.h: administratively up, loopback, carrier (`IFF_LOWER_UP`: `IFF_RUNNING` follows up to a second later).
+/// Flags of net/if.h: administratively up, loopback, carrier (`IFF_LOWER_UP`: `IFF_RUNNING` follows
+/// up to a second later).
 const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
 const CARRIER: u32 = 0x1_0000;
@@ -29,11 +30,16 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// The one `params` name, or the endpoint's, or that of its address, or the one that leads `toward` the other end.
+    /// The one `params` name, or the endpoint's, or that of its address, or the one that leads
+    /// `toward` the other end.
     ///
     /// # Errors
     /// If it is not known, does not exist, or carries no Ethernet frames.
-    pub(super) fn find(params: &FramesParams, local: &Endpoint, toward: Option<SocketAddr>) -> Result<Self, LoadError> {
+    pub(super) fn find(
+        params: &FramesParams,
+        local: &Endpoint,
+        toward: Option<SocketAddr>,
+    ) -> Result<Self, LoadError> {
         let mut kernel = RouteSocket::open()?;
         let named = params.options.device(local)?.or(local.device.as_deref());
         let index = match (named, local.address) {
@@ -50,10 +56,17 @@ impl Interface {
                 found = Some(link);
             }
         })?;
-        let object = || named.map_or_else(|| format!("endpoint `{}`", local.name), |name| format!("interface {name}"));
+        let object = || {
+            named.map_or_else(
+                || format!("endpoint `{}`", local.name),
+                |name| format!("interface {name}"),
+            )
+        };
         let link = found.ok_or_else(|| LoadError::Unsupported {
             what: format!("frames at {}", object()),
-            why: "no such interface is known here (name it by `device`, or give the endpoint an address of one)".into(),
+            why: "no such interface is known here (name it by `device`, or give the endpoint an \
+                address of one)"
+                .into(),
         })?;
         Self::of(link)
     }
@@ -72,7 +85,8 @@ impl Interface {
         self.flags & LOOPBACK != 0
     }
 
-    /// Says whether the owner of this host lets raw frames leave here; a lab's interfaces are there for that.
+    /// Says whether the owner of this host lets raw frames leave here; a lab's interfaces are there
+    /// for that.
     ///
     /// # Errors
     /// If not.
@@ -83,17 +97,20 @@ impl Interface {
     /// Says why frames of `params` cannot or must not be sent here, if so.
     ///
     /// # Errors
-    /// If it is outside of a lab and nobody allowed that, if it is down or without carrier, or its MTU is too small.
+    /// If it is outside of a lab and nobody allowed that, if it is down or without carrier, or its
+    /// MTU is too small.
     pub(super) fn check(&self, params: &FramesParams) -> Result<(), LoadError> {
         self.is_fit(params, is_in_lab())
     }
 
     fn is_fit(&self, params: &FramesParams, is_lab: bool) -> Result<(), LoadError> {
-        let refuse =
-            |why: String| Err(LoadError::Unsupported { what: format!("frames at interface {}", self.name), why });
+        let refuse = |why: String| {
+            Err(LoadError::Unsupported { what: format!("frames at interface {}", self.name), why })
+        };
         if !(is_lab || self.is_loopback() || params.allow_outside_lab) {
             return refuse(
-                "it belongs to no lab, and such load can take a network down (RFC 6815); if nothing else uses this path, say \
+                "it belongs to no lab, and such load can take a network down (RFC 6815); if \
+                    nothing else uses this path, say \
                  `allow_outside_lab = true`"
                     .into(),
             );
@@ -102,14 +119,17 @@ impl Interface {
             return refuse(format!("it is down (`ip link set {} up`)", self.name));
         }
         if self.flags & CARRIER == 0 {
-            return refuse("it has no carrier (is the other end of its link connected, and up?)".into());
+            return refuse(
+                "it has no carrier (is the other end of its link connected, and up?)".into(),
+            );
         }
         let (size, n_tags) = (params.frame_size.sizes().largest(), params.tags().len());
         let needed = mtu_for(size, n_tags);
         if needed > self.mtu as usize {
             let fits = size - (needed - self.mtu as usize);
             return refuse(format!(
-                "frames of {size} B ({FCS_BYTES} B of frame check sequence included) need an MTU of {needed}, it has {}: set it \
+                "frames of {size} B ({FCS_BYTES} B of frame check sequence included) need an MTU \
+                    of {needed}, it has {}: set it \
                  (`ip link set {} mtu {needed}`), or send frames of {fits} B at most",
                 self.mtu, self.name
             ));
@@ -117,12 +137,18 @@ impl Interface {
         Ok(())
     }
 
-    /// The Ethernet address that frames to `destination` go to: the one that the kernel found for it, or for the router on the way, when
-    /// the companions were opened. `peer` is what the other end says of itself: believed alone, it could name a third host on this link.
+    /// The Ethernet address that frames to `destination` go to: the one that the kernel found for
+    /// it, or for the router on the way, when the companions were opened. `peer` is what the other
+    /// end says of itself: believed alone, it could name a third host on this link.
     ///
     /// # Errors
-    /// If there is no route, the address is not known, or the other end names another one than the kernel found.
-    pub(super) fn next_hop(&self, destination: IpAddr, peer: MacAddress) -> Result<MacAddress, LoadError> {
+    /// If there is no route, the address is not known, or the other end names another one than the
+    /// kernel found.
+    pub(super) fn next_hop(
+        &self,
+        destination: IpAddr,
+        peer: MacAddress,
+    ) -> Result<MacAddress, LoadError> {
         let mut kernel = RouteSocket::open()?;
         let gateway = kernel.route_to(destination)?.gateway();
         if self.is_loopback() && gateway.is_none() {
@@ -135,29 +161,33 @@ impl Interface {
                 known = Some(MacAddress(other.hardware));
             }
         })?;
-        let refuse = |why| Err(LoadError::Unsupported { what: format!("frames to {destination}"), why });
+        let refuse =
+            |why| Err(LoadError::Unsupported { what: format!("frames to {destination}"), why });
         match known {
             Some(known) if gateway.is_some() || known == peer => Ok(known),
             Some(known) => refuse(format!(
-                "the other end says that its Ethernet address is {peer}, but {} finds {destination} at {known} (does another interface of \
+                "the other end says that its Ethernet address is {peer}, but {} finds \
+                    {destination} at {known} (does another interface of \
                  that host, or a proxy, answer for this address?)",
                 self.name
             )),
             None => refuse(format!(
-                "the Ethernet address of {neighbour} is not known at {} (does `ping {neighbour}` find it?)",
+                "the Ethernet address of {neighbour} is not known at {} (does `ping {neighbour}` \
+                    find it?)",
                 self.name
             )),
         }
     }
 }
 
-/// Whether raw frames may be sent at the interface called `name`: `permits` say so, or this thread is in a lab.
+/// Whether raw frames may be sent at the interface called `name`: `permits` say so, or this thread
+/// is in a lab.
 pub(in crate::workloads) fn raw_frames(permits: &Permits, name: &str) -> Result<(), LoadError> {
     if is_in_lab() { Ok(()) } else { permits.raw_frames(name) }
 }
 
-/// Whether this thread is in a namespace of a lab: one that has a lab's name, and is kept as labs keep theirs. The name alone anybody may
-/// give to a namespace that leads to other hosts.
+/// Whether this thread is in a namespace of a lab: one that has a lab's name, and is kept as labs
+/// keep theirs. The name alone anybody may give to a namespace that leads to other hosts.
 fn is_in_lab() -> bool {
     netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX) && netns::is_kept(&name))
 }
@@ -195,7 +225,9 @@ mod tests {
         let outside = interface(UP | CARRIER, 1500);
         let said = why(&outside, json!({}), false);
         assert!(
-            said.contains("eth7") && said.contains("RFC 6815") && said.contains("allow_outside_lab = true"),
+            said.contains("eth7")
+                && said.contains("RFC 6815")
+                && said.contains("allow_outside_lab = true"),
             "{said}"
         );
         assert!(outside.is_fit(&params(json!({})), true).is_ok());
@@ -210,9 +242,15 @@ mod tests {
         let narrow = interface(UP | CARRIER, 1500);
         assert!(narrow.is_fit(&params(json!({ "frame_size": "1518 B" })), true).is_ok());
         let said = why(&narrow, json!({ "frame_size": "1519 B" }), true);
-        assert!(said.contains("MTU of 1501, it has 1500") && said.contains("1518 B at most"), "{said}");
+        assert!(
+            said.contains("MTU of 1501, it has 1500") && said.contains("1518 B at most"),
+            "{said}"
+        );
         assert!(narrow.is_fit(&params(json!({ "frame_size": "1522 B", "vlan": 5 })), true).is_ok());
-        assert!(why(&interface(UP | CARRIER, 500), json!({ "frame_size": "imix" }), true).contains("MTU of 1500"));
+        assert!(
+            why(&interface(UP | CARRIER, 500), json!({ "frame_size": "imix" }), true)
+                .contains("MTU of 1500")
+        );
     }
 
     #[test]

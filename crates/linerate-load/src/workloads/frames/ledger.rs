@@ -1,4 +1,5 @@
-//! What arrived, counted per flow: new, repeated, out of order, too late, reflected, or a stranger's.
+//! What arrived, counted per flow: new, repeated, out of order, too late, reflected, or a
+//! stranger's.
 
 use std::num::NonZeroU64;
 
@@ -14,11 +15,13 @@ pub(super) struct Ledger {
     flows: Vec<Received>,
     inward: u32,
     outward: u32,
-    /// Flow numbers of this worker leave this remainder when divided by `n_workers`; `None`: flows of all workers are accounted.
+    /// Flow numbers of this worker leave this remainder when divided by `n_workers`; `None`: flows
+    /// of all workers are accounted.
     worker: Option<u32>,
     n_workers: u32,
     clocks: Clocks,
-    /// Where they are asked for: most runs have none, and a frame of theirs is not to be divided by.
+    /// Where they are asked for: most runs have none, and a frame of theirs is not to be divided
+    /// by.
     bursts: Option<Bursts>,
 }
 
@@ -46,14 +49,16 @@ impl Bursts {
 pub(super) enum Clocks {
     /// It is the same: times are exact.
     One,
-    /// It is another, and this much is known of it: times are told with what is added to them, and corrected by the study.
+    /// It is another, and this much is known of it: times are told with what is added to them, and
+    /// corrected by the study.
     Two(PeerClock),
     /// It is another, and nothing is known of it: no times are told.
     Unknown,
 }
 
 impl Clocks {
-    /// What a departure by the sender's clock is set back to be by ours, with what is added to each time; ns.
+    /// What a departure by the sender's clock is set back to be by ours, with what is added to each
+    /// time; ns.
     #[inline]
     fn ahead(self, at: Nanos) -> Option<(i64, u64)> {
         match self {
@@ -123,7 +128,13 @@ pub(super) struct Tags {
 
 impl Ledger {
     /// A ledger of `n_flows` flows, those whose number leaves `worker` when divided by `n_workers`.
-    pub(super) fn new(n_flows: usize, tags: Tags, worker: u32, n_workers: u32, clocks: Clocks) -> Self {
+    pub(super) fn new(
+        n_flows: usize,
+        tags: Tags,
+        worker: u32,
+        n_workers: u32,
+        clocks: Clocks,
+    ) -> Self {
         let flows = (0..n_flows).map(|_| Received::default()).collect();
         Self {
             flows,
@@ -154,10 +165,16 @@ impl Ledger {
         &slowest[..slowest.iter().rposition(|ns| *ns > 0).map_or(0, |last| last + 1)]
     }
 
-    /// Accounts a frame whose payload, as far as it was kept, is `payload` and truly `payload_bytes` long, which came `at` (monotonic
-    /// clock).
+    /// Accounts a frame whose payload, as far as it was kept, is `payload` and truly
+    /// `payload_bytes` long, which came `at` (monotonic clock).
     #[inline]
-    pub(super) fn arrived(&mut self, payload: &[u8], payload_bytes: usize, at: Nanos, tally: &mut Tally) {
+    pub(super) fn arrived(
+        &mut self,
+        payload: &[u8],
+        payload_bytes: usize,
+        at: Nanos,
+        tally: &mut Tally,
+    ) {
         let Some(signature) = Signature::read(payload) else {
             return tally.add(Counter::Foreign, 1);
         };
@@ -194,7 +211,10 @@ impl Ledger {
                     tally.response.record(response);
                     scheduled = Some(Nanos(at.0.saturating_sub(response.saturating_sub(added))));
                     if let Some(bursts) = &mut self.bursts {
-                        bursts.note(sequence * n_flows + u64::from(number / self.n_workers), response);
+                        bursts.note(
+                            sequence * n_flows + u64::from(number / self.n_workers),
+                            response,
+                        );
                     }
                     let service = response.saturating_sub(signature.lateness_ns);
                     tally.service.record(service);
@@ -237,7 +257,8 @@ impl Ledger {
         let n_flows = self.flows.len() as u64;
         match self.worker {
             Some(_) => n_flows,
-            None => (n_flows - u64::from(number % self.n_workers).min(n_flows)).div_ceil(self.n_workers.into()),
+            None => (n_flows - u64::from(number % self.n_workers).min(n_flows))
+                .div_ceil(self.n_workers.into()),
         }
     }
 }
@@ -254,7 +275,13 @@ mod tests {
 
     const TAGS: Tags = Tags { outward: 1, inward: 2 };
 
-    fn payload(tag: u32, flow: u16, sequence: u64, scheduled_ns: u64, lateness_ns: u64) -> [u8; NEEDED] {
+    fn payload(
+        tag: u32,
+        flow: u16,
+        sequence: u64,
+        scheduled_ns: u64,
+        lateness_ns: u64,
+    ) -> [u8; NEEDED] {
         let mut payload = [0; NEEDED];
         signature::write(&mut payload, tag, flow, &Stamp { sequence, scheduled_ns, lateness_ns });
         payload
@@ -264,7 +291,8 @@ mod tests {
     fn each_arrival_is_counted_once_under_its_name() {
         let mut ledger = Ledger::new(2, TAGS, 1, 2, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
-        let mut arrive = |payload: &[u8], at: u64| ledger.arrived(payload, 100, Nanos(at), &mut tally);
+        let mut arrive =
+            |payload: &[u8], at: u64| ledger.arrived(payload, 100, Nanos(at), &mut tally);
         // Flows 1 and 3 are this worker's.
         arrive(&payload(2, 1, 0, 1_000, 30), 1_100);
         arrive(&payload(2, 3, 1, 0, 0), 10);
@@ -302,7 +330,8 @@ mod tests {
     fn a_sender_with_another_clock_is_timed_by_what_is_known_of_it_and_what_is_added() {
         // Theirs is a day and 250 ns ahead and gains 1000 parts in a billion; 40 ns are added.
         const DAY: u64 = 86_400_000_000_000;
-        let peer = PeerClock { ahead_ns: DAY as i64 + 250, at_ns: DAY, gains_ppb: 1_000, added_ns: 40 };
+        let peer =
+            PeerClock { ahead_ns: DAY as i64 + 250, at_ns: DAY, gains_ppb: 1_000, added_ns: 40 };
         let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::Two(peer));
         let mut tally = Tally::new(Times::ALL);
         // 1 ms later it is 1 ns further ahead; sent 100 ns before it came, and 30 ns late.
@@ -320,7 +349,9 @@ mod tests {
     fn the_last_gap_is_told_with_when_the_frame_behind_it_left_and_came() {
         let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
-        for (sequence, scheduled, at) in [(0, 100, 150), (2, 300, 360), (3, 400, 470), (7, 800, 890), (8, 900, 999)] {
+        for (sequence, scheduled, at) in
+            [(0, 100, 150), (2, 300, 360), (3, 400, 470), (7, 800, 890), (8, 900, 999)]
+        {
             ledger.arrived(&payload(2, 0, sequence, scheduled, 0), 1, Nanos(at), &mut tally);
         }
         let gap = LastGap { behind: 7, seen: Nanos(890), scheduled: Some(Nanos(800)) };
@@ -331,11 +362,17 @@ mod tests {
     fn of_each_burst_the_slowest_frame_is_kept_as_long_as_there_is_room() {
         let mut ledger = Ledger::new(2, TAGS, 0, 1, Clocks::One).keeping(3, 4);
         let mut tally = Tally::new(Times::ALL);
-        // Two flows take turns: frames 0 to 3 are a burst, 4 to 7 are lost, 8 and 11 come of the third; the fourth is not kept.
+        // Two flows take turns: frames 0 to 3 are a burst, 4 to 7 are lost, 8 and 11 come of the
+        // third; the fourth is not kept.
         for (flow, sequence, response) in
             [(0, 0, 10), (1, 0, 40), (0, 1, 30), (1, 1, 20), (0, 4, 7), (1, 5, 9), (0, 6, 99)]
         {
-            ledger.arrived(&payload(2, flow, sequence, 1_000, 0), 1, Nanos(1_000 + response), &mut tally);
+            ledger.arrived(
+                &payload(2, flow, sequence, 1_000, 0),
+                1,
+                Nanos(1_000 + response),
+                &mut tally,
+            );
         }
         assert_eq!(ledger.bursts(), [40, 0, 9]);
         assert_eq!(Ledger::new(1, TAGS, 0, 1, Clocks::One).bursts(), [0; 0]);

@@ -1,11 +1,12 @@
-//! The mode `live`: the kernel makes the frames (`BPF_PROG_RUN` with live frames) and redirects them to the driver; received they are
-//! by AF_XDP. The fastest there is, where the driver takes such frames: of a veth, if its peer has an XDP program, which the
-//! receiving end brings.
+//! The mode `live`: the kernel makes the frames (`BPF_PROG_RUN` with live frames) and redirects
+//! them to the driver; received they are by AF_XDP. The fastest there is, where the driver takes
+//! such frames: of a veth, if its peer has an XDP program, which the receiving end brings.
 //!
-//! Sent is what the driver took, counted by the kernel; what it did not take is a send drop, though its number is used up. Which of
-//! several flows those belonged to is not known: they are shared out evenly, and frames a driver refused make the accounting of
-//! single flows approximate, that of the job stays exact. The queueing discipline is passed by. A batch leaves back to back,
-//! however it is paced: the lateness that each frame carries says so.
+//! Sent is what the driver took, counted by the kernel; what it did not take is a send drop, though
+//! its number is used up. Which of several flows those belonged to is not known: they are shared
+//! out evenly, and frames a driver refused make the accounting of single flows approximate, that of
+//! the job stays exact. The queueing discipline is passed by. A batch leaves back to back, however
+//! it is paced: the lateness that each frame carries says so.
 
 use linerate_model::{Counter, Counters};
 use linerate_packet::frame::{FCS_BYTES, Headers, Ports, SIGNATURE_BYTES, Template};
@@ -40,7 +41,8 @@ impl LiveTransmit {
         // Drawn ports are added to the checksum, so that none may be in it.
         let without_ports: Vec<FlowPlan> =
             if random { opening.flows.iter().map(portless).collect() } else { Vec::new() };
-        let opening = &Opening { flows: if random { &without_ports } else { opening.flows }, ..*opening };
+        let opening =
+            &Opening { flows: if random { &without_ports } else { opening.flows }, ..*opening };
         let templates = opening.templates().map_err(unfit)?;
         let first = templates.first().expect("a worker has a flow, and a flow a size");
         let (checksum_at, _) = first.checksum_base();
@@ -53,7 +55,8 @@ impl LiveTransmit {
         let overhead = (first.signature_at() + FCS_BYTES) as u64;
         let batch = params.batch.min(MOST_BATCH);
         let n_flows = opening.flows.len();
-        let live = LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch);
+        let live =
+            LiveFrames::open(&opening.interface.name, &rows(opening, &templates), shape, batch);
         let mut live = live?;
         live.seed(opening.seed);
         let numbering = Numbering::new(n_flows, opening.sizes().clone());
@@ -82,19 +85,28 @@ fn rows(opening: &Opening<'_>, templates: &[Template]) -> Vec<Row> {
     let distinct = opening.sizes().distinct();
     let genome = opening.sizes().all();
     let of = |flow_idx: usize, size: usize| {
-        let size_idx = distinct.iter().position(|one| *one == size).expect("every size has a template");
+        let size_idx =
+            distinct.iter().position(|one| *one == size).expect("every size has a template");
         let template = &templates[flow_idx * distinct.len() + size_idx];
-        Row { frame: template.bytes().to_vec(), sum: template.checksum_base().1, flow: flow_idx as u32 }
+        Row {
+            frame: template.bytes().to_vec(),
+            sum: template.checksum_base().1,
+            flow: flow_idx as u32,
+        }
     };
     let n_flows = opening.flows.len();
-    genome.iter().flat_map(|size| (0..n_flows).map(move |flow_idx| of(flow_idx, usize::from(*size)))).collect()
+    genome
+        .iter()
+        .flat_map(|size| (0..n_flows).map(move |flow_idx| of(flow_idx, usize::from(*size))))
+        .collect()
 }
 
 impl Transmit for LiveTransmit {
     fn mode(&self) -> String {
         let calls = if self.live.is_swift() { "" } else { " (each 20 ms late: no CAP_SYS_ADMIN)" };
         format!(
-            "live: made by the kernel (BPF_PROG_RUN), past the queueing discipline, up to {CALL} frames a call{calls}, {} at a time to the driver",
+            "live: made by the kernel (BPF_PROG_RUN), past the queueing discipline, up to {CALL} \
+                frames a call{calls}, {} at a time to the driver",
             self.batch
         )
     }
@@ -109,7 +121,8 @@ impl Transmit for LiveTransmit {
 
     #[inline]
     fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
-        // As fast as possible there is no schedule: each frame carries the time at which it was made.
+        // As fast as possible there is no schedule: each frame carries the time at which it was
+        // made.
         let start = if order.intended == order.now { 0 } else { order.intended.0 };
         self.live.schedule(start, order.gap.0);
         let (before, payload) = (self.counts, self.payload());
@@ -126,7 +139,8 @@ impl Transmit for LiveTransmit {
         change[Counter::SendDrops] += (counts.made - before.made).saturating_sub(sent);
         change[Counter::DatagramsSent] += sent;
         change[Counter::MessagesSent] += sent;
-        change[Counter::PayloadSent] = change[Counter::PayloadSent].wrapping_add(self.payload().wrapping_sub(payload));
+        change[Counter::PayloadSent] =
+            change[Counter::PayloadSent].wrapping_add(self.payload().wrapping_sub(payload));
         sent as u32
     }
 
@@ -135,7 +149,11 @@ impl Transmit for LiveTransmit {
         let payload = bytes - self.overhead * frames;
         let sent = frames - self.refused(flow_idx).min(frames);
         // Of several sizes the refused ones are not known either: they count with the mean.
-        let kept = if frames == 0 { 0 } else { u128::from(payload) * u128::from(sent) / u128::from(frames) };
+        let kept = if frames == 0 {
+            0
+        } else {
+            u128::from(payload) * u128::from(sent) / u128::from(frames)
+        };
         (sent, kept as u64)
     }
 }

@@ -1,8 +1,9 @@
 //! Which frame is which: flows take turns, frame by frame, and each flow numbers its own.
 //!
-//! Frame `k` of a worker belongs to the `k mod n`-th of its `n` flows and has the number `k / n` there; its size is the one that the
-//! flow's number has in the genome. Nothing needs to be remembered but `k`, so that any backend, one in the kernel too, can
-//! say it of any frame, and frames that were not taken are simply due again.
+//! Frame `k` of a worker belongs to the `k mod n`-th of its `n` flows and has the number `k / n`
+//! there; its size is the one that the flow's number has in the genome. Nothing needs to be
+//! remembered but `k`, so that any backend, one in the kernel too, can say it of any frame, and
+//! frames that were not taken are simply due again.
 
 use super::sizes::Sizes;
 
@@ -53,7 +54,8 @@ impl Numbering {
         (n, self.sizes.bytes_of(n))
     }
 
-    /// Bytes of everything sent: as many flows have sent one more as frames remain of a whole round.
+    /// Bytes of everything sent: as many flows have sent one more as frames remain of a whole
+    /// round.
     #[inline]
     fn bytes(&self) -> u64 {
         let (rounds, rest) = (self.next / self.n_flows, self.next % self.n_flows);
@@ -68,13 +70,17 @@ mod tests {
 
     #[test]
     fn flows_take_turns_and_every_frame_and_byte_is_accounted() {
-        let size: super::super::FrameSize = serde_json::from_value(serde_json::json!("imix")).expect("a mixture");
+        let size: super::super::FrameSize =
+            serde_json::from_value(serde_json::json!("imix")).expect("a mixture");
         let mut numbering = Numbering::new(3, size.sizes().clone());
         let (mut frames, mut bytes, mut counted) = ([0_u64; 3], [0_u64; 3], 0);
         for step in [1, 7, 0, 64, 5, 200] {
             for ahead in 0..step {
                 let frame = numbering.ahead(ahead);
-                assert_eq!(frame.sequence, frames[frame.flow_idx], "each flow's numbers have no gap");
+                assert_eq!(
+                    frame.sequence, frames[frame.flow_idx],
+                    "each flow's numbers have no gap"
+                );
                 frames[frame.flow_idx] += 1;
                 bytes[frame.flow_idx] += frame.size as u64;
             }

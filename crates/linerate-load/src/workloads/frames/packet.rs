@@ -1,9 +1,11 @@
-//! The modes `packet` and `packet_bypass`: many frames a call through a packet socket, a receive ring shared with the kernel.
+//! The modes `packet` and `packet_bypass`: many frames a call through a packet socket, a receive
+//! ring shared with the kernel.
 //!
-//! Measured on veth between two namespaces, 64 B and 1518 B, one core (medians of 6 interleaved runs): sendmmsg 0.47 and 0.46 M frames a
-//! second, a send ring ([`super::packet_ring`]) 0.43 and 0.38, with or without the queueing discipline. Times of receipt are those at which the kernel's packet layer got a frame, turned from
-//! the wall clock to the monotonic one by reading both once a block: exact to some tens of nanoseconds unless the wall clock is
-//! stepped in between.
+//! Measured on veth between two namespaces, 64 B and 1518 B, one core (medians of 6 interleaved
+//! runs): sendmmsg 0.47 and 0.46 M frames a second, a send ring ([`super::packet_ring`]) 0.43 and
+//! 0.38, with or without the queueing discipline. Times of receipt are those at which the kernel's
+//! packet layer got a frame, turned from the wall clock to the monotonic one by reading both once a
+//! block: exact to some tens of nanoseconds unless the wall clock is stepped in between.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,7 +13,8 @@ use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, VLAN_BYTES};
 use linerate_sys::clock;
 use linerate_sys::packet::{
-    Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape, SEND_PATIENCE, Share,
+    Accept, Filter, FrameRing, FrameSender, QueueingDiscipline, RingFrame, RingShape,
+    SEND_PATIENCE, Share,
 };
 use linerate_sys::udp::Wait;
 
@@ -22,12 +25,14 @@ use super::{Keep, Mode};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Tally};
 
-/// A block holds a thousand kept headers. A ring has at most 256 of them, and larger ones if it is larger.
+/// A block holds a thousand kept headers. A ring has at most 256 of them, and larger ones if it is
+/// larger.
 const BLOCK_BYTES: usize = 128 << 10;
 const LEAST_BLOCKS: usize = 4;
 const MOST_BLOCKS: usize = 256;
-/// A block that is not full is handed over after this long; frames in it have their own times. Each so handed over is gone from the
-/// ring until it is read: with 64 blocks of 1 ms a worker that got no CPU for 0.1 s lost frames of an all but empty ring.
+/// A block that is not full is handed over after this long; frames in it have their own times. Each
+/// so handed over is gone from the ring until it is read: with 64 blocks of 1 ms a worker that got
+/// no CPU for 0.1 s lost frames of an all but empty ring.
 const BLOCK_PATIENCE_MS: u32 = 4;
 
 /// How a sender stands to the queueing discipline, as its mode says it.
@@ -58,7 +63,8 @@ impl PacketTransmit {
         // A burst leaves in one call.
         let batch = params.batch.max(params.burst);
         let frame_bytes = opening.sizes().largest() - FCS_BYTES;
-        let mut sender = FrameSender::open(&opening.interface.name, batch as usize, frame_bytes, discipline)?;
+        let mut sender =
+            FrameSender::open(&opening.interface.name, batch as usize, frame_bytes, discipline)?;
         (0..batch as usize).for_each(|slot| sender.frame_mut(slot).fill(FILLING));
         Ok(Self { sender, discipline, batch, filler: Filler::new(opening, batch as usize)? })
     }
@@ -86,7 +92,8 @@ impl Transmit for PacketTransmit {
         change[Counter::CallsSent] += 1;
         let taken = match self.sender.send(order.n as usize, Wait::Block) {
             Ok(taken) => {
-                let ran_out = clock::monotonic().saturating_sub(order.now.0) >= SEND_PATIENCE.as_nanos() as u64;
+                let ran_out = clock::monotonic().saturating_sub(order.now.0)
+                    >= SEND_PATIENCE.as_nanos() as u64;
                 change[cut_short(ran_out)] += u64::from(taken < order.n as usize);
                 taken as u32
             }
@@ -95,7 +102,8 @@ impl Transmit for PacketTransmit {
                 0
             }
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
                 change[kind] += 1;
                 0
             }
@@ -109,14 +117,16 @@ impl Transmit for PacketTransmit {
     }
 }
 
-/// What a call says that took fewer frames than it was given. The kernel stops at a frame and keeps the reason to itself: either a
-/// queue or driver refused that frame and dropped it, at once, or the socket's buffer had no room for as long as a call waits, and the
-/// frame was not even made. Either way it is unsent, and is sent later under the same number.
+/// What a call says that took fewer frames than it was given. The kernel stops at a frame and keeps
+/// the reason to itself: either a queue or driver refused that frame and dropped it, at once, or
+/// the socket's buffer had no room for as long as a call waits, and the frame was not even made.
+/// Either way it is unsent, and is sent later under the same number.
 fn cut_short(ran_out: bool) -> Counter {
     if ran_out { Counter::WouldBlock } else { Counter::SendDrops }
 }
 
-/// `ENOBUFS`: a queue or driver refused a frame and dropped it (the same on every architecture linerate runs on).
+/// `ENOBUFS`: a queue or driver refused a frame and dropped it (the same on every architecture
+/// linerate runs on).
 const NO_BUFFERS: i32 = 105;
 
 /// Receives through a ring.
@@ -142,10 +152,17 @@ impl PacketReceive {
             Keep::Headers => (plain_at + 2 * VLAN_BYTES + NEEDED) as u32,
             Keep::Copy => u32::from(u16::MAX),
         };
-        let share = |at: usize| Share { offset: (at + FLOW_AT) as u32, of: opening.n_workers, own: opening.worker };
+        let share = |at: usize| Share {
+            offset: (at + FLOW_AT) as u32,
+            of: opening.n_workers,
+            own: opening.worker,
+        };
         // On the loopback a sender's own frames are not reflected: they are what was sent.
-        let marks =
-            if opening.interface.is_loopback() { vec![opening.inward] } else { vec![opening.inward, opening.outward] };
+        let marks = if opening.interface.is_loopback() {
+            vec![opening.inward]
+        } else {
+            vec![opening.inward, opening.outward]
+        };
         // A device on the way may have added or removed a tag.
         let places = [plain_at, plain_at + VLAN_BYTES].map(|at| Accept {
             offset: at as u32,
@@ -156,7 +173,13 @@ impl PacketReceive {
         let n_blocks = (bytes / BLOCK_BYTES).clamp(LEAST_BLOCKS, MOST_BLOCKS);
         let shape = RingShape::new(bytes, n_blocks, BLOCK_PATIENCE_MS);
         let ring = FrameRing::open(&opening.interface.name, &Filter::any_of(&places, keep), shape)?;
-        Ok(Self { ring, bytes: shape.bytes(), keep: params.receive, expected_at, inward: opening.inward })
+        Ok(Self {
+            ring,
+            bytes: shape.bytes(),
+            keep: params.receive,
+            expected_at,
+            inward: opening.inward,
+        })
     }
 }
 
@@ -165,7 +188,14 @@ const FLOW_AT: usize = 4;
 
 /// Accounts one frame of a ring; `ahead` is how far the wall clock is ahead of the monotonic one.
 #[inline]
-fn account(frame: &RingFrame<'_>, expected_at: usize, inward: u32, ahead: u64, ledger: &mut Ledger, tally: &mut Tally) {
+fn account(
+    frame: &RingFrame<'_>,
+    expected_at: usize,
+    inward: u32,
+    ahead: u64,
+    ledger: &mut Ledger,
+    tally: &mut Tally,
+) {
     let Some((payload, at)) = locate(frame.bytes, expected_at, inward) else {
         return tally.add(Counter::Foreign, 1);
     };
@@ -179,14 +209,18 @@ impl Receive for PacketReceive {
             Keep::Headers => "headers copied",
             Keep::Copy => "frames copied",
         };
-        format!("packet: receive ring of {} KiB, {kept}, stamped by the kernel's packet layer", self.bytes >> 10)
+        format!(
+            "packet: receive ring of {} KiB, {kept}, stamped by the kernel's packet layer",
+            self.bytes >> 10
+        )
     }
 
     #[inline]
     fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool {
         let (expected_at, inward) = (self.expected_at, self.inward);
         let ahead = clock::realtime().saturating_sub(clock::monotonic());
-        let blocks = self.ring.receive(|frame| account(&frame, expected_at, inward, ahead, ledger, tally));
+        let blocks =
+            self.ring.receive(|frame| account(&frame, expected_at, inward, ahead, ledger, tally));
         tally.add(Counter::MessagesReceived, blocks.unwrap_or(0) as u64);
         blocks.is_some()
     }

@@ -1,10 +1,12 @@
-//! What workers that read different queues of one interface have in common: the program that tells their frames, and what each saw of
-//! the others' flows.
+//! What workers that read different queues of one interface have in common: the program that tells
+//! their frames, and what each saw of the others' flows.
 //!
-//! Worker `w` of `n` reads the queues whose number leaves `w` when divided by `n`. Which queue a frame comes in at is the card's to say, so that a
-//! worker may meet frames of a flow that another one sends and reports. It counts them, and from time to time tells the totals; the
-//! flow's own worker adds them to its own. Copies of a frame have its headers and so come in at its queue, but frames with ports of their
-//! own (RFC 4814) spread a flow over queues: order within it is then told of each queue by itself.
+//! Worker `w` of `n` reads the queues whose number leaves `w` when divided by `n`. Which queue a
+//! frame comes in at is the card's to say, so that a worker may meet frames of a flow that another
+//! one sends and reports. It counts them, and from time to time tells the totals; the flow's own
+//! worker adds them to its own. Copies of a frame have its headers and so come in at its queue, but
+//! frames with ports of their own (RFC 4814) spread a flow over queues: order within it is then
+//! told of each queue by itself.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,8 +19,13 @@ use linerate_sys::xdp::Filter;
 use super::ledger::Ledger;
 
 /// What is told of a flow, beside the next number.
-const TOLD: [Counter; 5] =
-    [Counter::DatagramsReceived, Counter::PayloadReceived, Counter::Late, Counter::Duplicates, Counter::Reordered];
+const TOLD: [Counter; 5] = [
+    Counter::DatagramsReceived,
+    Counter::PayloadReceived,
+    Counter::Late,
+    Counter::Duplicates,
+    Counter::Reordered,
+];
 
 /// The queues of an interface at one end of a job.
 #[derive(Debug)]
@@ -31,12 +38,16 @@ impl Queues {
     /// For `n_workers` workers of `n_flows` flows in all.
     pub(super) fn new(n_workers: u32, n_flows: u32) -> Self {
         let seen = || (0..n_flows).map(|_| Seen::default()).collect();
-        let board = Board { seen: (0..n_workers).map(|_| seen()).collect(), complete: AtomicU32::new(0) };
+        let board =
+            Board { seen: (0..n_workers).map(|_| seen()).collect(), complete: AtomicU32::new(0) };
         Self { filter: RefCell::default(), board: Arc::new(board) }
     }
 
     /// The program, attached by `attach` for the first worker that asks.
-    pub(super) fn filter(&self, attach: impl FnOnce() -> Result<Filter, SysError>) -> Result<Arc<Filter>, SysError> {
+    pub(super) fn filter(
+        &self,
+        attach: impl FnOnce() -> Result<Filter, SysError>,
+    ) -> Result<Arc<Filter>, SysError> {
         let mut filter = self.filter.borrow_mut();
         if filter.is_none() {
             *filter = Some(Arc::new(attach()?));
@@ -84,8 +95,9 @@ impl Board {
     pub(super) fn tell(&self, worker: u32, ledger: &Ledger) {
         let n_workers = self.seen.len() as u32;
         for (number, seen) in (0_u32..).zip(&self.seen[worker as usize]) {
-            let Some(flow) =
-                ledger.flow(number).filter(|flow| number % n_workers != worker && flow.next_sequence() > 0)
+            let Some(flow) = ledger
+                .flow(number)
+                .filter(|flow| number % n_workers != worker && flow.next_sequence() > 0)
             else {
                 continue;
             };
@@ -137,7 +149,12 @@ mod tests {
         let mut tally = Tally::new(Times::NONE);
         for (flow, sequence) in [(1, 0), (1, 2), (1, 2), (2, 0), (3, 5)] {
             let mut payload = [0; SIGNATURE_BYTES];
-            signature::write(&mut payload, 2, flow, &Stamp { sequence, scheduled_ns: 0, lateness_ns: 0 });
+            signature::write(
+                &mut payload,
+                2,
+                flow,
+                &Stamp { sequence, scheduled_ns: 0, lateness_ns: 0 },
+            );
             ledger.arrived(&payload, 50, Nanos(0), &mut tally);
         }
         // Worker 0 has flows 0 and 2: what it saw of 1 and 3 is worker 1's to report.
@@ -149,7 +166,10 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(told), [(0, 0, 0), (2, 1, 3), (0, 0, 0), (1, 0, 6)]);
         board.tell(0, &ledger);
         assert_eq!(told(1), (2, 1, 3), "totals are told, not changes");
-        assert_eq!((tally.counters[Counter::DatagramsReceived], tally.counters[Counter::Foreign]), (4, 0));
+        assert_eq!(
+            (tally.counters[Counter::DatagramsReceived], tally.counters[Counter::Foreign]),
+            (4, 0)
+        );
     }
 
     #[test]

@@ -45,7 +45,9 @@ impl<'de> Deserialize<'de> for FrameSize {
             return Ok(Self { name: text, sizes: Sizes(mixture.genome.to_vec()) });
         }
         let size = text.parse::<Bytes>().ok().and_then(|size| u16::try_from(size.0).ok());
-        let size = size.ok_or_else(|| de::Error::custom(format!("`{text}` is neither a mixture nor a frame size")))?;
+        let size = size.ok_or_else(|| {
+            de::Error::custom(format!("`{text}` is neither a mixture nor a frame size"))
+        })?;
         Ok(Self { name: format!("{size} B"), sizes: Sizes(vec![size]) })
     }
 }
@@ -109,18 +111,26 @@ mod tests {
     use super::*;
 
     fn sizes(text: &str) -> Sizes {
-        serde_json::from_value::<FrameSize>(serde_json::json!(text)).expect("a size").sizes().clone()
+        serde_json::from_value::<FrameSize>(serde_json::json!(text))
+            .expect("a size")
+            .sizes()
+            .clone()
     }
 
     #[test]
     fn every_mixture_has_its_name_in_plans() {
         assert_eq!(IMIX_GENOMES.iter().map(|mixture| mixture.name).collect::<Vec<_>>(), MIXTURES);
-        assert_eq!(MIXTURES.iter().map(|name| sizes(name).distinct()[0]).collect::<Vec<_>>(), [64, 64, 64]);
+        assert_eq!(
+            MIXTURES.iter().map(|name| sizes(name).distinct()[0]).collect::<Vec<_>>(),
+            [64, 64, 64]
+        );
     }
 
     #[test]
     fn line_rate_is_that_of_rfc_2544_appendix_b() {
-        for (size, frames) in [("64 B", 1_488_095), ("128 B", 844_594), ("512 B", 234_962), ("1518 B", 81_274)] {
+        for (size, frames) in
+            [("64 B", 1_488_095), ("128 B", 844_594), ("512 B", 234_962), ("1518 B", 81_274)]
+        {
             assert_eq!(sizes(size).frames_per_second(Rate::Bits(BitRate(1e9))) as u64, frames);
         }
         // (353.83 + 20) x 8 bits a frame on the average.

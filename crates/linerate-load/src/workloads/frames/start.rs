@@ -1,7 +1,9 @@
-//! Both ends from paired sockets to workers: cards, tags, headers, and the backend that the mode asks for.
+//! Both ends from paired sockets to workers: cards, tags, headers, and the backend that the mode
+//! asks for.
 //!
-//! Each flow keeps the two UDP sockets it was paired by. But in mode `udp`, frames bear their addresses and ports, and the
-//! sockets, which drop whatever comes, hold the ports: nobody else gets them, and no host answers that nobody listens there.
+//! Each flow keeps the two UDP sockets it was paired by. But in mode `udp`, frames bear their
+//! addresses and ports, and the sockets, which drop whatever comes, hold the ports: nobody else
+//! gets them, and no host answers that nobody listens there.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -26,7 +28,8 @@ use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Time to live of test frames.
 const HOPS: u8 = 64;
-/// An EtherType of which nothing comes (IEEE 802 local experimental): to try whether raw sockets are permitted.
+/// An EtherType of which nothing comes (IEEE 802 local experimental): to try whether raw sockets
+/// are permitted.
 const NOTHING: u16 = 0x88b5;
 
 /// Which end of the job.
@@ -72,7 +75,11 @@ struct Trial<'a> {
 }
 
 /// Says why `params` cannot be had at this end, before anything is sent.
-pub(super) fn check(params: &FramesParams, interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
+pub(super) fn check(
+    params: &FramesParams,
+    interface: &Interface,
+    permits: &Permits,
+) -> Result<(), LoadError> {
     interface.check(params)?;
     if params.realtime {
         permits.realtime()?;
@@ -94,7 +101,8 @@ fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> 
         LoadError::Unsupported {
             what: format!("frames at interface {}", interface.name),
             why: format!(
-                "{error}: packet sockets need CAP_NET_RAW (run as root, or `setcap cap_net_raw+ep` the program)"
+                "{error}: packet sockets need CAP_NET_RAW (run as root, or `setcap cap_net_raw+ep` \
+                    the program)"
             ),
         }
     })
@@ -120,17 +128,25 @@ fn open(
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let Paired { companions, sockets, foreign } = paired;
-    let own = Card::new(trial.seed, interface.mac, interface.mtu, permitted(interface, trial.permits).is_ok());
+    let own = Card::new(
+        trial.seed,
+        interface.mac,
+        interface.mtu,
+        permitted(interface, trial.permits).is_ok(),
+    );
     let first = companions.first().expect("a job has at least one worker");
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
         JobEnd::Active => card::tags(trial.secret, own.nonce),
         JobEnd::Passive => swapped(card::tags(trial.secret, other.nonce)),
     };
-    let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
+    let sends = params.direction == Flowing::Both
+        || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
     let receives = params.direction == Flowing::Both || !sends;
     let mode = obtained(params, (interface, trial.permits), &own, &other)?;
-    sockets.iter().try_for_each(|socket| if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) })?;
+    sockets.iter().try_for_each(|socket| {
+        if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) }
+    })?;
     let n_workers = params.placement.workers();
     let shares = deal(sockets, n_workers);
     let mut shares: Vec<Share> = shares
@@ -154,21 +170,36 @@ fn open(
     };
     let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
     for (worker, share) in (0_u32..).zip(&mut shares) {
-        let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
+        let opening = Opening {
+            flows: &share.plans,
+            sockets: &share.sockets,
+            worker,
+            seed: seed(worker),
+            ..any
+        };
         if sends && receives && choice::is_joined(mode) {
             share.both = Some(choice::both(&opening)?);
         } else {
             share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
         }
     }
-    // What the other end can send depends on what stands ready here, and nothing is sent to a receiver that is not.
+    // What the other end can send depends on what stands ready here, and nothing is sent to a
+    // receiver that is not.
     card::ready(first, trial.patience)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
-        let opening = Opening { flows: &share.plans, sockets: &share.sockets, worker, seed: seed(worker), ..any };
+        let opening = Opening {
+            flows: &share.plans,
+            sockets: &share.sockets,
+            worker,
+            seed: seed(worker),
+            ..any
+        };
         let halves = match share.both {
             Some(both) => Halves::Joined(both),
-            None => Halves::Apart(sends.then(|| choice::transmit(&opening)).transpose()?, share.receive),
+            None => {
+                Halves::Apart(sends.then(|| choice::transmit(&opening)).transpose()?, share.receive)
+            }
         };
         let clocks = clocks(&own, &other, trial.peer_clock);
         let parts = Parts {
@@ -199,7 +230,8 @@ fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
     }
 }
 
-/// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP sockets.
+/// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP
+/// sockets.
 fn obtained(
     params: &FramesParams,
     (interface, permits): (&Interface, &Permits),
@@ -212,7 +244,8 @@ fn obtained(
             None => Ok(Mode::Udp),
             Some(key) if own.packets => Err(LoadError::Unsupported {
                 what: format!("{key} of `frames`"),
-                why: "it needs packet sockets, which the other end may not open (CAP_NET_RAW)".into(),
+                why: "it needs packet sockets, which the other end may not open (CAP_NET_RAW)"
+                    .into(),
             }),
             Some(_) => permitted(interface, permits).map(|()| Mode::Auto),
         },
@@ -257,7 +290,8 @@ fn swapped(tags: Tags) -> Tags {
 /// Both addresses of a paired socket, this end's first.
 fn addresses(socket: &UdpSocket) -> Result<[SocketAddr; 2], LoadError> {
     let both = socket.local_addr().and_then(|local| Ok([local, socket.peer_addr()?]));
-    let both = both.map_err(|cause| SysError::new("read the addresses of", "a paired socket", cause))?;
+    let both =
+        both.map_err(|cause| SysError::new("read the addresses of", "a paired socket", cause))?;
     Ok(both.map(|address| SocketAddr::new(address.ip().to_canonical(), address.port())))
 }
 
@@ -280,7 +314,8 @@ fn plans(
                 tags: params.tags(),
                 addresses: of_one_family(local.ip(), remote.ip())?,
                 transport: params.header.transport(),
-                ports: params.ports_of(*number, Ports { source: local.port(), destination: remote.port() }),
+                ports: params
+                    .ports_of(*number, Ports { source: local.port(), destination: remote.port() }),
                 dscp: params.options.dscp.unwrap_or(0),
                 hops: HOPS,
             },

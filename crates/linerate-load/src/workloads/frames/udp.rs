@@ -1,10 +1,13 @@
-//! The mode `udp`: plain UDP sockets, which need no privilege. The kernel makes the headers, so that it also fragments, routes and
-//! counts as for anybody; sizes are those of the frames that carry the datagrams.
+//! The mode `udp`: plain UDP sockets, which need no privilege. The kernel makes the headers, so
+//! that it also fragments, routes and counts as for anybody; sizes are those of the frames that
+//! carry the datagrams.
 //!
-//! As fast as possible, datagrams of one size are handed over many in one message that the stack or the device cuts up
-//! (UDP_SEGMENT), and may arrive as one (UDP_GRO): then one skb stands for up to 128 frames, in each cost and in the socket's drop
-//! counter. So drops are counted by the gap they leave in the flow's numbers, which says how many frames each was. At a rate each is a message of its own. Flows take turns call by call, not frame by frame. Times of receipt are those
-//! after the receiving call: the kernel stamps messages, not the datagrams in them.
+//! As fast as possible, datagrams of one size are handed over many in one message that the stack or
+//! the device cuts up (UDP_SEGMENT), and may arrive as one (UDP_GRO): then one skb stands for up to
+//! 128 frames, in each cost and in the socket's drop counter. So drops are counted by the gap they
+//! leave in the flow's numbers, which says how many frames each was. At a rate each is a message of
+//! its own. Flows take turns call by call, not frame by frame. Times of receipt are those after the
+//! receiving call: the kernel stamps messages, not the datagrams in them.
 
 use std::io;
 use std::net::UdpSocket;
@@ -74,7 +77,8 @@ impl UdpTransmit {
             return Err(LoadError::Unsupported {
                 what: "frame_size of `frames`".into(),
                 why: format!(
-                    "a frame of {smallest} B has no room for its headers and a signature of {SIGNATURE_BYTES} B: at least {} B",
+                    "a frame of {smallest} B has no room for its headers and a signature of \
+                        {SIGNATURE_BYTES} B: at least {} B",
                     headers.least_frame_size()
                 ),
             });
@@ -95,7 +99,16 @@ impl UdpTransmit {
         }
         let mut batch = SendBatch::new(messages, segments * payload);
         (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
-        Ok(Self { batch, flows, turn: 0, outward: opening.outward, sizes, overhead, segments, messages })
+        Ok(Self {
+            batch,
+            flows,
+            turn: 0,
+            outward: opening.outward,
+            sizes,
+            overhead,
+            segments,
+            messages,
+        })
     }
 }
 
@@ -125,7 +138,12 @@ impl Transmit for UdpTransmit {
                 let scheduled_ns = order.intended.0 + k as u64 * order.gap.0;
                 let lateness_ns = order.now.0.saturating_sub(scheduled_ns);
                 let stamp = Stamp { sequence, scheduled_ns, lateness_ns };
-                signature::write(&mut self.batch.message_mut(message)[length..], self.outward, flow.number, &stamp);
+                signature::write(
+                    &mut self.batch.message_mut(message)[length..],
+                    self.outward,
+                    flow.number,
+                    &stamp,
+                );
                 length += self.sizes.of(sequence) - self.overhead;
                 k += 1;
             }
@@ -135,7 +153,8 @@ impl Transmit for UdpTransmit {
         let (messages, taken) = match self.batch.send(&flow.socket, n_messages, Wait::Block) {
             Ok(messages) => (messages, (messages * self.segments).min(n)),
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
                 change[kind] += 1;
                 (0, 0)
             }
@@ -181,8 +200,8 @@ impl Incoming {
     }
 }
 
-/// Frames that `messages` dropped stand for, where so many of a flow's numbers are missing: what is missing beyond that was lost
-/// elsewhere.
+/// Frames that `messages` dropped stand for, where so many of a flow's numbers are missing: what is
+/// missing beyond that was lost elsewhere.
 fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
     missing.clamp(messages, messages * most_segments)
 }
@@ -190,7 +209,11 @@ fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
 impl UdpReceive {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let pairs = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned());
-        let flows = pairs.map(|(socket, plan)| Incoming { drops: udp::drops(&socket).unwrap_or(0), socket, plan });
+        let flows = pairs.map(|(socket, plan)| Incoming {
+            drops: udp::drops(&socket).unwrap_or(0),
+            socket,
+            plan,
+        });
         let smallest = opening.sizes().distinct()[0];
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
         let payload = smallest.saturating_sub(headers.signature_at() + FCS_BYTES).max(1);
@@ -215,7 +238,14 @@ impl Receive for UdpReceive {
             let messages = match self.batch.receive(&flow.socket, Wait::Never) {
                 Ok(messages) => messages,
                 Err(error) => {
-                    tally.add(if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors }, 1);
+                    tally.add(
+                        if would_wait(&error) {
+                            Counter::WouldBlock
+                        } else {
+                            Counter::ReceiveErrors
+                        },
+                        1,
+                    );
                     0
                 }
             };
@@ -224,11 +254,13 @@ impl Receive for UdpReceive {
             for message in (0..messages).map(|idx| self.batch.message(idx)) {
                 let expected = ledger.flow(number).map_or(0, Received::next_sequence);
                 let datagrams = message.visible.chunks(message.segment_bytes.max(1));
-                // The counter is that of when the message was queued: what it rose by lies before it.
+                // The counter is that of when the message was queued: what it rose by lies before
+                // it.
                 let dropped = message.drops.map_or(0, |drops| flow.since(drops));
                 if dropped > 0 {
                     let first = datagrams.clone().next().and_then(Signature::read);
-                    let missing = first.map_or(0, |first| first.sequence(expected).saturating_sub(expected));
+                    let missing =
+                        first.map_or(0, |first| first.sequence(expected).saturating_sub(expected));
                     self.dropped += frames_of(dropped, missing, self.most_segments);
                 }
                 for datagram in datagrams {

@@ -1,4 +1,5 @@
-//! A worker: frames sent a batch at a time when they are due, received as they come, and the companion that tells the totals.
+//! A worker: frames sent a batch at a time when they are due, received as they come, and the
+//! companion that tells the totals.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,13 +19,15 @@ use crate::workloads::companion::{Companion, START};
 use crate::workloads::placement::Waiting;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
-/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up is later than that
-/// one time in a thousand.
+/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up
+/// is later than that one time in a thousand.
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
-/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about when its interval ends, and takes no
-/// CPU from a sender beside it meanwhile. Spun for the last millisecond, it kept the sender from a shared CPU for as long.
+/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about
+/// when its interval ends, and takes no CPU from a sender beside it meanwhile. Spun for the last
+/// millisecond, it kept the sender from a shared CPU for as long.
 const WAKE_EARLY: Nanos = Nanos(50_000);
-/// A sender whose frames were refused tries again after this long: a queue of a slow link has let some frames go by then.
+/// A sender whose frames were refused tries again after this long: a queue of a slow link has let
+/// some frames go by then.
 const REFUSED_PAUSE: Nanos = Nanos(20_000);
 /// How often the receiver's drops are asked for while frames come.
 const ASK_EVERY: Nanos = Nanos::from_millis(10);
@@ -77,7 +80,9 @@ impl FramesWorker {
         let load = share(rate, params.arrival(), 1, parts.flows.len(), params.placement.streams());
         let readiness = Readiness::new()?;
         if params.placement.wait == Waiting::Block {
-            for (token, fd) in (0..).zip(parts.halves.receive().iter().flat_map(|receive| receive.watched())) {
+            for (token, fd) in
+                (0..).zip(parts.halves.receive().iter().flat_map(|receive| receive.watched()))
+            {
                 readiness.add(&fd, token, Interest::Readable)?;
             }
         }
@@ -105,7 +110,9 @@ impl FramesWorker {
     /// Sends what is due, a batch at most; returns whether anything was taken.
     #[inline]
     fn send(&mut self, due: Due, tally: &mut Tally) -> bool {
-        let Some(transmit) = self.parts.halves.transmit_mut().filter(|_| due.operations > 0 && !self.stopped) else {
+        let Some(transmit) =
+            self.parts.halves.transmit_mut().filter(|_| due.operations > 0 && !self.stopped)
+        else {
             return false;
         };
         let n = due.operations.min(transmit.batch());
@@ -119,7 +126,8 @@ impl FramesWorker {
         if let Some(gap) = self.mean_gap {
             tally.defer(due.operations - taken);
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, u64::from(taken));
-            change[Counter::VeryLateStarts] = very_late_starts(now, due.intended, due.gap, u64::from(taken));
+            change[Counter::VeryLateStarts] =
+                very_late_starts(now, due.intended, due.gap, u64::from(taken));
         }
         tally.counters.add(&change);
         if taken > 0 {
@@ -179,7 +187,8 @@ impl FramesWorker {
     fn has_ended(&mut self) -> bool {
         let receives = self.parts.halves.receive().is_some();
         let known = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
-            let received = self.parts.ledger.flow(*number).map_or(0, Received::known) + self.by_others(*number).known();
+            let received = self.parts.ledger.flow(*number).map_or(0, Received::known)
+                + self.by_others(*number).known();
             self.peer_sent[idx].is_some_and(|sent| received >= sent)
         };
         let mut received_all = !receives || self.parts.flows.iter().enumerate().all(known);
@@ -190,7 +199,8 @@ impl FramesWorker {
             // Until then this one's queues may still hold frames of others' flows.
             received_all = board.all_complete();
         }
-        let forsaken = self.parts.companion.is_gone() && (!receives || self.peer_sent.iter().any(Option::is_none));
+        let forsaken = self.parts.companion.is_gone()
+            && (!receives || self.peer_sent.iter().any(Option::is_none));
         (self.stopped && received_all) || forsaken
     }
 
@@ -244,7 +254,8 @@ impl Worker for FramesWorker {
             tally.add(Counter::Foreign, std::mem::take(&mut self.parts.foreign));
         }
         if !self.start_told
-            && let Some(start) = tally.departures.origin().filter(|_| self.parts.halves.transmit().is_some())
+            && let Some(start) =
+                tally.departures.origin().filter(|_| self.parts.halves.transmit().is_some())
         {
             self.start_told = true;
             self.parts.companion.tell(START, start.0);
@@ -252,7 +263,8 @@ impl Worker for FramesWorker {
         if self.parts.halves.receive().is_some() && tally.arrivals.awaits_origin() {
             self.parts.companion.look_at_once();
         }
-        let (peer_sent, n_workers, arrivals) = (&mut self.peer_sent, self.n_workers, &mut tally.arrivals);
+        let (peer_sent, n_workers, arrivals) =
+            (&mut self.peer_sent, self.n_workers, &mut tally.arrivals);
         self.parts.companion.look(now, |number, sent| {
             if number == START {
                 return arrivals.begin(Nanos(sent));
@@ -293,14 +305,16 @@ impl Worker for FramesWorker {
         let modes = self.modes();
         self.tell_others();
         let missing = self.missing();
-        let more = self.parts.halves.receive_mut().map_or(0, |receive| receive.last_drops(&missing));
+        let more =
+            self.parts.halves.receive_mut().map_or(0, |receive| receive.last_drops(&missing));
         let mut drops = self.drops + more;
         let mut reports = Vec::new();
         for (idx, (number, [local, remote])) in self.parts.flows.iter().enumerate() {
             let (own, others) = (self.parts.ledger.flow(*number), self.by_others(*number));
             let mut counters = own.map(|flow| flow.counters).unwrap_or_default();
             counters.add(&others.counters);
-            let mut next_sequence = own.map_or(0, Received::next_sequence).max(others.next_sequence);
+            let mut next_sequence =
+                own.map_or(0, Received::next_sequence).max(others.next_sequence);
             // The gaps of a flow that came in at several queues are only those of one.
             let last_gap = own.and_then(|flow| flow.last_gap).filter(|_| others.next_sequence == 0);
             if let Some(transmit) = self.parts.halves.transmit() {
@@ -311,7 +325,8 @@ impl Worker for FramesWorker {
                     next_sequence = frames;
                 }
             }
-            // The ring does not tell whose frames it dropped: the worker's first flow carries them all.
+            // The ring does not tell whose frames it dropped: the worker's first flow carries them
+            // all.
             counters[Counter::SocketDrops] = std::mem::take(&mut drops);
             reports.push(FlowReport {
                 flow: *number,

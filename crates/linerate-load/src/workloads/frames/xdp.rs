@@ -1,13 +1,15 @@
-//! The modes `xdp`, `xdp_copy`, `xdp_generic` and `xdp_zero_copy`: AF_XDP sockets, one a transmit queue and worker, one a receive
-//! queue, and a program at the receiving interface that takes only this trial's frames. Workers share the receive queues out among
-//! them ([`super::queues`]).
+//! The modes `xdp`, `xdp_copy`, `xdp_generic` and `xdp_zero_copy`: AF_XDP sockets, one a transmit
+//! queue and worker, one a receive queue, and a program at the receiving interface that takes only
+//! this trial's frames. Workers share the receive queues out among them ([`super::queues`]).
 //!
-//! The queueing discipline is passed by on the way out, and with it any shaper; on the way in so are ingress disciplines. Frames
-//! that the device refused are known one by one, and are not among those sent though their numbers are used up. What this does not
-//! see: hardware time stamps; frames are stamped when they are read, tens of nanoseconds apart in a batch.
+//! The queueing discipline is passed by on the way out, and with it any shaper; on the way in so
+//! are ingress disciplines. Frames that the device refused are known one by one, and are not among
+//! those sent though their numbers are used up. What this does not see: hardware time stamps;
+//! frames are stamped when they are read, tens of nanoseconds apart in a batch.
 //!
-//! Measured on veth, 60 B frames: 1.1 M frames a second sent and received by one core each. There the sending core does the receiving
-//! queue's work, too; having the receiver's core poll it (SO_PREFER_BUSY_POLL) was slower: 0.71 against 0.95.
+//! Measured on veth, 60 B frames: 1.1 M frames a second sent and received by one core each. There
+//! the sending core does the receiving queue's work, too; having the receiver's core poll it
+//! (SO_PREFER_BUSY_POLL) was slower: 0.71 against 0.95.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -27,10 +29,12 @@ use crate::{LoadError, Tally};
 
 /// Frames that may be under way to the device, beyond which more only cool the caches.
 const N_TRANSMIT: u32 = 1024;
-/// Frames that may wait to be read at a rate, over all queues: where none should be lost, a receiver may be kept waiting a while.
+/// Frames that may wait to be read at a rate, over all queues: where none should be lost, a
+/// receiver may be kept waiting a while.
 const N_RECEIVE: u32 = 8192;
-/// As fast as possible: their memory is used in turn, and should stay in a second-level cache. On veth, 64 B, one core (medians of 7
-/// interleaved runs): 0.95 against 0.79 M frames a second by AF_XDP, 3.6 against 3.4 by live frames, single runs 2.5 to 4.4.
+/// As fast as possible: their memory is used in turn, and should stay in a second-level cache. On
+/// veth, 64 B, one core (medians of 7 interleaved runs): 0.95 against 0.79 M frames a second by
+/// AF_XDP, 3.6 against 3.4 by live frames, single runs 2.5 to 4.4.
 const N_RECEIVE_AT_FULL_SPEED: u32 = 2048;
 const LEAST_RECEIVE: u32 = 256;
 /// Frames read of one queue before the next has its turn.
@@ -99,9 +103,14 @@ impl Sending {
         filler.taken(handed, change);
         let before = change[Counter::SendDrops];
         self.count_refused(socket, change);
-        // A frame counts as sent when the kernel has it; a driver without copying takes them by itself.
+        // A frame counts as sent when the kernel has it; a driver without copying takes them by
+        // itself.
         let until = order.now + TAKE_PATIENCE;
-        while result.is_ok() && socket.waiting() > 0 && !socket.is_zero_copy() && clock::monotonic() < until.0 {
+        while result.is_ok()
+            && socket.waiting() > 0
+            && !socket.is_zero_copy()
+            && clock::monotonic() < until.0
+        {
             result = socket.flush().map(|_| 0);
             change[Counter::CallsSent] += 1;
             self.count_refused(socket, change);
@@ -114,14 +123,17 @@ impl Sending {
     /// Takes off what the device refused since it was looked last.
     fn count_refused(&mut self, socket: &XdpSocket, change: &mut Counters) {
         for ordinal in socket.dropped() {
-            let (flow, sequence) = (&mut self.refused[(ordinal % self.n_flows) as usize], ordinal / self.n_flows);
+            let (flow, sequence) =
+                (&mut self.refused[(ordinal % self.n_flows) as usize], ordinal / self.n_flows);
             let payload = self.sizes.of(sequence) as u64 - self.filler.overhead;
             *flow = (flow.0 + 1, flow.1 + payload);
             change[Counter::SendDrops] += 1;
             // Counters wrap, so that what was counted by an earlier call may be taken off here.
-            for (counter, n) in
-                [(Counter::DatagramsSent, 1), (Counter::MessagesSent, 1), (Counter::PayloadSent, payload)]
-            {
+            for (counter, n) in [
+                (Counter::DatagramsSent, 1),
+                (Counter::MessagesSent, 1),
+                (Counter::PayloadSent, payload),
+            ] {
                 change[counter] = change[counter].wrapping_sub(n);
             }
         }
@@ -192,7 +204,8 @@ impl Transmit for XdpTransmit {
     }
 }
 
-/// Sends and receives by the same sockets: a queue has but one. Frames leave by the worker's first queue and come in by all of its.
+/// Sends and receives by the same sockets: a queue has but one. Frames leave by the worker's first
+/// queue and come in by all of its.
 #[derive(Debug)]
 pub(super) struct XdpBoth {
     receive: XdpReceive,
@@ -274,13 +287,19 @@ impl XdpReceive {
         let placement = ways(opening.params.mode).1;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
         let expected_at = headers.signature_at();
-        let filter = opening.queues.filter(|| attach(opening, expected_at, headers.tags.len(), placement))?;
+        let filter = opening
+            .queues
+            .filter(|| attach(opening, expected_at, headers.tags.len(), placement))?;
         let n_queues = queues(device)?.max(1);
-        let in_all = if opening.params.arrivals.is_open() { N_RECEIVE } else { N_RECEIVE_AT_FULL_SPEED };
+        let in_all =
+            if opening.params.arrivals.is_open() { N_RECEIVE } else { N_RECEIVE_AT_FULL_SPEED };
         let frames = (in_all / n_queues.next_power_of_two()).max(LEAST_RECEIVE);
         let mut sockets = Vec::new();
         for queue in (opening.worker..n_queues).step_by(opening.n_workers as usize) {
-            match XdpSocket::open(device, options(opening, queue, first_sends && queue == opening.worker, frames)) {
+            match XdpSocket::open(
+                device,
+                options(opening, queue, first_sends && queue == opening.worker, frames),
+            ) {
                 Ok(socket) => sockets.push(socket),
                 // A device may have been made with more queues than it uses.
                 Err(error) if queue > 0 && error.errno() == Some(NO_SUCH_QUEUE) => break,
@@ -310,13 +329,15 @@ fn too_few_queues(opening: &Opening<'_>) -> LoadError {
     LoadError::Unsupported {
         what: format!("AF_XDP with {n_workers} workers at {}", interface.name),
         why: format!(
-            "each needs a queue of its own, and it has {worker}: say `workers = {worker}`, or give it more queues (`ethtool -L {}`; `queues` of a lab's link)",
+            "each needs a queue of its own, and it has {worker}: say `workers = {worker}`, or give \
+                it more queues (`ethtool -L {}`; `queues` of a lab's link)",
             interface.name
         ),
     }
 }
 
-/// The program that takes frames with this trial's tags, wherever tags of a VLAN were added or removed.
+/// The program that takes frames with this trial's tags, wherever tags of a VLAN were added or
+/// removed.
 fn attach(
     opening: &Opening<'_>,
     expected_at: usize,
@@ -328,10 +349,13 @@ fn attach(
     let mut places = vec![expected_at];
     places.extend((0..=2).map(|tags| plain_at + tags * VLAN_BYTES).filter(|at| *at != expected_at));
     let tags = [opening.inward, opening.outward];
-    let alternatives: Vec<[Match; 1]> =
-        places.iter().flat_map(|at| tags.map(|tag| [Match::exactly(*at as u16, &tag.to_be_bytes())])).collect();
+    let alternatives: Vec<[Match; 1]> = places
+        .iter()
+        .flat_map(|at| tags.map(|tag| [Match::exactly(*at as u16, &tag.to_be_bytes())]))
+        .collect();
     let alternatives: Vec<&[Match]> = alternatives.iter().map(<[Match; 1]>::as_slice).collect();
-    // A program that may see several buffers leaves a device's MTU and offloads as they are; before Linux 5.18 there is none.
+    // A program that may see several buffers leaves a device's MTU and offloads as they are; before
+    // Linux 5.18 there is none.
     Filter::attach(device, &alternatives, placement, true)
         .or_else(|_| Filter::attach(device, &alternatives, placement, false))
 }
@@ -369,7 +393,9 @@ impl Receive for XdpReceive {
         let mut n = 0;
         for socket in &mut self.sockets {
             let came = Nanos(clock::monotonic());
-            n += socket.receive(READ_AT_ONCE, |frame| account(frame, expected_at, inward, came, ledger, tally));
+            n += socket.receive(READ_AT_ONCE, |frame| {
+                account(frame, expected_at, inward, came, ledger, tally)
+            });
         }
         tally.add(Counter::MessagesReceived, n.into());
         n > 0
@@ -389,7 +415,14 @@ impl Receive for XdpReceive {
 }
 
 #[inline]
-fn account(frame: Received<'_>, expected_at: usize, inward: u32, came: Nanos, ledger: &mut Ledger, tally: &mut Tally) {
+fn account(
+    frame: Received<'_>,
+    expected_at: usize,
+    inward: u32,
+    came: Nanos,
+    ledger: &mut Ledger,
+    tally: &mut Tally,
+) {
     match locate(frame.visible, expected_at, inward) {
         Some((payload, at)) => {
             ledger.arrived(payload, (frame.bytes as usize).saturating_sub(at), came, tally);

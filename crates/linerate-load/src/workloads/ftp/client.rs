@@ -1,5 +1,6 @@
-//! A stream at the active end: log in once, then for each file a data connection, its bytes, and the server's word that all is well.
-//! With TLS its handshake on the data connection, which the server begins after its announcement, is part of the time to the first byte.
+//! A stream at the active end: log in once, then for each file a data connection, its bytes, and
+//! the server's word that all is well. With TLS its handshake on the data connection, which the
+//! server begins after its announcement, is part of the time to the first byte.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,8 +15,8 @@ use super::protection::Protection;
 use super::{FtpParams, Passive};
 use crate::LoadError;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent, Session, Shaken, Stage,
-    Store, Turn, Watched, connected,
+    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
+    Session, Shaken, Stage, Store, Turn, Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -62,7 +63,8 @@ enum State {
     },
     /// The server's last word on the file is awaited.
     Confirming,
-    /// TLS of the data connection came to nothing for this reason; the server may know a better one.
+    /// TLS of the data connection came to nothing for this reason; the server may know a better
+    /// one.
     Explaining(Failure),
 }
 
@@ -146,7 +148,9 @@ impl FtpSession {
             Ask::Password => self.words.set(format_args!("PASS {}\r\n", self.user.1)),
             Ask::Binary => self.words.set(format_args!("TYPE I\r\n")),
             Ask::Size => self.words.set(format_args!("SIZE {path}\r\n")),
-            Ask::Passive if self.passive == Passive::Epsv => self.words.set(format_args!("EPSV\r\n")),
+            Ask::Passive if self.passive == Passive::Epsv => {
+                self.words.set(format_args!("EPSV\r\n"))
+            }
             Ask::Passive => self.words.set(format_args!("PASV\r\n")),
             Ask::Restart => self.words.set(format_args!("REST {}\r\n", self.offset)),
             Ask::File if self.outgoing.is_some() => self.words.set(format_args!("STOR {path}\r\n")),
@@ -187,7 +191,9 @@ impl FtpSession {
             }
             (Ask::User, 331) => Ask::Password,
             // RFC 2228 clause 5.3: 232 is 230 of one whom the security exchange has made known.
-            (Ask::User | Ask::Password, 230 | 202 | 232) if self.protection.is_some() => Ask::BufferSize,
+            (Ask::User | Ask::Password, 230 | 202 | 232) if self.protection.is_some() => {
+                Ask::BufferSize
+            }
             (Ask::User | Ask::Password, 230 | 202) => Ask::Binary,
             (Ask::BufferSize, 200) => Ask::Protection,
             (Ask::Protection, 200) => Ask::Binary,
@@ -207,8 +213,11 @@ impl FtpSession {
                 self.open_data(reply)?;
                 return Ok(Turn::Moved);
             }
-            // It does not know EPSV, or not here: the older command has no IPv6 (RFC 2428 clause 3).
-            (Ask::Passive, 500..600) if self.passive == Passive::Epsv && self.dial.remote.is_ipv4() => {
+            // It does not know EPSV, or not here: the older command has no IPv6 (RFC 2428 clause
+            // 3).
+            (Ask::Passive, 500..600)
+                if self.passive == Passive::Epsv && self.dial.remote.is_ipv4() =>
+            {
                 self.passive = Passive::Pasv;
                 Ask::Passive
             }
@@ -247,7 +256,8 @@ impl FtpSession {
         Ok(Turn::Moved)
     }
 
-    /// What is asked first for each file. Of many files each has a size of its own; that of one is asked once.
+    /// What is asked first for each file. Of many files each has a size of its own; that of one is
+    /// asked once.
     fn first_of_file(&self) -> Ask {
         if self.outgoing.is_some() || self.is_sized { Ask::Passive } else { Ask::Size }
     }
@@ -256,7 +266,8 @@ impl FtpSession {
     fn open_data(&mut self, reply: Reply) -> Result<(), Failure> {
         let own = self.dial.remote.ip();
         let text = self.lines.text(reply);
-        let port = if reply.code == 229 { lines::extended_port(text) } else { lines::passive_port(text) };
+        let port =
+            if reply.code == 229 { lines::extended_port(text) } else { lines::passive_port(text) };
         let port = port.ok_or(Failure::Syntax("where to connect to for data"))?;
         self.data_address = Some(SocketAddr::new(own, port).into());
         let socket = self.dial.open().map_err(|error| Failure::io(&error))?;
@@ -275,7 +286,9 @@ impl FtpSession {
         }
         self.course.connect = self.course.lap();
         match (&mut self.incoming, &mut self.outgoing) {
-            (Some(incoming), _) => incoming.begin(self.size.map(|size| size.saturating_sub(self.offset)))?,
+            (Some(incoming), _) => {
+                incoming.begin(self.size.map(|size| size.saturating_sub(self.offset)))?
+            }
             (None, Some(outgoing)) => {
                 outgoing.renew();
                 outgoing.begin(data, Part::whole(self.upload_bytes))?;
@@ -332,7 +345,9 @@ impl FtpSession {
             Ok(None) => Ok(Turn::Network),
             Ok(Some(reply)) if reply.code < 200 => Ok(Turn::Moved),
             // What went wrong is not that the file was refused.
-            Ok(Some(reply)) if reply.code >= 400 => Err(Failure::Unprotected("TLS of the data connection", reply.code)),
+            Ok(Some(reply)) if reply.code >= 400 => {
+                Err(Failure::Unprotected("TLS of the data connection", reply.code))
+            }
             Ok(Some(_)) | Err(_) => Err(failure),
         }
     }
@@ -400,7 +415,8 @@ impl FtpSession {
             Sent::All => {
                 self.came = self.upload_bytes;
                 self.course.transfer = self.course.lap();
-                // The end of the data connection is the end of the file; it is counted once the server has it.
+                // The end of the data connection is the end of the file; it is counted once the
+                // server has it.
                 data.end_sending();
                 data.rest(bench.readiness);
                 self.state = State::Confirming;
@@ -432,7 +448,9 @@ impl FtpSession {
                 self.hear_out(bench);
                 self.drop_data();
                 let came = self.came + self.offset;
-                if let Some(size) = self.size.filter(|size| self.incoming.is_some() && *size != came) {
+                if let Some(size) =
+                    self.size.filter(|size| self.incoming.is_some() && *size != came)
+                {
                     return Err(Failure::Size(size, came));
                 }
                 if let Some(outgoing) = &mut self.outgoing {
@@ -449,8 +467,8 @@ impl FtpSession {
         }
     }
 
-    /// Takes what the server has said on a data connection that carried an upload: with TLS 1.3 the ticket by which the next one
-    /// resumes, as each serves once (RFC 8446 clause 4.6.1).
+    /// Takes what the server has said on a data connection that carried an upload: with TLS 1.3 the
+    /// ticket by which the next one resumes, as each serves once (RFC 8446 clause 4.6.1).
     fn hear_out(&mut self, bench: &mut Bench<'_>) {
         if let (Some(data), Some(_)) = (&mut self.data, &self.protection) {
             // Nothing but tickets and the end is expected; what else may come is of no interest.
@@ -545,7 +563,8 @@ impl Session for FtpSession {
             if self.passive == Passive::Epsv { "epsv" } else { "pasv" }.to_owned(),
         )]);
         self.protection.iter_mut().for_each(|protection| protection.modes(&mut modes));
-        let local = self.control.as_ref().and_then(|control| control.socket.local_addr().ok()?.as_socket());
+        let local =
+            self.control.as_ref().and_then(|control| control.socket.local_addr().ok()?.as_socket());
         FlowReport {
             local: local.map(|address| address.to_string()).unwrap_or_default(),
             remote: self.dial.remote.to_string(),

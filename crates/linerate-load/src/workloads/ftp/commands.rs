@@ -1,4 +1,5 @@
-//! Commands of a control connection, RFC 959 clause 5.3.1, and what RFCs 2228, 2389, 2428, 3659 and 4217 add.
+//! Commands of a control connection, RFC 959 clause 5.3.1, and what RFCs 2228, 2389, 2428, 3659 and
+//! 4217 add.
 //!
 //! `PORT` and `EPRT` are unknown here: nobody makes this server connect elsewhere.
 
@@ -6,7 +7,8 @@ use crate::workloads::rendezvous::same_secret;
 use crate::workloads::transfer::Form;
 
 /// What is spoken beyond RFC 959 (RFC 2389).
-pub(super) const FEATURES: &str = "211-Features:\r\n EPSV\r\n MDTM\r\n MLST type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n \
+pub(super) const FEATURES: &str = "211-Features:\r\n EPSV\r\n MDTM\r\n MLST \
+    type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n \
                         TVFS\r\n UTF8\r\n211 End\r\n";
 
 /// A command as far as it matters.
@@ -57,8 +59,9 @@ pub(super) enum Command {
     Unknown,
 }
 
-/// What `line` asks for; `password` is the right one, if there is one. The rest of the line is put into `argument`, without control
-/// characters: NUL in a path would mean another one to whoever takes it for an end.
+/// What `line` asks for; `password` is the right one, if there is one. The rest of the line is put
+/// into `argument`, without control characters: NUL in a path would mean another one to whoever
+/// takes it for an end.
 pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>) -> Command {
     let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at(at);
@@ -81,7 +84,9 @@ pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>)
     } else if is("USER") {
         Command::User
     } else if is("PASS") {
-        Command::Password { is_right: password.is_none_or(|password| same_secret(rest, password.as_bytes())) }
+        Command::Password {
+            is_right: password.is_none_or(|password| same_secret(rest, password.as_bytes())),
+        }
     } else if is("PASV") {
         Command::Passive
     } else if is("EPSV") {
@@ -95,7 +100,9 @@ pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>)
     } else if is("MLST") {
         Command::Facts
     } else if is("REST") {
-        let digits = std::str::from_utf8(rest).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let digits = std::str::from_utf8(rest)
+            .ok()
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         Command::Restart(digits.and_then(|text| text.parse().ok()))
     } else if is("RETR") {
         Command::File { is_upload: false }

@@ -1,4 +1,5 @@
-//! The control connection's lines (RFC 959 clause 4.2): replies of one or many lines, commands, and what replies say of addresses.
+//! The control connection's lines (RFC 959 clause 4.2): replies of one or many lines, commands, and
+//! what replies say of addresses.
 
 use std::io::{self, Write as _};
 
@@ -35,7 +36,8 @@ impl Lines {
         (self.filled, self.used) = (0, 0);
     }
 
-    /// Whether nothing has come that has not been handed out. What came in the clear must not be taken for what was said over TLS.
+    /// Whether nothing has come that has not been handed out. What came in the clear must not be
+    /// taken for what was said over TLS.
     pub(super) fn is_empty(&self) -> bool {
         self.used == self.filled
     }
@@ -160,8 +162,9 @@ pub(super) fn extended_port(line: &[u8]) -> Option<u16> {
     port.parse().ok().filter(|_| empty)
 }
 
-/// The port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or not. The address is not looked at:
-/// behind a translation it is wrong, and a server must not be able to send us to a third host (RFC 2577 clause 2).
+/// The port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or
+/// not. The address is not looked at: behind a translation it is wrong, and a server must not be
+/// able to send us to a third host (RFC 2577 clause 2).
 pub(super) fn passive_port(line: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?;
     let digits = text.find(|c: char| c.is_ascii_digit())?;

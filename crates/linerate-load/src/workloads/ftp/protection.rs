@@ -1,8 +1,9 @@
-//! TLS of an FTP connection and of its data connections (RFC 4217): asked for by AUTH TLS, PBSZ 0 and PROT P before anything else is
-//! moved, nothing in the clear afterwards.
+//! TLS of an FTP connection and of its data connections (RFC 4217): asked for by AUTH TLS, PBSZ 0
+//! and PROT P before anything else is moved, nothing in the clear afterwards.
 //!
-//! A client's data connections resume the session of its control connection, as clause 10.2 advises and vsftpd demands unless
-//! told otherwise (`require_ssl_reuse`): so a server knows that both are the same client's. A new control connection begins anew.
+//! A client's data connections resume the session of its control connection, as clause 10.2 advises
+//! and vsftpd demands unless told otherwise (`require_ssl_reuse`): so a server knows that both are
+//! the same client's. A new control connection begins anew.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,13 @@ pub(super) struct Protection {
 
 impl Protection {
     pub(super) fn new(security: &Security) -> Self {
-        Self { security: security.clone(), current: security.clone(), cipher: None, files: 0, resumed: 0 }
+        Self {
+            security: security.clone(),
+            current: security.clone(),
+            cipher: None,
+            files: 0,
+            resumed: 0,
+        }
     }
 
     /// A new control connection is `control`.
@@ -52,7 +59,8 @@ impl Protection {
     pub(super) fn modes(&mut self, modes: &mut BTreeMap<String, String>) {
         let Some(cipher) = self.cipher.take() else { return };
         self.security.modes(cipher, modes);
-        let told = format!("{} of {} resumed the control connection's session", self.resumed, self.files);
+        let told =
+            format!("{} of {} resumed the control connection's session", self.resumed, self.files);
         modes.insert("tls_data_connections".into(), told);
     }
 }

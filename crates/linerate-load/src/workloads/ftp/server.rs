@@ -1,4 +1,5 @@
-//! A connection at the passive end: a control connection that is answered line by line, and one data connection at a time.
+//! A connection at the passive end: a control connection that is answered line by line, and one
+//! data connection at a time.
 
 mod listing;
 
@@ -18,8 +19,8 @@ use super::lines::{Lines, Words};
 use super::protection::Protection;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part, Protocol, Sent,
-    Shaken, Stage, Store, Tree, Turn, Watched, resolve, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part,
+    Protocol, Sent, Shaken, Stage, Store, Tree, Turn, Watched, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -79,7 +80,8 @@ pub(crate) struct FtpGuest {
     is_trusted: bool,
     listener: Option<Watched>,
     data: Option<Watched>,
-    /// The last file's, whose bytes may still be on their way: it is counted when the client has asked for something else.
+    /// The last file's, whose bytes may still be on their way: it is counted when the client has
+    /// asked for something else.
     ended: Option<Watched>,
     token: u64,
     state: State,
@@ -129,7 +131,11 @@ impl FtpGuest {
 
     /// Waits for the control connection.
     fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
-        self.control.as_mut().expect("a guest has one").wait(bench.readiness, self.token, interest)?;
+        self.control.as_mut().expect("a guest has one").wait(
+            bench.readiness,
+            self.token,
+            interest,
+        )?;
         Ok(Turn::Network)
     }
 
@@ -157,7 +163,9 @@ impl FtpGuest {
         let needs_tls = self.protection.is_some();
         match command {
             Command::Quit | Command::Features => None,
-            Command::Security { .. } | Command::BufferSize | Command::Protection { .. } if !needs_tls => {
+            Command::Security { .. } | Command::BufferSize | Command::Protection { .. }
+                if !needs_tls =>
+            {
                 Some("502 This trial is in the clear")
             }
             Command::Security { is_tls: false } => Some("504 AUTH TLS is known, and nothing else"),
@@ -166,9 +174,13 @@ impl FtpGuest {
             _ if needs_tls && !self.is_secured => Some("530 AUTH TLS first"),
             Command::User | Command::Password { .. } | Command::BufferSize => None,
             Command::Protection { is_private: true } => None,
-            Command::Protection { .. } => Some("536 Files are as private as commands in this trial"),
+            Command::Protection { .. } => {
+                Some("536 Files are as private as commands in this trial")
+            }
             _ if !self.is_trusted => Some("530 Log in first"),
-            Command::File { .. } | Command::List(_) if needs_tls && !self.is_protected => Some("521 PROT P first"),
+            Command::File { .. } | Command::List(_) if needs_tls && !self.is_protected => {
+                Some("521 PROT P first")
+            }
             _ => None,
         }
     }
@@ -207,7 +219,8 @@ impl FtpGuest {
             }
             Command::Restart(None) => self.words.set(format_args!("501 Not a number of bytes\r\n")),
             Command::File { .. } | Command::List(_) if self.listener.is_none() => {
-                self.words.set(format_args!("425 Ask for a data connection first (EPSV or PASV)\r\n"));
+                self.words
+                    .set(format_args!("425 Ask for a data connection first (EPSV or PASV)\r\n"));
             }
             Command::File { is_upload } if is_upload != self.incoming.is_some() => {
                 self.words.set(format_args!("550 Files go the other way in this trial\r\n"));
@@ -216,20 +229,28 @@ impl FtpGuest {
             Command::List(form) => self.list(form),
             Command::ChangeFolder | Command::ToParent => self.change_folder(command),
             Command::MakeFolder if self.incoming.is_some() => {
-                self.words.set(format_args!("257 Uploads go where the trial puts them, whatever they are called\r\n"));
+                self.words.set(format_args!(
+                    "257 Uploads go where the trial puts them, whatever they are called\r\n"
+                ));
             }
             Command::MakeFolder => self.words.set(format_args!("550 Nothing is changed here\r\n")),
             Command::Harmless | Command::Representation { is_spoken: true } => {
                 self.words.set(format_args!("200 Well\r\n"));
             }
-            Command::Representation { .. } => self.words.set(format_args!("504 Files are binary streams here\r\n")),
+            Command::Representation { .. } => {
+                self.words.set(format_args!("504 Files are binary streams here\r\n"))
+            }
             Command::Folder => {
                 self.words.set(format_args!("257 \"/"));
                 let folder = &self.folder;
                 // A quote is doubled (RFC 959 appendix II).
                 self.words.add(|text| {
                     folder.iter().try_for_each(|byte| {
-                        text.write_all(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) })
+                        text.write_all(if *byte == b'"' {
+                            b"\"\""
+                        } else {
+                            std::slice::from_ref(byte)
+                        })
                     })?;
                     text.write_all(b"\"\r\n")
                 });
@@ -261,7 +282,9 @@ impl FtpGuest {
         let file = match self.found() {
             _ if is_upload => 0,
             Found::File(file) if restart <= self.tree.size(file) => file,
-            Found::File(_) => return self.words.set(format_args!("554 The file ends before byte {restart}\r\n")),
+            Found::File(_) => {
+                return self.words.set(format_args!("554 The file ends before byte {restart}\r\n"));
+            }
             _ => return self.refuse_path(),
         };
         self.restart = restart;
@@ -273,8 +296,10 @@ impl FtpGuest {
     /// Begins the chosen file over the data connection.
     fn begin(&mut self, data: &Watched, file: usize) -> Result<(), Failure> {
         let Some(outgoing) = &mut self.outgoing else { return Ok(()) };
-        let (opened, size) =
-            self.tree.open(file).map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
+        let (opened, size) = self
+            .tree
+            .open(file)
+            .map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
         let from = std::mem::take(&mut self.restart).min(size);
         let bytes: Range<u64> = from..size;
         outgoing.renew();
@@ -347,12 +372,16 @@ impl FtpGuest {
             (Command::Passive, IpAddr::V4(ip)) => {
                 let [a, b, c, d] = ip.octets();
                 let [high, low] = port.to_be_bytes();
-                self.words.set(format_args!("227 Entering Passive Mode ({a},{b},{c},{d},{high},{low})\r\n"));
+                self.words.set(format_args!(
+                    "227 Entering Passive Mode ({a},{b},{c},{d},{high},{low})\r\n"
+                ));
             }
             (Command::Passive, IpAddr::V6(_)) => {
                 self.words.set(format_args!("425 IPv6 has EPSV only\r\n"));
             }
-            _ => self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n")),
+            _ => {
+                self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n"))
+            }
         }
         let token = self.token + 1;
         self.listener.as_mut().expect("just made").wait(bench.readiness, token, Interest::Readable)
@@ -360,7 +389,8 @@ impl FtpGuest {
 
     /// The data connection comes, from the address that logged in.
     fn expect(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        let listener = self.listener.as_mut().ok_or(Failure::Syntax("a file without a data connection"))?;
+        let listener =
+            self.listener.as_mut().ok_or(Failure::Syntax("a file without a data connection"))?;
         let (socket, from) = match listener.socket.accept() {
             Ok((socket, from)) => (socket, from.as_socket().map(|from| from.ip())),
             Err(error) if would_wait(&error) => return Ok(Turn::Network),
@@ -435,8 +465,9 @@ impl FtpGuest {
         self.state = State::Command;
     }
 
-    /// A foreign client that has closed the data connection before the end wanted no more of the file (`curl -r`): it goes on with its session
-    /// (RFC 959 clause 5.4, RETR). Elsewhere it is a `failure`.
+    /// A foreign client that has closed the data connection before the end wanted no more of the
+    /// file (`curl -r`): it goes on with its session (RFC 959 clause 5.4, RETR). Elsewhere it is a
+    /// `failure`.
     fn cut_off(&mut self, failure: Failure, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let by_client = matches!(failure, Failure::Io(_) | Failure::Closed(_));
         if self.password.is_some() || self.outgoing.is_none() || !by_client {
@@ -489,7 +520,13 @@ impl FtpGuest {
 }
 
 impl Guest for FtpGuest {
-    fn admit(&mut self, socket: Socket, peer: SocketAddr, token: u64, _bench: &mut Bench<'_>) -> Result<(), Failure> {
+    fn admit(
+        &mut self,
+        socket: Socket,
+        peer: SocketAddr,
+        token: u64,
+        _bench: &mut Bench<'_>,
+    ) -> Result<(), Failure> {
         socket.set_tcp_nodelay(true).map_err(|error| Failure::io(&error))?;
         self.control = Some(Watched::new(socket));
         (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
@@ -529,11 +566,14 @@ impl Guest for FtpGuest {
     fn is_under_way(&self) -> bool {
         let is_moving = matches!(self.state, State::SecuringData | State::Moving | State::Storing);
         let is_awaited = self.outgoing.as_ref().is_some_and(Outgoing::is_awaited);
-        is_moving && matches!(self.cargo, Cargo::File(_)) || is_awaited && (self.data.is_some() || self.ended.is_some())
+        is_moving && matches!(self.cargo, Cargo::File(_))
+            || is_awaited && (self.data.is_some() || self.ended.is_some())
     }
 
     fn settle(&mut self, bench: &mut Bench<'_>) {
-        if let (Some(outgoing), Some(data)) = (&mut self.outgoing, self.data.as_ref().or(self.ended.as_ref())) {
+        if let (Some(outgoing), Some(data)) =
+            (&mut self.outgoing, self.data.as_ref().or(self.ended.as_ref()))
+        {
             outgoing.settle(&data.socket, &mut self.account, bench.tally);
         }
     }

@@ -1,8 +1,8 @@
-//! Bodies in chunks (RFC 9112 clause 7.1), looked at where they lie in the receive queue: what frames a chunk is taken out, and the
-//! chunk itself goes the way of any file.
+//! Bodies in chunks (RFC 9112 clause 7.1), looked at where they lie in the receive queue: what
+//! frames a chunk is taken out, and the chunk itself goes the way of any file.
 //!
-//! Extensions and trailers are read over. Lines end with CRLF and nothing else, and a size is at most sixteen hexadecimal digits:
-//! what two readers may understand differently is refused.
+//! Extensions and trailers are read over. Lines end with CRLF and nothing else, and a size is at
+//! most sixteen hexadecimal digits: what two readers may understand differently is refused.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,9 @@ pub(super) fn frame(bytes: &[u8], before: Before) -> Result<Option<Frame>, &'sta
 
 /// The first line of `bytes`, without its end, if that has come.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, &'static str> {
-    let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else { return Ok(None) };
+    let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        return Ok(None);
+    };
     match (bytes[end], bytes.get(end + 1)) {
         (b'\r', Some(b'\n')) => Ok(Some(&bytes[..end])),
         (b'\r', None) => Ok(None),
@@ -94,7 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body that comes in two pieces, the second once the first is used up; the bytes behind the body stay.
+    /// Reads a body that comes in two pieces, the second once the first is used up; the bytes
+    /// behind the body stay.
     fn read(text: &[u8], split: usize) -> Result<(Vec<u8>, usize), &'static str> {
         let (mut at, mut come, mut body, mut before) = (0, split, Vec::new(), Before::First);
         loop {
@@ -124,7 +127,11 @@ mod tests {
         let text = b"4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n00e\r\n in\r\n\r\nchunks.\r\n0\r\nExpires: never\r\n\r\nGET";
         for split in 0..=text.len() {
             let end = text.len() - 3;
-            assert_eq!(read(text, split), Ok((b"Wikipedia in\r\n\r\nchunks.".to_vec(), end)), "{split}");
+            assert_eq!(
+                read(text, split),
+                Ok((b"Wikipedia in\r\n\r\nchunks.".to_vec(), end)),
+                "{split}"
+            );
         }
     }
 
@@ -143,7 +150,11 @@ mod tests {
             b"g\r\n",
         ] {
             let told = read(wrong, wrong.len());
-            assert!(told.is_err_and(|told| told != "it ended early"), "{:?}", String::from_utf8_lossy(wrong));
+            assert!(
+                told.is_err_and(|told| told != "it ended early"),
+                "{:?}",
+                String::from_utf8_lossy(wrong)
+            );
         }
         assert_eq!(
             frame(b"ffffffffffffffff\r\n", Before::First),

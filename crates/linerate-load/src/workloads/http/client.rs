@@ -13,11 +13,12 @@ use super::head::{Answer, Coding, HeadBuffer, Looked};
 use crate::LoadError;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent, Session, Shaken, Stage,
-    Store, Turn, Watched, connected,
+    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
+    Session, Shaken, Stage, Store, Turn, Watched, connected,
 };
 
-/// A head of which part has come is looked at again after this: the kernel calls the socket readable all the time.
+/// A head of which part has come is looked at again after this: the kernel calls the socket
+/// readable all the time.
 const PART_REST: Nanos = Nanos(200_000);
 /// RFC 9110 clause 15: what is well, and what only announces an answer.
 const WELL: std::ops::Range<u16> = 200..300;
@@ -106,7 +107,8 @@ impl HttpSession {
             (false, offset) => ("GET", format!("Range: bytes={offset}-\r\n")),
         };
         let fields = format!(
-            "Host: {authority}\r\nUser-Agent: linerate\r\nAccept: */*\r\nConnection: {connection}\r\n{field}\r\n"
+            "Host: {authority}\r\nUser-Agent: linerate\r\nAccept: */*\r\nConnection: \
+                {connection}\r\n{field}\r\n"
         );
         Ok(Self {
             remote: dial.remote.into(),
@@ -228,7 +230,9 @@ impl HttpSession {
                 self.state = State::Answer;
             }
             Ok(_) => self.state = State::Sending,
-            Err(error) if would_wait(&error) => return self.wait(bench, Interest::ReadableOrWritable),
+            Err(error) if would_wait(&error) => {
+                return self.wait(bench, Interest::ReadableOrWritable);
+            }
             Err(error) => return Err(self.early_refusal().unwrap_or(Failure::io(&error))),
         }
         Ok(Turn::Moved)
@@ -262,11 +266,13 @@ impl HttpSession {
         }
     }
 
-    /// A server that does not want a file may say so and close before it has come (RFC 9112 clause 9.6): what it said is why nothing more
-    /// can be sent.
+    /// A server that does not want a file may say so and close before it has come (RFC 9112 clause
+    /// 9.6): what it said is why nothing more can be sent.
     fn early_refusal(&mut self) -> Option<Failure> {
         match self.head.answer(self.connection.as_mut()?) {
-            Ok(Looked::Head(Answer { status, .. })) if status >= WELL.end => Some(Failure::Refused(status)),
+            Ok(Looked::Head(Answer { status, .. })) if status >= WELL.end => {
+                Some(Failure::Refused(status))
+            }
             _ => None,
         }
     }
@@ -290,7 +296,9 @@ impl HttpSession {
             Coding::None => false,
             Coding::Chunked => true,
             Coding::Unknown => {
-                return Err(Failure::Syntax("a body in another coding than chunks, which this load does not take"));
+                return Err(Failure::Syntax(
+                    "a body in another coding than chunks, which this load does not take",
+                ));
             }
         };
         if answer.fields.is_ambiguous {
@@ -301,10 +309,12 @@ impl HttpSession {
         if let Some(outgoing) = &mut self.outgoing {
             // Delivered: whoever serves files says so when it has them.
             outgoing.confirm(&mut self.account, bench.tally);
-            self.state = if self.is_chunked { State::Unframing(Before::First) } else { State::Dismissing };
+            self.state =
+                if self.is_chunked { State::Unframing(Before::First) } else { State::Dismissing };
             return Ok(Turn::Moved);
         }
-        if self.offset > 0 && (answer.status != PARTIAL || answer.fields.first != Some(self.offset)) {
+        if self.offset > 0 && (answer.status != PARTIAL || answer.fields.first != Some(self.offset))
+        {
             return Err(Failure::Whole);
         }
         if self.is_chunked {
@@ -326,7 +336,8 @@ impl HttpSession {
     fn receive(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         let incoming = self.incoming.as_mut().expect("a download has one");
-        let received = incoming.take(connection, self.left.unwrap_or(u64::MAX), &mut self.account, bench)?;
+        let received =
+            incoming.take(connection, self.left.unwrap_or(u64::MAX), &mut self.account, bench)?;
         self.came += received.bytes;
         self.left = self.left.map(|left| left - received.bytes);
         if self.is_chunked && self.left == Some(0) {
@@ -352,7 +363,8 @@ impl HttpSession {
         }
     }
 
-    /// What frames the next chunk of the answer. What a server says in chunks to an upload is thrown away.
+    /// What frames the next chunk of the answer. What a server says in chunks to an upload is
+    /// thrown away.
     fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         match self.head.frame(connection, before)? {
@@ -361,7 +373,8 @@ impl HttpSession {
             Looked::Ended => Err(Failure::Closed(Stage::Transfer)),
             Looked::Head(Frame::Chunk { bytes, .. }) => {
                 self.left = Some(bytes);
-                self.state = if self.outgoing.is_some() { State::Dismissing } else { State::Receiving };
+                self.state =
+                    if self.outgoing.is_some() { State::Dismissing } else { State::Receiving };
                 Ok(Turn::Moved)
             }
             Looked::Head(Frame::Last { .. }) if self.outgoing.is_some() => self.close_or_keep(),
@@ -477,7 +490,9 @@ impl Session for HttpSession {
         Failure::TimedOut(match self.state {
             State::Connecting | State::Securing => Stage::Connect,
             State::Asking(_) | State::Answer => Stage::FirstByte,
-            State::Sending | State::Framing(_) | State::Receiving | State::Unframing(_) => Stage::Transfer,
+            State::Sending | State::Framing(_) | State::Receiving | State::Unframing(_) => {
+                Stage::Transfer
+            }
             State::Dismissing | State::Storing | State::Closing => Stage::Close,
         })
     }

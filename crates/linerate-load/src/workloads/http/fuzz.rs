@@ -1,4 +1,5 @@
-//! Any bytes on a connection of HTTP, at either end: heads and bodies in chunks are read without a panic, and never more than there is.
+//! Any bytes on a connection of HTTP, at either end: heads and bodies in chunks are read without a
+//! panic, and never more than there is.
 
 use super::chunks::{Before, Frame};
 use super::head::{HeadBuffer, Looked};
@@ -34,7 +35,11 @@ const WORDS: [&str; 24] = [
 ];
 
 /// What may follow a head is read as a body in chunks.
-fn body(buffer: &mut HeadBuffer, connection: &mut crate::workloads::transfer::Watched, most: usize) -> String {
+fn body(
+    buffer: &mut HeadBuffer,
+    connection: &mut crate::workloads::transfer::Watched,
+    most: usize,
+) -> String {
     let (mut before, mut said, mut scratch) = (Before::First, String::new(), [0; 4096]);
     for _ in 0..64 {
         match buffer.frame(connection, before) {
@@ -66,8 +71,10 @@ fn body(buffer: &mut HeadBuffer, connection: &mut crate::workloads::transfer::Wa
 fn fuzz_http_answers() {
     let corpus: Vec<Vec<u8>> = [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nabcde",
-        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-9/10\r\nContent-Length: 6\r\n\r\nefghij",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n0\r\nExpires: never\r\n\r\n",
+        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-9/10\r\nContent-Length: \
+            6\r\n\r\nefghij",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: \
+            chunked\r\n\r\n4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n0\r\nExpires: never\r\n\r\n",
         "HTTP/1.0 404 Not Found\r\nServer: x\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     ]
@@ -85,7 +92,8 @@ fn fuzz_http_answers() {
 fn fuzz_http_requests() {
     let corpus: Vec<Vec<u8>> = [
         "GET /a/b%20c?x=y HTTP/1.1\r\nHost: h\r\nRange: bytes=4-9\r\nIf-Range: \"x\"\r\n\r\n",
-        "PUT /../up HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n0\r\n\r\n",
+        "PUT /../up HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: \
+            chunked\r\n\r\n4\r\nWiki\r\n0\r\n\r\n",
         "HEAD http://h/abs HTTP/1.0\r\nConnection: keep-alive\r\nRange: bytes=-5\r\n\r\n",
         "POST * HTTP/1.1\r\nContent-Length: 18446744073709551615\r\nContent-Length: 5\r\n\r\nabcde",
     ]
@@ -98,7 +106,11 @@ fn fuzz_http_requests() {
             let mut resolved = Vec::with_capacity(1024);
             let decoded = percent::decode(target.as_bytes());
             let is_known = decoded.as_ref().is_ok_and(|path| resolve(b"", path, &mut resolved));
-            assert!(!resolved.split(|byte| *byte == b'/').any(|part| part == b".."), "{}", resolved.escape_ascii());
+            assert!(
+                !resolved.split(|byte| *byte == b'/').any(|part| part == b".."),
+                "{}",
+                resolved.escape_ascii()
+            );
             (is_known, decoded.is_ok())
         });
         if let Ok(Looked::Head(request)) = &head {

@@ -1,5 +1,5 @@
-//! Heads of messages: looked at where they lie in the receive queue, and taken out when whole, so that not a byte of a file is
-//! copied with them.
+//! Heads of messages: looked at where they lie in the receive queue, and taken out when whole, so
+//! that not a byte of a file is copied with them.
 
 use std::io;
 
@@ -42,7 +42,8 @@ pub(super) struct Fields {
     pub(super) expects: bool,
     /// How the body is coded for the transfer.
     pub(super) coding: Coding,
-    /// The length is told twice, or in a way that two readers may understand differently (RFC 9112 clause 6.3).
+    /// The length is told twice, or in a way that two readers may understand differently (RFC 9112
+    /// clause 6.3).
     pub(super) is_ambiguous: bool,
     /// The part that a request asks for.
     pub(super) range: Option<Asked>,
@@ -132,7 +133,11 @@ impl HeadBuffer {
     }
 
     /// Looks for what frames the next chunk of a body.
-    pub(super) fn frame(&mut self, connection: &mut Watched, before: Before) -> Result<Looked<Frame>, Failure> {
+    pub(super) fn frame(
+        &mut self,
+        connection: &mut Watched,
+        before: Before,
+    ) -> Result<Looked<Frame>, Failure> {
         for most in [FRAME_BYTES, HEAD_BYTES] {
             let n = match connection.peek(&mut self.0[..most]) {
                 Ok(0) => return Ok(Looked::Ended),
@@ -200,10 +205,12 @@ fn fields(headers: &[httparse::Header<'_>], closes: bool) -> Fields {
         if is("content-length") {
             let length = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             let length = length.and_then(|text| text.parse().ok());
-            fields.is_ambiguous |= length.is_none() || fields.length.is_some_and(|before| Some(before) != length);
+            fields.is_ambiguous |=
+                length.is_none() || fields.length.is_some_and(|before| Some(before) != length);
             fields.length = length;
         } else if is("connection") {
-            let has = |word: &str| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
+            let has =
+                |word: &str| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
             fields.closes = has("close") || (fields.closes && !has("keep-alive"));
         } else if is("expect") {
             fields.expects = text.eq_ignore_ascii_case("100-continue");
@@ -284,23 +291,37 @@ mod tests {
         assert_eq!(refused, Err(Failure::Syntax("no head of HTTP/1")));
         let (near, mut far) = pair();
         drop(near);
-        assert_eq!(until(|| buffer.answer(&mut far), |looked| *looked == Looked::Nothing), Looked::Ended);
+        assert_eq!(
+            until(|| buffer.answer(&mut far), |looked| *looked == Looked::Nothing),
+            Looked::Ended
+        );
     }
 
     #[test]
     fn a_request_says_what_is_to_be_done_with_which_path() {
         let (mut near, mut far) = pair();
         let mut buffer = HeadBuffer::new();
-        near.write_all(b"PUT /abc HTTP/1.0\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n").expect("fits");
-        let looked = until(|| buffer.request(&mut far, |path| path == "/abd"), |looked| *looked == Looked::Nothing);
+        near.write_all(b"PUT /abc HTTP/1.0\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n")
+            .expect("fits");
+        let looked = until(
+            || buffer.request(&mut far, |path| path == "/abd"),
+            |looked| *looked == Looked::Nothing,
+        );
         let fields = Fields { length: Some(7), closes: true, expects: true, ..Fields::default() };
         let request = Request { method: Method::Put, target: false, is_current: false, fields };
         assert_eq!(looked, Looked::Head(request));
         // A method is told by its case (RFC 9110 clause 9.1).
-        for (line, method) in [("HEAD", Method::Head), ("GET", Method::Get), ("head", Method::Other)] {
-            near.write_all(format!("{line} /abc HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).expect("fits");
-            let looked = until(|| buffer.request(&mut far, |path| path == "/abc"), |looked| *looked == Looked::Nothing);
-            let request = Request { method, target: true, is_current: true, fields: Fields::default() };
+        for (line, method) in
+            [("HEAD", Method::Head), ("GET", Method::Get), ("head", Method::Other)]
+        {
+            near.write_all(format!("{line} /abc HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+                .expect("fits");
+            let looked = until(
+                || buffer.request(&mut far, |path| path == "/abc"),
+                |looked| *looked == Looked::Nothing,
+            );
+            let request =
+                Request { method, target: true, is_current: true, fields: Fields::default() };
             assert_eq!(looked, Looked::Head(request), "{line}");
         }
     }
@@ -323,7 +344,11 @@ mod tests {
         assert!(fields(&[chunked], true).is_ambiguous, "HTTP/1.0 has no chunks");
         assert_eq!(fields(&[chunked], false).coding, Coding::Chunked);
         for coding in ["gzip, chunked", "gzip", "chunked, chunked", ""] {
-            assert_eq!(fields(&[of("Transfer-Encoding", coding)], false).coding, Coding::Unknown, "{coding}");
+            assert_eq!(
+                fields(&[of("Transfer-Encoding", coding)], false).coding,
+                Coding::Unknown,
+                "{coding}"
+            );
         }
         assert_eq!(fields(&[chunked, chunked], false).coding, Coding::Unknown);
         assert!(fields(&[of("Connection", "TE, close")], false).closes);

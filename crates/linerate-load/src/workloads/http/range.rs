@@ -1,6 +1,8 @@
-//! Parts of a file: `Range: bytes=...` of a request and `Content-Range: bytes ...` of an answer (RFC 9110 clause 14).
+//! Parts of a file: `Range: bytes=...` of a request and `Content-Range: bytes ...` of an answer
+//! (RFC 9110 clause 14).
 //!
-//! One range is served. A request for several, or for other units, gets the whole file, as clause 14.2 allows.
+//! One range is served. A request for several, or for other units, gets the whole file, as clause
+//! 14.2 allows.
 
 use std::ops::Range;
 
@@ -66,9 +68,16 @@ mod tests {
         assert_eq!(Asked::parse("Bytes=500-"), Some(Asked::From(500, None)));
         assert_eq!(Asked::parse("bytes=-5"), Some(Asked::Last(5)));
         assert_eq!(Asked::parse("bytes=99999999999999999999-"), Some(Asked::From(u64::MAX, None)));
-        for ignored in
-            ["bytes=0-1,4-5", "lines=1-2", "bytes=5-2", "bytes=", "bytes=-", "bytes=+1-2", "bytes 1-2", "bytes=a-b"]
-        {
+        for ignored in [
+            "bytes=0-1,4-5",
+            "lines=1-2",
+            "bytes=5-2",
+            "bytes=",
+            "bytes=-",
+            "bytes=+1-2",
+            "bytes 1-2",
+            "bytes=a-b",
+        ] {
             assert_eq!(Asked::parse(ignored), None, "{ignored}");
         }
     }

@@ -1,4 +1,5 @@
-//! A connection at the passive end: files for GET and HEAD, whole or a part, room for PUT and POST, one request after the other.
+//! A connection at the passive end: files for GET and HEAD, whole or a part, room for PUT and POST,
+//! one request after the other.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,8 +15,8 @@ use super::chunks::{self, Before, Frame};
 use super::head::{Coding, Fields, HeadBuffer, Looked, Method, Request};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part, Protocol, Sent,
-    Shaken, Stage, Store, Tree, Turn, Watched, percent, resolve, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part,
+    Protocol, Sent, Shaken, Stage, Store, Tree, Turn, Watched, percent, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -85,12 +86,14 @@ pub(crate) struct HttpGuest {
     state: State,
     head: HeadBuffer,
     words: Vec<u8>,
-    /// What frames the next chunk, where an answer comes in chunks, and the place of the chunk in the body.
+    /// What frames the next chunk, where an answer comes in chunks, and the place of the chunk in
+    /// the body.
     frame: String,
     before: Before,
     chunked: bool,
     sends_chunks: bool,
-    /// Bytes of a body still to come, or of a chunk of it, and where in a body of chunks they stand.
+    /// Bytes of a body still to come, or of a chunk of it, and where in a body of chunks they
+    /// stand.
     left: u64,
     came_in: Option<Before>,
     moved: u64,
@@ -144,7 +147,11 @@ impl HttpGuest {
 
     fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
         let token = self.token;
-        self.connection.as_mut().expect("a guest has one").wait(bench.readiness, token, interest)?;
+        self.connection.as_mut().expect("a guest has one").wait(
+            bench.readiness,
+            token,
+            interest,
+        )?;
         Ok(Turn::Network)
     }
 
@@ -169,7 +176,9 @@ impl HttpGuest {
     fn look(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let Self { head, connection, path, tree, decoded, resolved, .. } = self;
         let connection = connection.as_mut().expect("a guest has one");
-        match head.request(connection, |text| target(text, path.as_deref(), tree, decoded, resolved))? {
+        match head
+            .request(connection, |text| target(text, path.as_deref(), tree, decoded, resolved))?
+        {
             Looked::Nothing => self.wait(bench, Interest::Readable),
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
             Looked::Ended => {
@@ -190,7 +199,11 @@ impl HttpGuest {
     }
 
     /// Prepares the answer to `request`: its words, and what follows them.
-    fn asked(&mut self, request: Request<Target>, bench: &mut Bench<'_>) -> Result<Follows, Failure> {
+    fn asked(
+        &mut self,
+        request: Request<Target>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Follows, Failure> {
         let Request { method, target, fields, is_current } = request;
         self.words.clear();
         self.closes = fields.closes;
@@ -208,7 +221,8 @@ impl HttpGuest {
             }
             (Target::Known(found), Method::Get | Method::Head) => {
                 // What a client sends with a question is not read: it would be taken for the next.
-                self.closes |= fields.coding != Coding::None || fields.length.is_some_and(|length| length > 0);
+                self.closes |=
+                    fields.coding != Coding::None || fields.length.is_some_and(|length| length > 0);
                 let is_head = method == Method::Head;
                 match found {
                     Found::File(file) => self.give(file, fields, is_head, is_current),
@@ -224,7 +238,10 @@ impl HttpGuest {
     fn refuse(&mut self, status: &str, more: &str) -> Follows {
         self.closes = true;
         // It fits what was set aside.
-        let _ = write!(self.words, "HTTP/1.1 {status}\r\n{more}Content-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = write!(
+            self.words,
+            "HTTP/1.1 {status}\r\n{more}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
         Follows::Next
     }
 
@@ -253,16 +270,24 @@ impl HttpGuest {
         Ok(Follows::Body)
     }
 
-    fn give(&mut self, file: usize, fields: Fields, is_head: bool, is_current: bool) -> Result<Follows, Failure> {
+    fn give(
+        &mut self,
+        file: usize,
+        fields: Fields,
+        is_head: bool,
+        is_current: bool,
+    ) -> Result<Follows, Failure> {
         let Ok((opened, size)) = self.tree.open(file) else { return Ok(self.miss(is_head)) };
         let close = self.close_line();
-        // Nothing tells one state of a file from another here: a part under a condition is not given (RFC 9110 clause 13.1.5).
+        // Nothing tells one state of a file from another here: a part under a condition is not
+        // given (RFC 9110 clause 13.1.5).
         let asked = fields.range.filter(|_| !is_head && !fields.is_conditional);
         let part = match asked.map(|asked| asked.within(size)) {
             Some(None) => {
                 let _ = write!(
                     self.words,
-                    "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */{size}\r\nContent-Length: 0\r\n{close}\r\n"
+                    "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes \
+                        */{size}\r\nContent-Length: 0\r\n{close}\r\n"
                 );
                 return Ok(Follows::Next);
             }
@@ -272,11 +297,17 @@ impl HttpGuest {
         let status = if asked.is_some() { "206 Partial Content" } else { "200 OK" };
         let _ = write!(
             self.words,
-            "HTTP/1.1 {status}\r\nContent-Type: application/octet-stream\r\nAccept-Ranges: bytes\r\nLast-Modified: {}\r\n{close}",
+            "HTTP/1.1 {status}\r\nContent-Type: application/octet-stream\r\nAccept-Ranges: \
+                bytes\r\nLast-Modified: {}\r\n{close}",
             self.tree.modified(file).http()
         );
         if asked.is_some() {
-            let _ = write!(self.words, "Content-Range: bytes {}-{}/{size}\r\n", part.start, part.end - 1);
+            let _ = write!(
+                self.words,
+                "Content-Range: bytes {}-{}/{size}\r\n",
+                part.start,
+                part.end - 1
+            );
         }
         self.sends_chunks = self.chunked && is_current;
         let _ = match self.sends_chunks {
@@ -287,7 +318,10 @@ impl HttpGuest {
             return Ok(Follows::Next);
         }
         let connection = self.connection.as_ref().expect("a guest has one");
-        self.outgoing.as_mut().expect("it serves files").begin(connection, Part { file: opened, bytes: part })?;
+        self.outgoing
+            .as_mut()
+            .expect("it serves files")
+            .begin(connection, Part { file: opened, bytes: part })?;
         Ok(Follows::File)
     }
 
@@ -296,15 +330,23 @@ impl HttpGuest {
         let length = self.tree.listing(folder, Form::Page).len();
         let _ = write!(
             self.words,
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{close}\r\n"
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: \
+                {length}\r\n{close}\r\n"
         );
         if is_head { Follows::Next } else { Follows::Page(folder) }
     }
 
-    fn say(&mut self, follows: Follows, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+    fn say(
+        &mut self,
+        follows: Follows,
+        written: usize,
+        bench: &mut Bench<'_>,
+    ) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         match connection.send(&self.words[written..]) {
-            Ok(n) if written + n < self.words.len() => self.state = State::Saying(follows, written + n),
+            Ok(n) if written + n < self.words.len() => {
+                self.state = State::Saying(follows, written + n)
+            }
             Ok(_) => match follows {
                 Follows::Body => self.state = State::Receiving,
                 Follows::File if self.sends_chunks => {
@@ -315,13 +357,20 @@ impl HttpGuest {
                 Follows::Page(folder) => self.state = State::Listing(folder, 0),
                 Follows::Next => self.next(),
             },
-            Err(error) if would_wait(&error) => return self.wait(bench, Interest::ReadableOrWritable),
+            Err(error) if would_wait(&error) => {
+                return self.wait(bench, Interest::ReadableOrWritable);
+            }
             Err(error) => return Err(Failure::io(&error)),
         }
         Ok(Turn::Moved)
     }
 
-    fn list(&mut self, folder: usize, written: usize, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
+    fn list(
+        &mut self,
+        folder: usize,
+        written: usize,
+        bench: &mut Bench<'_>,
+    ) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         let page = self.tree.listing(folder, Form::Page);
         match connection.send(&page[written..]) {
@@ -352,7 +401,9 @@ impl HttpGuest {
             Ok(n) if written + n < self.frame.len() => self.state = State::Framing(written + n),
             Ok(_) if self.outgoing.as_ref().is_some_and(Outgoing::is_through) => self.sent(bench),
             Ok(_) => self.state = State::Sending,
-            Err(error) if would_wait(&error) => return self.wait(bench, Interest::ReadableOrWritable),
+            Err(error) if would_wait(&error) => {
+                return self.wait(bench, Interest::ReadableOrWritable);
+            }
             Err(error) => return Err(Failure::io(&error)),
         }
         Ok(Turn::Moved)
@@ -468,10 +519,20 @@ impl HttpGuest {
 }
 
 /// What `text`, the target of a request, means; `path` is the one expected, if one is.
-fn target(text: &str, path: Option<&str>, tree: &Tree, decoded: &mut Vec<u8>, resolved: &mut Vec<u8>) -> Target {
+fn target(
+    text: &str,
+    path: Option<&str>,
+    tree: &Tree,
+    decoded: &mut Vec<u8>,
+    resolved: &mut Vec<u8>,
+) -> Target {
     let only = tree.any_file().map(Found::File);
     if let Some(path) = path {
-        return if text == path { Target::Known(only.unwrap_or(Found::Nothing)) } else { Target::Stranger };
+        return if text == path {
+            Target::Known(only.unwrap_or(Found::Nothing))
+        } else {
+            Target::Stranger
+        };
     }
     // A proxy's form of a target holds scheme and host as well (RFC 9112 clause 3.2.2).
     let text = match text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) {
@@ -486,7 +547,13 @@ fn target(text: &str, path: Option<&str>, tree: &Tree, decoded: &mut Vec<u8>, re
 }
 
 impl Guest for HttpGuest {
-    fn admit(&mut self, socket: Socket, _peer: SocketAddr, token: u64, _bench: &mut Bench<'_>) -> Result<(), Failure> {
+    fn admit(
+        &mut self,
+        socket: Socket,
+        _peer: SocketAddr,
+        token: u64,
+        _bench: &mut Bench<'_>,
+    ) -> Result<(), Failure> {
         let mut connection = Watched::new(socket);
         if let Some(security) = &self.dial.security {
             connection.secure(security.open()?);

@@ -1,7 +1,9 @@
-//! Access specifications: weighted lines of size, direction, order, burst, pause and alignment, as Iometer had them, and of I/O priority.
+//! Access specifications: weighted lines of size, direction, order, burst, pause and alignment, as
+//! Iometer had them, and of I/O priority.
 //!
-//! A line's weight is its share of transfers, or with `weight_of = "bursts"` its share of bursts, which is what Iometer did, whatever its
-//! manual said: of 50 % bursts of 1 and 50 % bursts of 10, 91 % of the transfers are the second line's.
+//! A line's weight is its share of transfers, or with `weight_of = "bursts"` its share of bursts,
+//! which is what Iometer did, whatever its manual said: of 50 % bursts of 1 and 50 % bursts of 10,
+//! 91 % of the transfers are the second line's.
 
 use linerate_model::{Bytes, Nanos, ParamError, Ratio};
 use linerate_sys::storage::Priority;
@@ -28,7 +30,8 @@ pub(super) struct Line {
     pub(super) delay: Nanos,
     /// Places are multiples of this from the start of the range.
     pub(super) align: u64,
-    /// Bytes of the transfer in the other direction that follows each of these and ends the transaction; 0 for none.
+    /// Bytes of the transfer in the other direction that follows each of these and ends the
+    /// transaction; 0 for none.
     pub(super) reply: u64,
     /// I/O priority of its transfers; `None`: the job's.
     pub(super) priority: Option<Priority>,
@@ -45,7 +48,8 @@ pub(super) enum WeightOf {
     Bursts,
 }
 
-/// Reads `4 KiB, weight 60 %, read 70 %, random 100 %, burst 8, delay 1 ms, align 4 KiB, reply 512 B; 64 KiB, ...`.
+/// Reads `4 KiB, weight 60 %, read 70 %, random 100 %, burst 8, delay 1 ms, align 4 KiB, reply 512
+/// B; 64 KiB, ...`.
 ///
 /// # Errors
 /// The first part that is none of these.
@@ -54,10 +58,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Line>, ParamError> {
 }
 
 fn line(text: &str) -> Result<Line, ParamError> {
-    let refuse = |part: &str, expected: &str| wrong("access", format!("`{part}` in line `{text}` is not {expected}"));
+    let refuse = |part: &str, expected: &str| {
+        wrong("access", format!("`{part}` in line `{text}` is not {expected}"))
+    };
     let mut parts = text.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
-    let size: Bytes = first.parse().map_err(|_| refuse(first, "a size with its unit, which comes first"))?;
+    let size: Bytes =
+        first.parse().map_err(|_| refuse(first, "a size with its unit, which comes first"))?;
     let size = size.0;
     let mut line = Line {
         size,
@@ -73,28 +80,57 @@ fn line(text: &str) -> Result<Line, ParamError> {
     for part in parts {
         let (name, value) = part.split_once(' ').unwrap_or((part, ""));
         let value = value.trim();
-        let ratio = || value.parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|ratio| (0.0..=1.0).contains(ratio));
+        let ratio = || {
+            value
+                .parse::<Ratio>()
+                .ok()
+                .map(|ratio| ratio.0)
+                .filter(|ratio| (0.0..=1.0).contains(ratio))
+        };
         match name {
-            "weight" => line.weight = ratio().ok_or_else(|| refuse(part, "a weight, such as `weight 60 %`"))?,
-            "read" => line.read = ratio().ok_or_else(|| refuse(part, "a share of reads, such as `read 70 %`"))?,
-            "random" => line.random = ratio().ok_or_else(|| refuse(part, "a share, such as `random 100 %`"))?,
+            "weight" => {
+                line.weight =
+                    ratio().ok_or_else(|| refuse(part, "a weight, such as `weight 60 %`"))?
+            }
+            "read" => {
+                line.read =
+                    ratio().ok_or_else(|| refuse(part, "a share of reads, such as `read 70 %`"))?
+            }
+            "random" => {
+                line.random =
+                    ratio().ok_or_else(|| refuse(part, "a share, such as `random 100 %`"))?
+            }
             "burst" => {
                 let burst = value.parse().ok().filter(|burst| *burst > 0);
                 line.burst = burst.ok_or_else(|| refuse(part, "a count, such as `burst 8`"))?;
             }
-            "delay" => line.delay = value.parse().map_err(|_| refuse(part, "a time, such as `delay 1 ms`"))?,
+            "delay" => {
+                line.delay =
+                    value.parse().map_err(|_| refuse(part, "a time, such as `delay 1 ms`"))?
+            }
             "align" => {
                 let align = value.parse::<Bytes>().ok().filter(|align| align.0 > 0);
                 line.align = align.ok_or_else(|| refuse(part, "a size, such as `align 4 KiB`"))?.0;
             }
             "reply" => {
-                line.reply = value.parse::<Bytes>().map_err(|_| refuse(part, "a size, such as `reply 512 B`"))?.0;
+                line.reply = value
+                    .parse::<Bytes>()
+                    .map_err(|_| refuse(part, "a size, such as `reply 512 B`"))?
+                    .0;
             }
             "priority" => {
-                line.priority =
-                    Some(value.parse().map_err(|_| refuse(part, "a priority, such as `priority realtime 0`"))?);
+                line.priority = Some(
+                    value
+                        .parse()
+                        .map_err(|_| refuse(part, "a priority, such as `priority realtime 0`"))?,
+                );
             }
-            _ => return Err(refuse(part, "one of weight, read, random, burst, delay, align, reply, priority")),
+            _ => {
+                return Err(refuse(
+                    part,
+                    "one of weight, read, random, burst, delay, align, reply, priority",
+                ));
+            }
         }
     }
     Ok(line)
@@ -176,7 +212,8 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "4 KiB, weight 50 %, read 75 %, delay 1 ms; 64 KiB, weight 50 %, random 0 %, burst 10, align 512 B, reply 512 B";
+    const TEXT: &str = "4 KiB, weight 50 %, read 75 %, delay 1 ms; 64 KiB, weight 50 %, random 0 \
+        %, burst 10, align 512 B, reply 512 B";
 
     #[test]
     fn lines_are_read_with_their_defaults() {
@@ -193,7 +230,10 @@ mod tests {
             priority: None,
         };
         assert_eq!(lines[0], first);
-        assert_eq!((lines[1].size, lines[1].random, lines[1].burst, lines[1].align), (65_536, 0.0, 10, 512));
+        assert_eq!(
+            (lines[1].size, lines[1].random, lines[1].burst, lines[1].align),
+            (65_536, 0.0, 10, 512)
+        );
         assert_eq!(lines[1].reply, 512);
     }
 
@@ -223,23 +263,35 @@ mod tests {
 
     #[test]
     fn weights_are_shares_of_transfers_or_of_bursts() {
-        assert!((shares(WeightOf::Transfers)[1] - 0.5).abs() < 0.02, "{:?}", shares(WeightOf::Transfers));
+        assert!(
+            (shares(WeightOf::Transfers)[1] - 0.5).abs() < 0.02,
+            "{:?}",
+            shares(WeightOf::Transfers)
+        );
         // 10 of 11 transfers: what Iometer does with these lines.
-        assert!((shares(WeightOf::Bursts)[1] - 10.0 / 11.0).abs() < 0.01, "{:?}", shares(WeightOf::Bursts));
+        assert!(
+            (shares(WeightOf::Bursts)[1] - 10.0 / 11.0).abs() < 0.01,
+            "{:?}",
+            shares(WeightOf::Bursts)
+        );
     }
 
     #[test]
     fn a_mean_transfer_counts_each_line_as_often_as_it_comes() {
-        let lines = parse("4 KiB, weight 50 %; 64 KiB, weight 50 %, burst 10, reply 1 KiB").expect("lines");
+        let lines =
+            parse("4 KiB, weight 50 %; 64 KiB, weight 50 %, burst 10, reply 1 KiB").expect("lines");
         assert_eq!(mean_bytes(&lines, WeightOf::Transfers), (4096.0 + 66_560.0) / 2.0);
         assert_eq!(mean_bytes(&lines, WeightOf::Bursts), (4096.0 + 665_600.0) / 11.0);
     }
 
     #[test]
     fn a_line_has_a_priority_of_its_own() {
-        let lines = parse("4 KiB, weight 20 %, priority realtime 1 hint 2; 4 KiB, weight 80 %").expect("lines");
+        let lines = parse("4 KiB, weight 20 %, priority realtime 1 hint 2; 4 KiB, weight 80 %")
+            .expect("lines");
         assert_eq!((lines[0].priority, lines[1].priority), (Priority::new(1, 1, 2), None));
-        assert!(parse("4 KiB, priority urgent").expect_err("no class").cause.contains("realtime 0"));
+        assert!(
+            parse("4 KiB, priority urgent").expect_err("no class").cause.contains("realtime 0")
+        );
     }
 
     #[test]

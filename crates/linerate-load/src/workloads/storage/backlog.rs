@@ -1,5 +1,6 @@
-//! Blocks that were written and are to be read back: after so many writes have ended nothing is started until all are, then they are read in
-//! the order of their ends, and only then the load goes on. So no block is read while it is being written.
+//! Blocks that were written and are to be read back: after so many writes have ended nothing is
+//! started until all are, then they are read in the order of their ends, and only then the load
+//! goes on. So no block is read while it is being written.
 
 /// What may be started now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! What writes carry: unlike everything else unless the load says otherwise. A share of each block may be zeros, which a disk that compresses
-//! saves, and a share of the writes may repeat what others wrote, which one that deduplicates saves.
+//! What writes carry: unlike everything else unless the load says otherwise. A share of each block
+//! may be zeros, which a disk that compresses saves, and a share of the writes may repeat what
+//! others wrote, which one that deduplicates saves.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -12,14 +13,17 @@ pub(super) const BLOCK_BYTES: usize = 512;
 /// Scale of a share against a random 32-bit number.
 const WHOLE: f64 = 4_294_967_296.0;
 
-/// Fills `buffer` with what no disk can compress, except for the share `zeros` of each block, at its end; the stamp is kept.
+/// Fills `buffer` with what no disk can compress, except for the share `zeros` of each block, at
+/// its end; the stamp is kept.
 pub(super) fn fill(buffer: &mut [u8], zeros: f64, random: &mut Xoshiro256PlusPlus) {
     for chunk in buffer.chunks_exact_mut(8) {
         chunk.copy_from_slice(&random.next_u64().to_le_bytes());
     }
     let kept = ((1.0 - zeros) * BLOCK_BYTES as f64).round() as usize;
     if kept < BLOCK_BYTES {
-        buffer.chunks_exact_mut(BLOCK_BYTES).for_each(|block| block[kept.max(STAMP_BYTES)..].fill(0));
+        buffer
+            .chunks_exact_mut(BLOCK_BYTES)
+            .for_each(|block| block[kept.max(STAMP_BYTES)..].fill(0));
     }
 }
 
@@ -35,7 +39,8 @@ pub(super) struct Copies {
 impl Copies {
     /// `None` if there are none.
     pub(super) fn new(share: f64, originals: u32) -> Option<Self> {
-        (share > 0.0).then_some(Self { share: share * WHOLE, originals: u64::from(originals.max(1)) })
+        (share > 0.0)
+            .then_some(Self { share: share * WHOLE, originals: u64::from(originals.max(1)) })
     }
 
     /// The content that the next write repeats; `None` if it is to be unlike all others.
@@ -45,10 +50,12 @@ impl Copies {
     }
 }
 
-/// Makes `buffer` the content `original` of its length, of which all workers make the same from the same `payload`.
+/// Makes `buffer` the content `original` of its length, of which all workers make the same from the
+/// same `payload`.
 #[inline]
 pub(super) fn repeat(buffer: &mut [u8], payload: &[u8], original: u64, stamper: &Stamper) {
-    /// Writes that are unlike all others count from zero: none of the first two thousand million is a copy by accident.
+    /// Writes that are unlike all others count from zero: none of the first two thousand million is
+    /// a copy by accident.
     const FIRST: u32 = 1 << 31;
     buffer.copy_from_slice(&payload[..buffer.len()]);
     let mut sequence = FIRST;
@@ -71,7 +78,10 @@ mod tests {
             for block in buffer.chunks(BLOCK_BYTES) {
                 // One byte in 256 of what is random is zero.
                 let found = block.iter().filter(|byte| **byte == 0).count();
-                assert!((expected..expected + 12).contains(&found), "{found} zeros of {BLOCK_BYTES}, not {expected}");
+                assert!(
+                    (expected..expected + 12).contains(&found),
+                    "{found} zeros of {BLOCK_BYTES}, not {expected}"
+                );
             }
         }
     }

@@ -25,7 +25,8 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "target",
         takes: Takes::Text { example: "/dev/nvme1n1" },
         default: "\"/var/tmp\"",
-        meaning: "a block device, a file to be read, or a folder in which a scratch file without a name is made",
+        meaning: "a block device, a file to be read, or a folder in which a scratch file without a \
+            name is made",
     },
     ParamDoc {
         name: "size",
@@ -45,13 +46,24 @@ pub(super) const OWN: &[ParamDoc] = &[
         default: "all of it",
         meaning: "use only so many bytes of the target, from offset on",
     },
-    ParamDoc { name: "block_size", takes: TRANSFER, default: "\"4 KiB\"", meaning: "bytes of a transfer" },
-    ParamDoc { name: "read", takes: SHARE, default: "\"100 %\"", meaning: "share of reads; the others are writes" },
+    ParamDoc {
+        name: "block_size",
+        takes: TRANSFER,
+        default: "\"4 KiB\"",
+        meaning: "bytes of a transfer",
+    },
+    ParamDoc {
+        name: "read",
+        takes: SHARE,
+        default: "\"100 %\"",
+        meaning: "share of reads; the others are writes",
+    },
     ParamDoc {
         name: "random",
         takes: SHARE,
         default: "\"100 %\"",
-        meaning: "share of transfers to random places; the others continue where the last one ended",
+        meaning: "share of transfers to random places; the others continue where the last one \
+            ended",
     },
     ParamDoc {
         name: "align",
@@ -75,13 +87,17 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "reply",
         takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 30) },
         default: "\"0 B\": none",
-        meaning: "bytes of a transfer in the other direction that follows each one and ends the transaction, as Iometer's",
+        meaning: "bytes of a transfer in the other direction that follows each one and ends the \
+            transaction, as Iometer's",
     },
     ParamDoc {
         name: "access",
-        takes: Takes::Text { example: "4 KiB, weight 60 %, read 70 %; 64 KiB, weight 40 %, random 0 %" },
+        takes: Takes::Text {
+            example: "4 KiB, weight 60 %, read 70 %; 64 KiB, weight 40 %, random 0 %",
+        },
         default: "one line of the seven above",
-        meaning: "lines of an access specification: size, then any of weight, read, random, burst, delay, align, reply, priority",
+        meaning: "lines of an access specification: size, then any of weight, read, random, burst, \
+            delay, align, reply, priority",
     },
     ParamDoc {
         name: "weight_of",
@@ -95,12 +111,18 @@ pub(super) const OWN: &[ParamDoc] = &[
         default: "\"uniform\"",
         meaning: "random places: all alike, a few often, or each once before any again",
     },
-    ParamDoc { name: "skew", takes: SKEW, default: "\"100 %\"", meaning: "exponent of the Zipf law" },
+    ParamDoc {
+        name: "skew",
+        takes: SKEW,
+        default: "\"100 %\"",
+        meaning: "exponent of the Zipf law",
+    },
     ParamDoc {
         name: "zones",
         takes: Takes::Text { example: "50 % to 5 %, 30 % to 15 %, 20 % to 80 %" },
         default: "none",
-        meaning: "shares of the random transfers that go to shares of the range, from its start on; within each as pattern = \"uniform\"",
+        meaning: "shares of the random transfers that go to shares of the range, from its start \
+            on; within each as pattern = \"uniform\"",
     },
     ParamDoc {
         name: "backward",
@@ -112,7 +134,8 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "start_after",
         takes: PAUSE,
         default: "\"0 s\"",
-        meaning: "begin so long after the other jobs of the trial; rates are still means over all of the measurement",
+        meaning: "begin so long after the other jobs of the trial; rates are still means over all \
+            of the measurement",
     },
     ParamDoc {
         name: "stride",
@@ -130,15 +153,31 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "depth",
         takes: Takes::Count { least: 1, most: MOST_DEPTH as u64 },
         default: "32",
-        meaning: "transfers under way per worker: always so many in a closed loop, at most in an open one",
+        meaning: "transfers under way per worker: always so many in a closed loop, at most in an \
+            open one",
     },
-    ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning: "threads, each with an engine of its own" },
+    ParamDoc {
+        name: "workers",
+        takes: WORKERS,
+        default: "1",
+        meaning: "threads, each with an engine of its own",
+    },
     ParamDoc {
         name: "engine",
-        takes: Takes::Word(&["auto", "io_uring", "io_uring_polling", "io_uring_thread", "aio", "threads", "pread"]),
+        takes: Takes::Word(&[
+            "auto",
+            "io_uring",
+            "io_uring_polling",
+            "io_uring_thread",
+            "aio",
+            "threads",
+            "pread",
+        ]),
         default: "\"auto\"",
-        meaning: "auto: pread at depth 1, else io_uring (in memory aio below 1 MiB), or where the kernel refuses it aio, or threads; io_uring_polling looks into \
-                  the device's queue instead of taking interrupts, io_uring_thread leaves submission to a thread of the kernel's",
+        meaning: "auto: pread at depth 1, else io_uring (in memory aio below 1 MiB), or where the \
+            kernel refuses it aio, or threads; io_uring_polling looks into \
+                  the device's queue instead of taking interrupts, io_uring_thread leaves \
+                  submission to a thread of the kernel's",
     },
     ParamDoc {
         name: "cache",
@@ -150,13 +189,15 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "sync",
         takes: Takes::Word(&["none", "dsync", "sync"]),
         default: "\"none\"",
-        meaning: "when a write ends: when the device has it, or when its data (O_DSYNC) or all metadata too (O_SYNC) are durable",
+        meaning: "when a write ends: when the device has it, or when its data (O_DSYNC) or all \
+            metadata too (O_SYNC) are durable",
     },
     ParamDoc {
         name: "flush",
         takes: Takes::Word(&["none", "fsync", "fdatasync"]),
         default: "\"none\"",
-        meaning: "flush after every flush_every writes of a worker that have ended; flushes have times of their own",
+        meaning: "flush after every flush_every writes of a worker that have ended; flushes have \
+            times of their own",
     },
     ParamDoc {
         name: "flush_every",
@@ -168,45 +209,57 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "trim",
         takes: SHARE,
         default: "\"0 %\"",
-        meaning: "share of discards (BLKDISCARD, or a hole punched in a file), which have times of their own; the others read and write",
+        meaning: "share of discards (BLKDISCARD, or a hole punched in a file), which have times of \
+            their own; the others read and write",
     },
     ParamDoc {
         name: "verify",
         takes: Takes::Flag,
         default: "false",
-        meaning: "check every block read against what was written there; the target is filled first",
+        meaning: "check every block read against what was written there; the target is filled \
+            first",
     },
     ParamDoc {
         name: "verify_backlog",
         takes: Takes::Count { least: 0, most: MOST_BACKLOG },
         default: "0: written blocks are not read back",
-        meaning: "read back and check what a worker wrote after so many of its writes; needs verify",
+        meaning: "read back and check what a worker wrote after so many of its writes; needs \
+            verify",
     },
     ParamDoc {
         name: "compress",
         takes: SHARE,
         default: "\"0 %\"",
-        meaning: "share of each 512 B written that is zeros, as a disk that compresses saves them (at most 93 %: a stamp is kept)",
+        meaning: "share of each 512 B written that is zeros, as a disk that compresses saves them \
+            (at most 93 %: a stamp is kept)",
     },
     ParamDoc {
         name: "copies",
         takes: SHARE,
         default: "\"0 %\"",
-        meaning: "share of writes with the same contents as others, as a disk that deduplicates saves them",
+        meaning: "share of writes with the same contents as others, as a disk that deduplicates \
+            saves them",
     },
     ParamDoc {
         name: "copies_of",
         takes: Takes::Count { least: 1, most: 1 << 31 },
         default: "1",
-        meaning: "different contents that copies repeat, all alike often; they are the same in all workers of a job",
+        meaning: "different contents that copies repeat, all alike often; they are the same in all \
+            workers of a job",
     },
     ParamDoc {
         name: "zone_size",
         takes: AMOUNT_OF_ZONE,
         default: "none: all of the range",
-        meaning: "bytes transferred in one zone before the next: transfers stay within a zone that moves through the range and begins again",
+        meaning: "bytes transferred in one zone before the next: transfers stay within a zone that \
+            moves through the range and begins again",
     },
-    ParamDoc { name: "zone_range", takes: AMOUNT_OF_ZONE, default: "as zone_size", meaning: "how long a zone is" },
+    ParamDoc {
+        name: "zone_range",
+        takes: AMOUNT_OF_ZONE,
+        default: "as zone_size",
+        meaning: "how long a zone is",
+    },
     ParamDoc {
         name: "zone_skip",
         takes: Takes::Size { least: Bytes(0), most: Bytes(1 << 60) },
@@ -217,25 +270,29 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "priority",
         takes: Takes::Text { example: "best-effort 7" },
         default: "\"none\"",
-        meaning: "I/O priority of transfers: idle, or realtime or best-effort with a level of 0 (first) to 7; the disk's scheduler or the disk decides whether it counts",
+        meaning: "I/O priority of transfers: idle, or realtime or best-effort with a level of 0 \
+            (first) to 7; the disk's scheduler or the disk decides whether it counts",
     },
     ParamDoc {
         name: "flow",
         takes: Takes::Count { least: 0, most: 1_000_000 },
         default: "0: its own pace",
-        meaning: "weight: workers that have one start operations in the ratio of their weights, whatever their jobs; the fast ones wait for the slow ones",
+        meaning: "weight: workers that have one start operations in the ratio of their weights, \
+            whatever their jobs; the fast ones wait for the slow ones",
     },
     ParamDoc {
         name: "reopen_every",
         takes: Takes::Count { least: 0, most: 1 << 30 },
         default: "0: it stays open",
-        meaning: "close the target and open it again after so many transfers of a worker, when none is under way: Iometer's test connection rate",
+        meaning: "close the target and open it again after so many transfers of a worker, when \
+            none is under way: Iometer's test connection rate",
     },
     ParamDoc {
         name: "latency_target",
         takes: Takes::Time { least: Nanos(1_000), most: Nanos::from_secs(3_600) },
         default: "none: the depth is depth",
-        meaning: "each worker looks for the greatest depth, up to depth, at which latency_share of its transfers take no longer, and keeps it",
+        meaning: "each worker looks for the greatest depth, up to depth, at which latency_share of \
+            its transfers take no longer, and keeps it",
     },
     ParamDoc {
         name: "latency_share",
@@ -247,19 +304,22 @@ pub(super) const OWN: &[ParamDoc] = &[
         name: "latency_window",
         takes: Takes::Time { least: Nanos::from_millis(1), most: Nanos::from_secs(3_600) },
         default: "\"1 s\"",
-        meaning: "how long each depth is tried; a search takes some ten windows, which belong into the warmup",
+        meaning: "how long each depth is tried; a search takes some ten windows, which belong into \
+            the warmup",
     },
     ParamDoc {
         name: "rate",
         takes: Takes::Rate,
         default: "closed loop",
-        meaning: "transfers per second of all workers together (\"10 kpps\"), or bits per second that they move (\"800 Mbit/s\"): an open loop, at most depth under way",
+        meaning: "transfers per second of all workers together (\"10 kpps\"), or bits per second \
+            that they move (\"800 Mbit/s\"): an open loop, at most depth under way",
     },
     ParamDoc {
         name: "condition",
         takes: Takes::Count { least: 0, most: 10 },
         default: "0: unconditioned, and every row says so",
-        meaning: "write the range over so many times first, in sequence by 128 KiB; twice is customary for solid-state disks",
+        meaning: "write the range over so many times first, in sequence by 128 KiB; twice is \
+            customary for solid-state disks",
     },
     ParamDoc {
         name: "consent",

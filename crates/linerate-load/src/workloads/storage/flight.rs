@@ -70,14 +70,23 @@ impl Fault {
                 let why = told(result);
                 match operation {
                     Operation::Read => format!("read {bytes} bytes at {offset} of {target}: {why}"),
-                    Operation::Write => format!("write {bytes} bytes at {offset} of {target}: {why}"),
-                    Operation::Trim => format!("discard {bytes} bytes at {offset} of {target}: {why}"),
+                    Operation::Write => {
+                        format!("write {bytes} bytes at {offset} of {target}: {why}")
+                    }
+                    Operation::Trim => {
+                        format!("discard {bytes} bytes at {offset} of {target}: {why}")
+                    }
                     Operation::Fsync | Operation::Fdatasync => format!("flush {target}: {why}"),
                 }
             }
-            Self::Block { at, flaw } => format!("verify the block at {at} of {target}: {}", flaw.told()),
+            Self::Block { at, flaw } => {
+                format!("verify the block at {at} of {target}: {}", flaw.told())
+            }
             Self::Budget => {
-                format!("write to {target}: the budget of {most} bytes is used up (parameter `max_written`)")
+                format!(
+                    "write to {target}: the budget of {most} bytes is used up (parameter \
+                        `max_written`)"
+                )
             }
             Self::Revoked => format!("write to {target}: stopped, since it is in use or changed"),
             Self::Engine { code } => {

@@ -1,8 +1,9 @@
 //! The greatest depth that keeps a latency: a search while the load runs, window by window.
 //!
-//! The depth doubles from 1 for as long as the share of transfers within the target is reached, and halves the distance between the greatest
-//! that kept it and the least that did not from then on. Found, it is kept; a window that misses it later begins the search anew below it.
-//! Only transfers that were started in a window count there.
+//! The depth doubles from 1 for as long as the share of transfers within the target is reached, and
+//! halves the distance between the greatest that kept it and the least that did not from then on.
+//! Found, it is kept; a window that misses it later begins the search anew below it. Only transfers
+//! that were started in a window count there.
 
 use linerate_model::Nanos;
 
@@ -21,7 +22,8 @@ pub(super) struct Target {
 #[derive(Clone, Debug)]
 pub(super) struct DepthSearch {
     target: Target,
-    /// The greatest depth that kept it, or 0; and the least that did not, or one more than there may be.
+    /// The greatest depth that kept it, or 0; and the least that did not, or one more than there
+    /// may be.
     between: (u32, u32),
     most: u32,
     depth: u32,
@@ -34,7 +36,16 @@ pub(super) struct DepthSearch {
 impl DepthSearch {
     /// Up to the depth `most`.
     pub(super) fn new(target: Target, most: u32) -> Self {
-        Self { target, between: (0, most + 1), most, depth: 1, window_from: Nanos(0), n: 0, missed: 0, windows: 0 }
+        Self {
+            target,
+            between: (0, most + 1),
+            most,
+            depth: 1,
+            window_from: Nanos(0),
+            n: 0,
+            missed: 0,
+            windows: 0,
+        }
     }
 
     /// Transfers that may be under way at `now`.
@@ -89,7 +100,8 @@ impl DepthSearch {
             (low, high) => format!("not found yet: between {low} and {high}"),
         };
         format!(
-            "{found}, at most {} were allowed: {} % of the transfers within {} ms in each window of {} ms ({} windows)",
+            "{found}, at most {} were allowed: {} % of the transfers within {} ms in each window \
+                of {} ms ({} windows)",
             self.most,
             (1.0 - self.target.misses) * 100.0,
             self.target.latency.as_secs_f64() * 1e3,
@@ -105,7 +117,8 @@ mod tests {
 
     const TARGET: Target = Target { latency: Nanos(1_000), misses: 0.1, window: Nanos(10_000) };
 
-    /// Runs `n` windows on a device whose transfers take 50 ns for each that is under way; the depths.
+    /// Runs `n` windows on a device whose transfers take 50 ns for each that is under way; the
+    /// depths.
     fn depths(search: &mut DepthSearch, each_ns: u64, from: u64, n: u64) -> Vec<u32> {
         let window = |number| {
             let now = Nanos(1 + (from + number) * 10_000);

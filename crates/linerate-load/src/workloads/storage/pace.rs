@@ -1,5 +1,5 @@
-//! What is done beside transfers, and what holds them back: the budget of writes, blocks to be read back, a search for the depth, a ratio to other
-//! workers, a target that does not stay open.
+//! What is done beside transfers, and what holds them back: the budget of writes, blocks to be read
+//! back, a search for the depth, a ratio to other workers, a target that does not stay open.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::backlog::Backlog;
 use super::contents::Copies;
 use super::latency::DepthSearch;
 
-/// Shares of the budget are fetched in pieces of this size: one shared number is touched that seldom.
+/// Shares of the budget are fetched in pieces of this size: one shared number is touched that
+/// seldom.
 const BUDGET_PIECE: u64 = 16 << 20;
 
 /// What is done beside transfers.
@@ -100,7 +101,9 @@ impl Budget {
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             // The last piece may be a small one.
-            let piece = [BUDGET_PIECE.max(bytes), bytes].into_iter().find(|piece| self.target.spend(*piece, self.most));
+            let piece = [BUDGET_PIECE.max(bytes), bytes]
+                .into_iter()
+                .find(|piece| self.target.spend(*piece, self.most));
             self.left += piece.unwrap_or(0);
         }
         let has = self.left >= bytes;

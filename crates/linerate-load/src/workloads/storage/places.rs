@@ -16,7 +16,8 @@ pub(super) enum Pattern {
     /// Each as likely as every other, with replacement.
     #[default]
     Uniform,
-    /// Few places often: the k-th most popular with a weight of k to the minus `skew`; which those are is spread over the range.
+    /// Few places often: the k-th most popular with a weight of k to the minus `skew`; which those
+    /// are is spread over the range.
     Zipf,
     /// Each once before any again.
     Permutation,
@@ -31,17 +32,22 @@ pub(super) struct Zone {
     range: f64,
 }
 
-/// Reads `50 % to 5 %, 30 % to 15 %, 20 % to 80 %`: shares of transfers and of the range, which both add up to the whole.
+/// Reads `50 % to 5 %, 30 % to 15 %, 20 % to 80 %`: shares of transfers and of the range, which
+/// both add up to the whole.
 ///
 /// # Errors
 /// The first part that is none of these, or a sum that is not 100 %.
 pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
     let refuse = |why: String| wrong("zones", why);
-    let ratio = |text: &str| text.trim().parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|share| *share >= 0.0);
+    let ratio = |text: &str| {
+        text.trim().parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|share| *share >= 0.0)
+    };
     let zone = |part: &str| {
-        let shares = part.split_once(" to ").and_then(|(transfers, range)| Some((ratio(transfers)?, ratio(range)?)));
-        let (transfers, range) =
-            shares.ok_or_else(|| refuse(format!("`{}` is not such as `50 % to 5 %`", part.trim())))?;
+        let shares = part
+            .split_once(" to ")
+            .and_then(|(transfers, range)| Some((ratio(transfers)?, ratio(range)?)));
+        let (transfers, range) = shares
+            .ok_or_else(|| refuse(format!("`{}` is not such as `50 % to 5 %`", part.trim())))?;
         Ok(Zone { transfers, range })
     };
     let zones = text.split(',').map(zone).collect::<Result<Vec<Zone>, ParamError>>()?;
@@ -52,7 +58,10 @@ pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
         /// Shares are written in whole per cent, or a few decimals of them.
         const ROUNDING: f64 = 1e-6;
         if (sum - 1.0).abs() > ROUNDING {
-            return Err(refuse(format!("the shares of {what} add up to {} %, not 100 %", sum * 100.0)));
+            return Err(refuse(format!(
+                "the shares of {what} add up to {} %, not 100 %",
+                sum * 100.0
+            )));
         }
     }
     if zones.iter().any(|zone| zone.transfers > 0.0 && zone.range <= 0.0) {
@@ -61,7 +70,8 @@ pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
     Ok(zones)
 }
 
-/// A zone as it is drawn from: upper end of its share of a 64-bit number, and its part of the range, as shares.
+/// A zone as it is drawn from: upper end of its share of a 64-bit number, and its part of the
+/// range, as shares.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     end: u64,
@@ -99,7 +109,8 @@ pub(super) struct Places {
     cursor: u64,
     /// From one start to the next in a sequence; `None`: the next transfer follows the last.
     stride: Option<u64>,
-    /// This worker's draws without replacement: its number, how many workers draw, and how many places it has drawn.
+    /// This worker's draws without replacement: its number, how many workers draw, and how many
+    /// places it has drawn.
     turn: (u64, u64, u64),
     zipf: Option<(u64, Zipf)>,
     zones: Vec<Drawn>,
@@ -108,7 +119,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// For worker `number` of `workers` in `range`; sequences run in a part of it that is the worker's own if `disjoint`.
+    /// For worker `number` of `workers` in `range`; sequences run in a part of it that is the
+    /// worker's own if `disjoint`.
     pub(super) fn new(
         pattern: (Pattern, f64),
         range: Range<u64>,
@@ -144,7 +156,8 @@ impl Places {
         }
     }
 
-    /// Only `window` is used from now on, which begins where this worker's own part does and returns there from its end.
+    /// Only `window` is used from now on, which begins where this worker's own part does and
+    /// returns there from its end.
     pub(super) fn set_window(&mut self, window: Window) {
         self.moving = Some(Moving { window, start: self.own.start, moved: 0 });
     }
@@ -177,7 +190,8 @@ impl Places {
         self.own.end - self.own.start
     }
 
-    /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from the range's start.
+    /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from
+    /// the range's start.
     #[inline]
     pub(super) fn onwards(&mut self, size: u64, align: u64) -> u64 {
         if let Some((from, until)) = self.window(size) {
@@ -202,7 +216,8 @@ impl Places {
         at
     }
 
-    /// The window for the next transfer of `size` bytes, if there is one: it has moved if enough has gone to the last.
+    /// The window for the next transfer of `size` bytes, if there is one: it has moved if enough
+    /// has gone to the last.
     #[inline]
     fn window(&mut self, size: u64) -> Option<(u64, u64)> {
         let Moving { window, start, moved } = self.moving.as_mut()?;
@@ -230,9 +245,15 @@ impl Places {
         at
     }
 
-    /// Where the next transfer of `size` bytes starts if it goes to a random place, a multiple of `align` from the range's start.
+    /// Where the next transfer of `size` bytes starts if it goes to a random place, a multiple of
+    /// `align` from the range's start.
     #[inline]
-    pub(super) fn anywhere(&mut self, size: u64, align: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    pub(super) fn anywhere(
+        &mut self,
+        size: u64,
+        align: u64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> u64 {
         if let Some((from, until)) = self.window(size) {
             let at = from + below((until - from - size) / align + 1, random) * align;
             self.cursor = at + self.stride.unwrap_or(size);
@@ -278,8 +299,9 @@ pub(super) fn below(n: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(n)) >> u64::BITS) as u64
 }
 
-/// The place of `index` in a permutation of `0..n` that `seed` chooses: four Feistel rounds on the least even number of bits, walked on
-/// until the result is below `n`. No memory is needed, whatever the disk's size.
+/// The place of `index` in a permutation of `0..n` that `seed` chooses: four Feistel rounds on the
+/// least even number of bits, walked on until the result is below `n`. No memory is needed,
+/// whatever the disk's size.
 #[inline]
 fn permuted(index: u64, n: u64, seed: u64) -> u64 {
     const ROUNDS: u64 = 4;
@@ -289,8 +311,11 @@ fn permuted(index: u64, n: u64, seed: u64) -> u64 {
     loop {
         let (mut left, mut right) = (value >> half, value & mask);
         for round in 0..ROUNDS {
-            (left, right) =
-                (right, left ^ (mixed(right ^ seed.rotate_left(round as u32 * 16)).wrapping_add(round) & mask));
+            (left, right) = (
+                right,
+                left ^ (mixed(right ^ seed.rotate_left(round as u32 * 16)).wrapping_add(round)
+                    & mask),
+            );
         }
         value = left << half | right;
         if value < n {
@@ -307,7 +332,8 @@ fn mixed(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Draws ranks of a Zipf law by rejection-inversion (Hoermann, Derflinger 1996): constant time, no table.
+/// Draws ranks of a Zipf law by rejection-inversion (Hoermann, Derflinger 1996): constant time, no
+/// table.
 #[derive(Clone, Copy, Debug)]
 struct Zipf {
     n: f64,
@@ -332,7 +358,8 @@ impl Zipf {
         /// A double has this many bits of fraction.
         const FRACTION_BITS: u32 = 53;
         loop {
-            let unit = (random.next_u64() >> (u64::BITS - FRACTION_BITS)) as f64 / (1_u64 << FRACTION_BITS) as f64;
+            let unit = (random.next_u64() >> (u64::BITS - FRACTION_BITS)) as f64
+                / (1_u64 << FRACTION_BITS) as f64;
             let u = self.last + unit * (self.first - self.last);
             let x = self.inverse(u);
             let rank = (x + 0.5).floor().clamp(1.0, self.n);
@@ -383,7 +410,8 @@ mod tests {
         Places::new((pattern, 1.0), range, None, worker, 5)
     }
 
-    /// fio's `zonemode=strided` with `zonesize=8k`, `zonerange=8k` and `zoneskip=8k`, as its `write_iolog` has it for `size=40k`.
+    /// fio's `zonemode=strided` with `zonesize=8k`, `zonerange=8k` and `zoneskip=8k`, as its
+    /// `write_iolog` has it for `size=40k`.
     #[test]
     fn a_window_is_left_when_enough_went_there_and_returns_from_the_end() {
         let mut places = places(Pattern::Uniform, 0..40_960, (0, 1, true));
@@ -397,11 +425,15 @@ mod tests {
         let mut places = places(Pattern::Uniform, 65_536..65_536 + (1 << 20), (0, 1, true));
         places.set_window(Window { bytes: 40_960, range: 16_384, skip: 1 << 19 });
         let mut random = random();
-        let found: Vec<u64> = (0..30).map(|_| places.anywhere(4_096, 4_096, &mut random) - 65_536).collect();
+        let found: Vec<u64> =
+            (0..30).map(|_| places.anywhere(4_096, 4_096, &mut random) - 65_536).collect();
         assert!(found[..10].iter().all(|at| *at < 16_384), "{found:?}");
         let second = 16_384 + (1 << 19);
         assert!(found[10..20].iter().all(|at| (second..second + 16_384).contains(at)), "{found:?}");
-        assert!(found[20..].iter().all(|at| *at < 16_384), "the third window begins behind the end: {found:?}");
+        assert!(
+            found[20..].iter().all(|at| *at < 16_384),
+            "the third window begins behind the end: {found:?}"
+        );
         assert!(found[..10].iter().any(|at| *at != found[0]), "{found:?}");
     }
 
@@ -409,7 +441,8 @@ mod tests {
     fn sequences_of_workers_are_disjoint_and_wrap_in_their_own_part() {
         let mut starts = Vec::new();
         for number in 0..4 {
-            let mut places = places(Pattern::Uniform, 1 << 20..(1 << 20) + 64 * 4096, (number, 4, true));
+            let mut places =
+                places(Pattern::Uniform, 1 << 20..(1 << 20) + 64 * 4096, (number, 4, true));
             let own: Vec<u64> = (0..16).map(|_| places.onwards(4096, 4096)).collect();
             assert!(own.windows(2).all(|pair| pair[1] == pair[0] + 4096));
             assert_eq!(places.onwards(4096, 4096), own[0]);
@@ -421,7 +454,8 @@ mod tests {
 
     #[test]
     fn a_stride_leaves_gaps() {
-        let mut places = Places::new((Pattern::Uniform, 0.0), 0..1 << 20, Some(65_536), (0, 1, true), 5);
+        let mut places =
+            Places::new((Pattern::Uniform, 0.0), 0..1 << 20, Some(65_536), (0, 1, true), 5);
         assert_eq!([(); 3].map(|()| places.onwards(4096, 4096)), [0, 65_536, 131_072]);
     }
 
@@ -486,7 +520,8 @@ mod tests {
     #[test]
     fn zones_get_their_shares_of_transfers() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        let mut places = Places::new((Pattern::Uniform, 1.0), 4096..4096 + 100 * 4096, None, (0, 1, true), 1);
+        let mut places =
+            Places::new((Pattern::Uniform, 1.0), 4096..4096 + 100 * 4096, None, (0, 1, true), 1);
         places.set_zones(&zones("50 % to 5 %, 30 % to 15 %, 20 % to 80 %").expect("zones"));
         let mut counts = [0_u32; 3];
         for _ in 0..100_000 {
@@ -509,11 +544,13 @@ mod tests {
 
     #[test]
     fn a_sequence_runs_backwards_and_starts_again_at_the_end() {
-        let mut places = Places::new((Pattern::Uniform, 1.0), 4096..4096 * 5, None, (0, 1, true), 1);
+        let mut places =
+            Places::new((Pattern::Uniform, 1.0), 4096..4096 * 5, None, (0, 1, true), 1);
         places.turn_around();
         let found: Vec<u64> = (0..6).map(|_| places.onwards(4096, 4096) / 4096).collect();
         assert_eq!(found, [4, 3, 2, 1, 4, 3]);
-        let mut strided = Places::new((Pattern::Uniform, 1.0), 0..4096 * 5, Some(8192), (0, 1, true), 1);
+        let mut strided =
+            Places::new((Pattern::Uniform, 1.0), 0..4096 * 5, Some(8192), (0, 1, true), 1);
         strided.turn_around();
         let found: Vec<u64> = (0..4).map(|_| strided.onwards(4096, 4096) / 4096).collect();
         assert_eq!(found, [3, 1, 4, 2]);

@@ -1,4 +1,5 @@
-//! From parameters to workers: the target opened through the gate, filled if it must be, and an engine for each worker.
+//! From parameters to workers: the target opened through the gate, filled if it must be, and an
+//! engine for each worker.
 
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
@@ -32,21 +33,26 @@ pub(super) const MOST_THREADS: u32 = 256;
 const STAMPED_BYTES: usize = contents::BLOCK_BYTES;
 /// Buffers are whole pages, as direct transfers want them.
 const PAGE_BYTES: usize = 4096;
-/// In memory a wait ends when one part in this of what is under way has ended: 357 against 315 (a quarter) and 303 thousand transfers per second
-/// (one) at depth 16 by io_uring, whose transfers end on another thread.
+/// In memory a wait ends when one part in this of what is under way has ended: 357 against 315 (a
+/// quarter) and 303 thousand transfers per second (one) at depth 16 by io_uring, whose transfers
+/// end on another thread.
 const MEMORY_BATCHES: u32 = 2;
-/// From this size on io_uring is the better one in memory: its kernel threads copy on several CPUs. 4.07 against 3.53 thousand reads per second of
-/// 1 MiB at depth 16 by native AIO, and 18 against 20 thousand of 256 KiB (n = 4, two CPUs).
+/// From this size on io_uring is the better one in memory: its kernel threads copy on several CPUs.
+/// 4.07 against 3.53 thousand reads per second of 1 MiB at depth 16 by native AIO, and 18 against
+/// 20 thousand of 256 KiB (n = 4, two CPUs).
 const SHARED_COPY_BYTES: u64 = 1 << 20;
-/// On a device no more transfers are held back than this, nor than one part in [`HELD_PART`] of the depth: one that ends all it has at once would
-/// idle while the next are made. Thousand reads of 4 KiB per second at depth 16 on a virtual disk that ends all with one interrupt, and per busy
-/// core-second (n = 6): all at once 60 and 188, by eight 67 and 210, by four 74 and 224, by two 72 and 202, one by one 73 and 184. At
-/// depth 8 (n = 5): all at once 55, by four 55, by two 62, one by one 61.
+/// On a device no more transfers are held back than this, nor than one part in [`HELD_PART`] of the
+/// depth: one that ends all it has at once would idle while the next are made. Thousand reads of 4
+/// KiB per second at depth 16 on a virtual disk that ends all with one interrupt, and per busy
+/// core-second (n = 6): all at once 60 and 188, by eight 67 and 210, by four 74 and 224, by two 72
+/// and 202, one by one 73 and 184. At depth 8 (n = 5): all at once 55, by four 55, by two 62, one
+/// by one 61.
 const MOST_HELD: u32 = 4;
 const HELD_PART: u32 = 4;
 /// Filling is done in pieces of this size, so many under way.
 const FILL_BYTES: u64 = 1 << 20;
-/// A device is conditioned in these (SNIA Performance Test Specification 2.0.1, workload-independent preconditioning).
+/// A device is conditioned in these (SNIA Performance Test Specification 2.0.1,
+/// workload-independent preconditioning).
 const CONDITION_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: u32 = 8;
 /// Memory of filling and its threads, which is over before the load begins, bytes.
@@ -72,7 +78,9 @@ pub(super) fn workers(
         let passes = target.filled().map_or(0, |filled| filled.passes);
         target.set_filled(Filled { run: stamper.run, has_checksums: false, passes });
     }
-    (0..params.workers).map(|number| worker(params, setup, &target, &range, stamper, most, number)).collect()
+    (0..params.workers)
+        .map(|number| worker(params, setup, &target, &range, stamper, most, number))
+        .collect()
 }
 
 fn worker(
@@ -98,7 +106,8 @@ fn worker(
     let shares = (u64::from(number), u64::from(params.workers), is_disjoint);
     let stride = params.stride.map(|stride| stride.0);
     // Every worker permutes alike: together they visit each place once.
-    let mut places = Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
+    let mut places =
+        Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
     places.set_zones(&params.shares);
     if params.backward {
         places.turn_around();
@@ -121,14 +130,21 @@ fn worker(
         },
         conditioning: match target.filled().map_or(0, |filled| filled.passes) {
             0 => "unconditioned".into(),
-            passes => format!("written over {passes} times by sequential writes of {}", Bytes(CONDITION_BYTES)),
+            passes => format!(
+                "written over {passes} times by sequential writes of {}",
+                Bytes(CONDITION_BYTES)
+            ),
         },
         device: target.device_name(),
         durability: params.durability(),
         priority: params.priorities(),
         data: params.data(),
-        opened: (params.reopen_every > 0)
-            .then(|| format!("closed and opened again after every {} transfers of a worker", params.reopen_every)),
+        opened: (params.reopen_every > 0).then(|| {
+            format!(
+                "closed and opened again after every {} transfers of a worker",
+                params.reopen_every
+            )
+        }),
     };
     let start_after = params.start_after;
     let upkeep = Upkeep {
@@ -141,11 +157,18 @@ fn worker(
         backlog: Backlog::new(params.verify_backlog, params.depth),
         search: params.latency_target.map(|latency| {
             let misses = 1.0 - params.latency_share.0;
-            DepthSearch::new(latency::Target { latency, misses, window: params.latency_window }, params.depth)
+            DepthSearch::new(
+                latency::Target { latency, misses, window: params.latency_window },
+                params.depth,
+            )
         }),
         reopening: (params.reopen_every > 0).then(|| {
             let is_direct = params.cache == Cache::Direct;
-            let opener = target.opener(params.writes() || target.is_writable(), is_direct, params.sync.synchrony());
+            let opener = target.opener(
+                params.writes() || target.is_writable(),
+                is_direct,
+                params.sync.synchrony(),
+            );
             Reopening { opener, every: params.reopen_every, since: 0 }
         }),
         flow: (params.flow > 0).then(|| (Arc::clone(setup.disks.balance()), params.flow)),
@@ -162,7 +185,13 @@ fn worker(
         Budget::new(Arc::clone(target), most),
         (upkeep, pace, start_after),
         (
-            share(params.operations_per_second(), params.arrivals.arrival(), params.depth, 1, params.workers),
+            share(
+                params.operations_per_second(),
+                params.arrivals.arrival(),
+                params.depth,
+                1,
+                params.workers,
+            ),
             params.times(),
         ),
         told,
@@ -171,12 +200,17 @@ fn worker(
 
 /// Whether the kernel lets this process have the priorities that transfers are to have.
 fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
-    for priority in params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE) {
+    for priority in
+        params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE)
+    {
         let tried = priority.apply();
         Priority::NONE.apply().map_err(LoadError::from)?;
         tried.map_err(|error| LoadError::Unsupported {
             what: format!("transfers of I/O priority {priority}"),
-            why: format!("{error} ({})", remedy().unwrap_or("run as root, or `setcap cap_sys_nice+ep` the program")),
+            why: format!(
+                "{error} ({})",
+                remedy().unwrap_or("run as root, or `setcap cap_sys_nice+ep` the program")
+            ),
         })?;
     }
     Ok(())
@@ -201,7 +235,10 @@ fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadErro
     let room = all.end - all.start;
     let Some(rest) = room.checked_sub(params.offset.0) else {
         let why = format!("the target has {room} bytes for loads");
-        return Err(LoadError::Unsupported { what: format!("offset = \"{}\"", params.offset), why });
+        return Err(LoadError::Unsupported {
+            what: format!("offset = \"{}\"", params.offset),
+            why,
+        });
     };
     let span = params.span.map_or(rest, |span| span.0);
     if span > rest {
@@ -210,23 +247,31 @@ fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadErro
     }
     if span < params.longest() {
         let why = format!("{} has only {span} bytes for loads", target.path().display());
-        return Err(LoadError::Unsupported { what: format!("transfers of {}", Bytes(params.longest())), why });
+        return Err(LoadError::Unsupported {
+            what: format!("transfers of {}", Bytes(params.longest())),
+            why,
+        });
     }
     let start = all.start + params.offset.0;
     Ok(start..start + span)
 }
 
 /// Direct transfers are made of whole blocks in whole places; verified ones of whole stamps.
-fn check_blocks(params: &StorageParams, target: &Target, range: &Range<u64>) -> Result<(), LoadError> {
+fn check_blocks(
+    params: &StorageParams,
+    target: &Target,
+    range: &Range<u64>,
+) -> Result<(), LoadError> {
     let block = match (params.cache, params.verify) {
-        (Cache::Direct, _) => target.block_bytes().max(if params.verify { STAMPED_BYTES as u64 } else { 1 }),
+        (Cache::Direct, _) => {
+            target.block_bytes().max(if params.verify { STAMPED_BYTES as u64 } else { 1 })
+        }
         (Cache::Buffered, true) => STAMPED_BYTES as u64,
         (Cache::Buffered, false) => return Ok(()),
     };
-    let sizes = params
-        .lines
-        .iter()
-        .flat_map(|line| [("transfers", line.size), ("places", line.align), ("replies", line.reply)]);
+    let sizes = params.lines.iter().flat_map(|line| {
+        [("transfers", line.size), ("places", line.align), ("replies", line.reply)]
+    });
     let strides = params.stride.map(|stride| ("strides", stride.0));
     for (what, bytes) in sizes.chain(strides).chain([("a range that starts at", range.start)]) {
         if bytes % block != 0 {
@@ -245,7 +290,11 @@ fn default_budget(target: &Target, range: &Range<u64>) -> u64 {
 }
 
 /// An engine with `depth` slots, and why it is this one.
-fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transfers, String), LoadError> {
+fn obtain(
+    params: &StorageParams,
+    target: &Target,
+    depth: u32,
+) -> Result<(Transfers, String), LoadError> {
     let asked = [match params.engine {
         Wanted::Auto | Wanted::IoUring => Engine::IoUring,
         Wanted::IoUringPolling => Engine::IoUringPolling,
@@ -261,7 +310,9 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
     let in_memory = target.device_name().is_none();
     let is_shared = in_memory && is_direct && params.longest() >= SHARED_COPY_BYTES;
     let (chosen, why): (&[Engine], &str) = match (params.engine, depth, is_direct) {
-        (Wanted::Auto, 1, _) => (&[Engine::Calls], ": one call a transfer is the least there can be"),
+        (Wanted::Auto, 1, _) => {
+            (&[Engine::Calls], ": one call a transfer is the least there can be")
+        }
         (Wanted::Auto, _, true) if is_shared => (
             &[Engine::IoUring, Engine::NativeAio, Engine::Threads],
             ": threads of the kernel's share the copying of 1 MiB and more",
@@ -284,10 +335,15 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
             continue;
         }
         if params.reopen_every > 0 && !Transfers::can_reopen(*engine) {
-            refused.push(format!("{}: its threads keep the target open (reopen_every)", engine.name()));
+            refused.push(format!(
+                "{}: its threads keep the target open (reopen_every)",
+                engine.name()
+            ));
             continue;
         }
-        if let Some(operation) = needed(params).into_iter().find(|one| !Transfers::can(*engine, *one, is_device)) {
+        if let Some(operation) =
+            needed(params).into_iter().find(|one| !Transfers::can(*engine, *one, is_device))
+        {
             refused.push(cannot(*engine, operation));
             continue;
         }
@@ -311,7 +367,10 @@ fn obtain(params: &StorageParams, target: &Target, depth: u32) -> Result<(Transf
             Err(error) => refused.push(error.to_string()),
         }
     }
-    Err(LoadError::Unsupported { what: format!("{depth} transfers under way"), why: refused.join("; ") })
+    Err(LoadError::Unsupported {
+        what: format!("{depth} transfers under way"),
+        why: refused.join("; "),
+    })
 }
 
 /// What the load asks of an engine beside reads and writes.
@@ -323,7 +382,8 @@ fn needed(params: &StorageParams) -> Vec<Operation> {
 fn cannot(engine: Engine, operation: Operation) -> String {
     let what = if operation == Operation::Trim { "discards" } else { "flushes" };
     format!(
-        "{}: it has no {what} of this target (use engine = \"threads\", or \"pread\" with depth = 1)",
+        "{}: it has no {what} of this target (use engine = \"threads\", or \"pread\" with depth = \
+            1)",
         engine.name()
     )
 }
@@ -332,25 +392,32 @@ fn is_device(target: &str) -> bool {
     std::fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// Whether the disk's driver has queues to poll: the kernel polls a queue with interrupts just as well, at the price of a CPU and for nothing.
+/// Whether the disk's driver has queues to poll: the kernel polls a queue with interrupts just as
+/// well, at the price of a CPU and for nothing.
 fn check_polling(target: &Target) -> Result<(), LoadError> {
-    let refused =
-        |why: String| LoadError::Unsupported { what: format!("poll the device of {}", target.path().display()), why };
+    let refused = |why: String| LoadError::Unsupported {
+        what: format!("poll the device of {}", target.path().display()),
+        why,
+    };
     let device = target.device_name().ok_or_else(|| refused("it is in memory".into()))?;
     // A partition's queue is its disk's.
-    let told =
-        [format!("/sys/class/block/{device}/queue/io_poll"), format!("/sys/class/block/{device}/../queue/io_poll")]
-            .iter()
-            .find_map(|path| std::fs::read_to_string(path).ok());
+    let told = [
+        format!("/sys/class/block/{device}/queue/io_poll"),
+        format!("/sys/class/block/{device}/../queue/io_poll"),
+    ]
+    .iter()
+    .find_map(|path| std::fs::read_to_string(path).ok());
     match told.as_deref().map(str::trim) {
         Some("1") => Ok(()),
         _ => Err(refused(format!(
-            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll; for NVMe load the driver with poll_queues=N), or use engine = \"io_uring\""
+            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll; for NVMe \
+                load the driver with poll_queues=N), or use engine = \"io_uring\""
         ))),
     }
 }
 
-/// Fills what has to be filled: scratch files, which would else be read without touching the disk, and whatever is to be verified.
+/// Fills what has to be filled: scratch files, which would else be read without touching the disk,
+/// and whatever is to be verified.
 fn fill(
     params: &StorageParams,
     setup: &Setup<'_>,
@@ -376,15 +443,27 @@ fn fill(
     // All of a scratch file, so that a later trial finds it filled whatever its span.
     let range = if is_scratch { target.range() } else { range.clone() };
     if !target.spend(range.end - range.start, most) {
-        let why = format!("filling it takes more than the budget of {most} bytes (set max_written)");
-        return Err(LoadError::Unsupported { what: format!("fill {}", target.path().display()), why });
+        let why =
+            format!("filling it takes more than the budget of {most} bytes (set max_written)");
+        return Err(LoadError::Unsupported {
+            what: format!("fill {}", target.path().display()),
+            why,
+        });
     }
-    write_all(params, target, &range, (stamper, FILL_BYTES), setup.seed, Instant::now() + patience)?;
+    write_all(
+        params,
+        target,
+        &range,
+        (stamper, FILL_BYTES),
+        setup.seed,
+        Instant::now() + patience,
+    )?;
     target.set_filled(Filled { run, has_checksums: params.verify, passes });
     Ok(stamper)
 }
 
-/// Writes the range over until it has been `params.condition` times in this session, of which `passes` are done.
+/// Writes the range over until it has been `params.condition` times in this session, of which
+/// `passes` are done.
 fn condition(
     params: &StorageParams,
     setup: &Setup<'_>,
@@ -396,11 +475,27 @@ fn condition(
     let deadline = Instant::now() + patience;
     for pass in passes..params.condition {
         if !target.spend(range.end - range.start, most) {
-            let why = format!("writing it over takes more than the budget of {most} bytes (set max_written)");
-            return Err(LoadError::Unsupported { what: format!("condition {}", target.path().display()), why });
+            let why = format!(
+                "writing it over takes more than the budget of {most} bytes (set max_written)"
+            );
+            return Err(LoadError::Unsupported {
+                what: format!("condition {}", target.path().display()),
+                why,
+            });
         }
-        write_all(params, target, range, (stamper, CONDITION_BYTES), setup.seed ^ u64::from(pass), deadline)?;
-        target.set_filled(Filled { run: stamper.run, has_checksums: params.verify, passes: pass + 1 });
+        write_all(
+            params,
+            target,
+            range,
+            (stamper, CONDITION_BYTES),
+            setup.seed ^ u64::from(pass),
+            deadline,
+        )?;
+        target.set_filled(Filled {
+            run: stamper.run,
+            has_checksums: params.verify,
+            passes: pass + 1,
+        });
     }
     Ok(stamper)
 }
@@ -437,7 +532,13 @@ fn write_all(
             let bytes = (range.end - at).min(piece) as u32;
             stamper.stamp(&mut transfers.buffer(slot)[..bytes as usize], at, &mut sequence);
             asked[slot as usize] = bytes;
-            transfers.queue(Request { slot, operation: Operation::Write, offset: at, bytes, priority: Priority::NONE });
+            transfers.queue(Request {
+                slot,
+                operation: Operation::Write,
+                offset: at,
+                bytes,
+                priority: Priority::NONE,
+            });
             at += u64::from(bytes);
         }
         let mut wrong = None;
@@ -455,7 +556,10 @@ fn write_all(
             return Err(failed(format!("stopped, since it is in use or changed: {why}")));
         }
         if Instant::now() > deadline {
-            return Err(failed("it takes longer than the trial's preparation may (use a smaller size or span)".into()));
+            return Err(failed(
+                "it takes longer than the trial's preparation may (use a smaller size or span)"
+                    .into(),
+            ));
         }
     }
     let file = target.open(true, false)?;

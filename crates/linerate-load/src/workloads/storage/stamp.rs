@@ -1,8 +1,10 @@
-//! Stamps: what makes every written block unlike every other, and shows on reading what became of it.
+//! Stamps: what makes every written block unlike every other, and shows on reading what became of
+//! it.
 //!
-//! Each block of 512 or 4096 bytes begins with 32 bytes, little-endian: magic number (8), its place on the target (8), the run that wrote it
-//! (8), a running number (4), and CRC-32C of the whole block with these four bytes zero (4), or zero where nobody will verify. What it
-//! does not see: an older block of the same run in its right place.
+//! Each block of 512 or 4096 bytes begins with 32 bytes, little-endian: magic number (8), its place
+//! on the target (8), the run that wrote it (8), a running number (4), and CRC-32C of the whole
+//! block with these four bytes zero (4), or zero where nobody will verify. What it does not see: an
+//! older block of the same run in its right place.
 
 /// Bytes of a stamp.
 pub(super) const STAMP_BYTES: usize = 32;
@@ -66,14 +68,17 @@ impl Stamper {
     #[inline]
     pub(super) fn check(&self, bytes: &mut [u8], offset: u64) -> Option<(u64, Flaw)> {
         let number = |block: &[u8], at: usize| {
-            block.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+            block
+                .get(at..at + 8)
+                .map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
         };
         bytes.chunks_exact_mut(self.block).enumerate().find_map(|(index, block)| {
             let at = offset + (index * self.block) as u64;
             if number(block, 0) != MAGIC || number(block, 16) != self.run {
                 return Some((at, Flaw::Foreign));
             }
-            let told = u32::from_le_bytes(block[CRC_AT..STAMP_BYTES].try_into().expect("four bytes"));
+            let told =
+                u32::from_le_bytes(block[CRC_AT..STAMP_BYTES].try_into().expect("four bytes"));
             block[CRC_AT..STAMP_BYTES].fill(0);
             if crc32c(block) != told {
                 return Some((at, Flaw::Corrupt));
@@ -90,7 +95,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
     for chunk in &mut chunks {
         let low = crc ^ u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
         crc = 0;
-        for (place, byte) in low.to_le_bytes().into_iter().chain(chunk[4..].iter().copied()).enumerate() {
+        for (place, byte) in
+            low.to_le_bytes().into_iter().chain(chunk[4..].iter().copied()).enumerate()
+        {
             crc ^= TABLES[7 - place][usize::from(byte)];
         }
     }
@@ -157,7 +164,10 @@ mod tests {
     fn what_was_written_is_found_whole_and_what_was_not_is_named() {
         assert_eq!(STAMPER.check(&mut stamped(), 8192), None);
         assert_eq!(STAMPER.check(&mut stamped(), 0), Some((0, Flaw::Misplaced)));
-        assert_eq!(Stamper { run: 8, ..STAMPER }.check(&mut stamped(), 8192), Some((8192, Flaw::Foreign)));
+        assert_eq!(
+            Stamper { run: 8, ..STAMPER }.check(&mut stamped(), 8192),
+            Some((8192, Flaw::Foreign))
+        );
         assert_eq!(STAMPER.check(&mut vec![0; 512], 0), Some((0, Flaw::Foreign)));
     }
 

@@ -21,7 +21,8 @@ use crate::{Due, Progress, Tally, Times, Worker};
 
 /// How late a sleeping thread may wake up.
 const WAKE_UP: Nanos = Nanos(60_000);
-/// How long a worker without room waits for a completion before it looks up: short beside an interval.
+/// How long a worker without room waits for a completion before it looks up: short beside an
+/// interval.
 const FULL_PATIENCE: Nanos = Nanos::from_millis(1);
 /// How long a worker that is ahead of its ratio waits before it looks again.
 const AHEAD_PAUSE: Nanos = Nanos(50_000);
@@ -83,7 +84,8 @@ pub(super) struct StorageWorker {
 }
 
 impl StorageWorker {
-    // Each is a part of its own that `prepare` makes; a structure to carry them would only be this one again.
+    // Each is a part of its own that `prepare` makes; a structure to carry them would only be this
+    // one again.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn new(
         number: u32,
@@ -156,12 +158,16 @@ impl StorageWorker {
         let mut started = 0;
         while started < wanted && now >= self.resume_at && self.fault.is_none() {
             if hands_over_early && started > 0 {
-                // Those before are under way: a stamp for all would count their calls into this one's time.
+                // Those before are under way: a stamp for all would count their calls into this
+                // one's time.
                 now = Nanos(clock::monotonic());
                 self.account(now, self.transfers.in_flight(), tally);
             }
-            let intended =
-                if self.gap.is_some() { Nanos(due.intended.0 + u64::from(started) * due.gap.0) } else { now };
+            let intended = if self.gap.is_some() {
+                Nanos(due.intended.0 + u64::from(started) * due.gap.0)
+            } else {
+                now
+            };
             if !self.start_one(now, intended, tally) {
                 break;
             }
@@ -171,10 +177,14 @@ impl StorageWorker {
         started
     }
 
-    /// Opens the target anew where it is time to and nothing is under way; whether the load has to wait for that.
+    /// Opens the target anew where it is time to and nothing is under way; whether the load has to
+    /// wait for that.
     #[inline]
     fn is_to_be_reopened(&mut self) -> bool {
-        let Some(reopening) = self.pace.reopening.as_mut().filter(|one| one.since >= one.every) else { return false };
+        let Some(reopening) = self.pace.reopening.as_mut().filter(|one| one.since >= one.every)
+        else {
+            return false;
+        };
         if self.transfers.in_flight() > 0 {
             return true;
         }
@@ -214,7 +224,13 @@ impl StorageWorker {
                 reply: None,
                 is_read_back: true,
             };
-            self.transfers.queue(Request { slot, operation: Operation::Read, offset, bytes, priority });
+            self.transfers.queue(Request {
+                slot,
+                operation: Operation::Read,
+                offset,
+                bytes,
+                priority,
+            });
         }
     }
 
@@ -233,7 +249,9 @@ impl StorageWorker {
         };
         let operation = match () {
             // Drawn only where there are any, so that loads without them are what they always were.
-            () if self.upkeep.trim > 0.0 && f64::from(self.random.next_u64() as u32) < self.upkeep.trim * WHOLE => {
+            () if self.upkeep.trim > 0.0
+                && f64::from(self.random.next_u64() as u32) < self.upkeep.trim * WHOLE =>
+            {
                 Operation::Trim
             }
             () if first < line.read * WHOLE => Operation::Read,
@@ -243,8 +261,17 @@ impl StorageWorker {
         let kind = kind(operation);
         let bytes = line.size as u32;
         let priority = line.priority.unwrap_or_default();
-        let flight =
-            Flight { started: now, kind, intended, operation, offset, bytes, priority, reply, is_read_back: false };
+        let flight = Flight {
+            started: now,
+            kind,
+            intended,
+            operation,
+            offset,
+            bytes,
+            priority,
+            reply,
+            is_read_back: false,
+        };
         if !self.launch(slot, flight) {
             self.free.push(slot);
             return false;
@@ -284,7 +311,8 @@ impl StorageWorker {
         true
     }
 
-    /// Answers `flight`, which has ended in `slot`, by a transfer in the other direction; `false` if that cannot be.
+    /// Answers `flight`, which has ended in `slot`, by a transfer in the other direction; `false`
+    /// if that cannot be.
     #[inline]
     fn answer(&mut self, slot: u32, flight: Flight, reply: Reply, now: Nanos) -> bool {
         let Line { reply: bytes, align, random, .. } = reply.line;
@@ -294,9 +322,13 @@ impl StorageWorker {
         } else {
             self.places.onwards(bytes, align)
         };
-        let operation = if flight.operation == Operation::Read { Operation::Write } else { Operation::Read };
+        let operation =
+            if flight.operation == Operation::Read { Operation::Write } else { Operation::Read };
         let reply = Some(Reply { is_under_way: true, ..reply });
-        self.launch(slot, Flight { started: now, operation, offset, bytes: bytes as u32, reply, ..flight })
+        self.launch(
+            slot,
+            Flight { started: now, operation, offset, bytes: bytes as u32, reply, ..flight },
+        )
     }
 
     /// Adds the time that has passed with what is under way.
@@ -315,18 +347,29 @@ impl StorageWorker {
         if done.result != flight.operation.expected(flight.bytes) {
             self.free.push(done.slot);
             tally.add(Counter::TransferErrors, 1);
-            let error = if flight.operation == Operation::Read { Counter::ReadErrors } else { Counter::WriteErrors };
+            let error = if flight.operation == Operation::Read {
+                Counter::ReadErrors
+            } else {
+                Counter::WriteErrors
+            };
             tally.add(error, 1);
             tally.lost_of(flight.kind, flight.start(), now);
             let Flight { operation, offset, bytes, .. } = flight;
-            self.fault.get_or_insert(Fault::Transfer { operation, offset, bytes, result: done.result });
+            self.fault.get_or_insert(Fault::Transfer {
+                operation,
+                offset,
+                bytes,
+                result: done.result,
+            });
             return;
         }
         let took = now.since(flight.started).0;
         if let Some(search) = self.pace.search.as_mut().filter(|_| flight.operation.moves()) {
             search.ended(flight.started, Nanos(took));
         }
-        if let Some(backlog) = self.pace.backlog.as_mut().filter(|_| flight.operation == Operation::Write) {
+        if let Some(backlog) =
+            self.pace.backlog.as_mut().filter(|_| flight.operation == Operation::Write)
+        {
             backlog.wrote(flight.offset, flight.bytes);
         }
         let (count, bytes, times) = match flight.operation {
@@ -336,8 +379,9 @@ impl StorageWorker {
             Operation::Fsync | Operation::Fdatasync => (Counter::Flushes, None, &mut tally.flushes),
         };
         times.record(took);
-        for (counter, n) in
-            [Some((count, 1)), bytes.map(|bytes| (bytes, u64::from(flight.bytes)))].into_iter().flatten()
+        for (counter, n) in [Some((count, 1)), bytes.map(|bytes| (bytes, u64::from(flight.bytes)))]
+            .into_iter()
+            .flatten()
         {
             tally.add(counter, n);
             self.total[counter] += n;
@@ -388,7 +432,10 @@ impl StorageWorker {
     /// Starts a flush in the slot of `flight`, a write that has ended, if one is due after it.
     #[inline]
     fn flush_after(&mut self, flight: Flight, slot: u32, now: Nanos, tally: &mut Tally) -> bool {
-        let Some(operation) = self.upkeep.flush.filter(|_| flight.operation == Operation::Write) else { return false };
+        let Some(operation) = self.upkeep.flush.filter(|_| flight.operation == Operation::Write)
+        else {
+            return false;
+        };
         self.unflushed += 1;
         if self.unflushed < self.upkeep.every || self.fault.is_some() {
             return false;
@@ -411,7 +458,8 @@ impl StorageWorker {
         self.launch(slot, flush)
     }
 
-    /// Starts what is due, waits for the first that ends, and counts all that have; how many were started.
+    /// Starts what is due, waits for the first that ends, and counts all that have; how many were
+    /// started.
     #[inline]
     fn round(&mut self, due: Due, tally: &mut Tally) -> (Progress, u32) {
         let now = Nanos(clock::monotonic());
@@ -433,7 +481,8 @@ impl StorageWorker {
                 return (Progress::Ended, started);
             }
             // A pause, or nothing due yet.
-            let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
+            let until =
+                if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
             clock::sleep_until(until.0, WAKE_UP.0);
             return (Progress::Idle, started);
         }
@@ -456,7 +505,8 @@ impl StorageWorker {
     #[inline]
     fn patience(&self, due: Due, now: Nanos) -> Duration {
         if self.gap.is_some() && self.free.is_empty() {
-            // What is due next cannot start before something ends, overdue or not: an overloaded open loop waits as a closed one does.
+            // What is due next cannot start before something ends, overdue or not: an overloaded
+            // open loop waits as a closed one does.
             return FULL_PATIENCE.max(due.until.since(now)).into();
         }
         let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
@@ -485,7 +535,8 @@ impl Worker for StorageWorker {
 
     fn step(&mut self, mut due: Due, tally: &mut Tally) -> Progress {
         // What is overdue is due in the past: the engine looks up a little later.
-        let look_up = if self.gap.is_some() { Nanos(clock::monotonic()) + FULL_PATIENCE } else { due.until };
+        let look_up =
+            if self.gap.is_some() { Nanos(clock::monotonic()) + FULL_PATIENCE } else { due.until };
         loop {
             let (progress, started) = self.round(due, tally);
             if self.gap.is_some() {
@@ -493,7 +544,8 @@ impl Worker for StorageWorker {
                 due.intended = due.intended + Nanos(u64::from(started) * due.gap.0);
                 tally.defer(due.operations);
             }
-            // A load goes on until the engine wants to look up: one clock reading and one turn of its loop less each time.
+            // A load goes on until the engine wants to look up: one clock reading and one turn of
+            // its loop less each time.
             let goes_on = due.operations > 0 && progress == Progress::Moved;
             if !goes_on || self.fault.is_some() || self.counted_until >= look_up {
                 return progress;
@@ -512,7 +564,9 @@ impl Worker for StorageWorker {
     fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
         let mut is_under_way = vec![true; self.flights.len()];
         self.free.iter().for_each(|slot| is_under_way[*slot as usize] = false);
-        for (flight, _) in self.flights.iter().zip(is_under_way).filter(|(_, is_under_way)| *is_under_way) {
+        for (flight, _) in
+            self.flights.iter().zip(is_under_way).filter(|(_, is_under_way)| *is_under_way)
+        {
             tally.left_open_of(flight.kind, flight.start(), now);
         }
     }
@@ -526,7 +580,8 @@ impl Worker for StorageWorker {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let WorkerFacts { target, engine, why, cache, contents, conditioning, device, .. } = &self.told;
+        let WorkerFacts { target, engine, why, cache, contents, conditioning, device, .. } =
+            &self.told;
         let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut modes = vec![
             mode("engine", engine),
@@ -545,7 +600,9 @@ impl Worker for StorageWorker {
             ("latency_target", &searched),
             ("opened", opened),
         ];
-        modes.extend(optional.into_iter().filter_map(|(name, told)| Some(mode(name, told.as_ref()?))));
+        modes.extend(
+            optional.into_iter().filter_map(|(name, told)| Some(mode(name, told.as_ref()?))),
+        );
         vec![FlowReport {
             flow: self.number,
             worker: self.number,

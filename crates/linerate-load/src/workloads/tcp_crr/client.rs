@@ -20,7 +20,8 @@ use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
 use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
 
-/// Blocking calls return after this long at the latest; a connection goes through several in a step.
+/// Blocking calls return after this long at the latest; a connection goes through several in a
+/// step.
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Rest after a connection for which there was no port: ports come back only with time.
 const NO_PORT_REST: Nanos = Nanos::from_millis(1);
@@ -134,7 +135,9 @@ pub(super) fn worker(
         counters: Counters::default(),
         tcp: TcpState::default(),
     };
-    let probe = worker.bound().map_err(|cause| SysError::new("open a socket to", address.to_string(), cause))?;
+    let probe = worker
+        .bound()
+        .map_err(|cause| SysError::new("open a socket to", address.to_string(), cause))?;
     worker.options.prepare(&probe)?;
     worker.granted = worker.options.granted(&probe)?;
     Ok(Box::new(worker))
@@ -147,7 +150,8 @@ impl TcpCrrClient {
         tally.add(counter, n);
     }
 
-    /// A socket to connect with. Its options were granted once: what is wrong now need not be told in detail.
+    /// A socket to connect with. Its options were granted once: what is wrong now need not be told
+    /// in detail.
     fn open(&self) -> io::Result<Socket> {
         let socket = self.bound()?;
         self.options.prepare(&socket).map_err(|_| io::ErrorKind::Unsupported)?;
@@ -155,12 +159,14 @@ impl TcpCrrClient {
     }
 
     fn bound(&self) -> io::Result<Socket> {
-        let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket =
+            Socket::new(Domain::for_address(self.address), Type::STREAM, Some(Protocol::TCP))?;
         if let Some(device) = &self.device {
             socket.bind_device(Some(device.as_bytes()))?;
         }
         if let Some(source) = &self.source {
-            // A kernel that refuses takes a port at once, as it always did: ports are then used up sooner.
+            // A kernel that refuses takes a port at once, as it always did: ports are then used up
+            // sooner.
             let _ = options::choose_port_late(&socket);
             socket.bind(source)?;
         }
@@ -177,7 +183,8 @@ impl TcpCrrClient {
         Ok(socket)
     }
 
-    /// Takes the connection one stage on; `Ok(true)` when it is over, an error that would wait when nothing moved.
+    /// Takes the connection one stage on; `Ok(true)` when it is over, an error that would wait when
+    /// nothing moved.
     fn advance(&mut self, attempt: &mut Attempt, tally: &mut Tally) -> io::Result<bool> {
         match attempt.stage {
             ConnectionStage::Connecting => match attempt.socket.connect(&self.remote) {
@@ -242,7 +249,12 @@ impl TcpCrrClient {
             tally.started(intended);
             match self.open() {
                 Ok(socket) => {
-                    let attempt = Attempt { socket, stage: ConnectionStage::Connecting, start, awaited: None };
+                    let attempt = Attempt {
+                        socket,
+                        stage: ConnectionStage::Connecting,
+                        start,
+                        awaited: None,
+                    };
                     self.attempts[place] = Some(attempt);
                     self.n_busy += 1;
                     if let Wait::Any(_) = self.wait {
@@ -255,17 +267,23 @@ impl TcpCrrClient {
         }
         if let Some(gap) = self.mean_gap {
             tally.defer(due.operations - begun);
-            self.count(tally, Counter::LateStarts, late_starts(now, due.intended, gap, begun.into()));
+            self.count(
+                tally,
+                Counter::LateStarts,
+                late_starts(now, due.intended, gap, begun.into()),
+            );
         }
         begun > 0
     }
 
-    /// A connection that came to nothing is a lost transaction, infinitely slow. Returns whether there was no port for it.
+    /// A connection that came to nothing is a lost transaction, infinitely slow. Returns whether
+    /// there was no port for it.
     fn fail(&mut self, start: Start, error: &io::Error, tally: &mut Tally) -> bool {
         tally.lost(start, Nanos(clock::monotonic()));
         self.count(tally, Counter::ConnectionsFailed, 1);
         self.count(tally, Counter::TransactionsLost, 1);
-        let without_port = matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse);
+        let without_port =
+            matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse);
         if without_port {
             self.count(tally, Counter::PortsExhausted, 1);
             clock::sleep_until((Nanos(clock::monotonic()) + NO_PORT_REST).0, 0);
@@ -323,11 +341,14 @@ impl TcpCrrClient {
         true
     }
 
-    /// Has the kernel tell when the connection can go on. A socket leaves the set when it is closed.
+    /// Has the kernel tell when the connection can go on. A socket leaves the set when it is
+    /// closed.
     fn await_next(&self, place: usize, attempt: &mut Attempt) -> io::Result<()> {
         let Wait::Any(readiness) = &self.wait else { return Ok(()) };
         let interest = match attempt.stage {
-            ConnectionStage::Connecting | ConnectionStage::Sending(_) => Interest::ReadableOrWritable,
+            ConnectionStage::Connecting | ConnectionStage::Sending(_) => {
+                Interest::ReadableOrWritable
+            }
             ConnectionStage::Receiving(_) | ConnectionStage::Closing => Interest::Readable,
         };
         let set = match attempt.awaited {
@@ -354,7 +375,8 @@ impl TcpCrrClient {
         }
     }
 
-    /// Takes every connection on that can go on, waiting for one if `patience` allows; returns whether one is over.
+    /// Takes every connection on that can go on, waiting for one if `patience` allows; returns
+    /// whether one is over.
     fn serve(&mut self, patience: Duration, tally: &mut Tally) -> bool {
         let mut over = false;
         let Wait::Any(readiness) = &mut self.wait else {
@@ -374,7 +396,8 @@ impl TcpCrrClient {
     }
 }
 
-/// Whether a connect has begun and not ended: `EINPROGRESS`, `EALREADY`, or the timeout of a blocking one.
+/// Whether a connect has begun and not ended: `EINPROGRESS`, `EALREADY`, or the timeout of a
+/// blocking one.
 fn is_under_way(error: &io::Error) -> bool {
     /// Linux `include/uapi/asm-generic/errno.h`.
     const EALREADY: i32 = 114;
@@ -438,7 +461,8 @@ impl Worker for TcpCrrClient {
             Wait::Any(_) => "block (epoll)",
             Wait::Spin => "spin",
         };
-        let modes = BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), wait.to_owned())]);
+        let modes =
+            BTreeMap::from([("close".to_owned(), close), ("wait".to_owned(), wait.to_owned())]);
         vec![FlowReport {
             flow: self.number,
             worker: self.number,

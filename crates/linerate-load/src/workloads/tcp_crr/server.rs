@@ -101,12 +101,22 @@ impl TcpCrrServer {
     /// Accepts while there is room; each connection is served at once as far as it has come.
     fn accept(&mut self, now: Nanos, tally: &mut Tally) {
         while let Some(place) = self.free.pop() {
-            let accepted = self.listener.accept().and_then(|(stream, _)| stream.set_nonblocking(true).map(|()| stream));
+            let accepted = self
+                .listener
+                .accept()
+                .and_then(|(stream, _)| stream.set_nonblocking(true).map(|()| stream));
             let Ok(stream) = accepted else {
                 self.free.push(place);
                 return;
             };
-            let guest = Guest { stream, come: 0, owed: 0, answered: false, interest: Interest::Readable, since: now };
+            let guest = Guest {
+                stream,
+                come: 0,
+                owed: 0,
+                answered: false,
+                interest: Interest::Readable,
+                since: now,
+            };
             self.serve(place, guest, true, tally);
         }
     }
@@ -122,7 +132,8 @@ impl TcpCrrServer {
                 true
             }
         };
-        let interest = if guest.owed > 0 { Interest::ReadableOrWritable } else { Interest::Readable };
+        let interest =
+            if guest.owed > 0 { Interest::ReadableOrWritable } else { Interest::Readable };
         let awaited = match (is_new, interest == guest.interest) {
             _ if over => Ok(()),
             (true, _) => self.readiness.add(&guest.stream, place as u64, interest),
@@ -176,18 +187,23 @@ impl TcpCrrServer {
         }
     }
 
-    /// Whether the `n` bytes now in the buffer, which came after `before` others, agree with the secret.
+    /// Whether the `n` bytes now in the buffer, which came after `before` others, agree with the
+    /// secret.
     fn is_ours(&self, before: usize, n: usize) -> bool {
         let secret = &self.secret.0[before.min(self.secret.0.len())..];
         let compared = secret.len().min(n);
-        same_secret(&self.buffer[..compared], &secret[..compared]) && before + n <= self.message_bytes
+        same_secret(&self.buffer[..compared], &secret[..compared])
+            && before + n <= self.message_bytes
     }
 
     /// Drops connections that take too long: nobody may hold a place for ever.
     fn sweep(&mut self, now: Nanos, tally: &mut Tally) {
         self.sweep_at = now + self.timeout;
         for place in 0..self.guests.len() {
-            if self.guests[place].as_ref().is_some_and(|guest| now.since(guest.since) > self.timeout) {
+            if self.guests[place]
+                .as_ref()
+                .is_some_and(|guest| now.since(guest.since) > self.timeout)
+            {
                 self.guests[place] = None;
                 self.free.push(place);
                 self.count(tally, Counter::ConnectionsFailed, 1);
@@ -227,7 +243,11 @@ impl Worker for TcpCrrServer {
             return Progress::Moved;
         }
         self.companion.look(now, |_, _| {});
-        if self.companion.is_gone() && self.free.len() == PLACES { Progress::Ended } else { Progress::Idle }
+        if self.companion.is_gone() && self.free.len() == PLACES {
+            Progress::Ended
+        } else {
+            Progress::Idle
+        }
     }
 
     fn n_flows(&self) -> usize {

@@ -43,13 +43,17 @@ struct TcpRrClient {
 }
 
 /// Deals the connections to workers.
-pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(
+    params: &TcpRrParams,
+    streams: Vec<TcpStream>,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let TcpRrParams { depth, exchange, arrivals, placement, options } = params;
     let open = arrivals.is_open();
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, own) in (0_u32..).zip(deal_flows(streams, placement.workers())) {
         let alone = placement.is_alone(own.len(), open);
-        let rest = Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
+        let rest =
+            Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
         let load = arrivals.requests(*depth, own.len(), placement.streams());
         let flow = |(number, stream)| {
             Ok(Flow {
@@ -68,7 +72,8 @@ pub(super) fn deal(params: &TcpRrParams, streams: Vec<TcpStream>) -> Result<Vec<
             turn: 0,
             request_bytes,
             response_bytes: exchange.response_bytes(),
-            filling: vec![b'q'; CHUNK_BYTES.min(request_bytes * *depth as usize)].into_boxed_slice(),
+            filling: vec![b'q'; CHUNK_BYTES.min(request_bytes * *depth as usize)]
+                .into_boxed_slice(),
             buffer: vec![0; CHUNK_BYTES].into_boxed_slice(),
             load,
             mean_gap: mean_gap(load),

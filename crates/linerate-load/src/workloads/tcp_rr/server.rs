@@ -32,14 +32,20 @@ struct TcpRrServer {
 }
 
 /// Deals the connections to workers.
-pub(super) fn deal(params: &TcpRrParams, arrivals: Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+pub(super) fn deal(
+    params: &TcpRrParams,
+    arrivals: Arrivals,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let TcpRrParams { exchange, placement, options, .. } = params;
     let mut foreign = arrivals.foreign;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, own) in (0_u32..).zip(deal_flows(arrivals.streams, placement.workers())) {
         let alone = placement.is_alone(own.len(), false);
-        let rest = Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
-        let flow = |(number, stream)| Ok(Flow { bytes: ByteFlow::new(number, stream, options, alone)?, come: 0 });
+        let rest =
+            Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
+        let flow = |(number, stream)| {
+            Ok(Flow { bytes: ByteFlow::new(number, stream, options, alone)?, come: 0 })
+        };
         workers.push(Box::new(TcpRrServer {
             number,
             flows: own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?,

@@ -15,8 +15,8 @@ use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_state;
 use crate::{LoadError, Tally};
 
-/// Calls that send in one turn end when they have taken this much: a turn is then long against a clock reading, and
-/// short against everything else.
+/// Calls that send in one turn end when they have taken this much: a turn is then long against a
+/// clock reading, and short against everything else.
 const TURN_BYTES: u64 = 64 << 10;
 /// The most calls that send in one turn.
 const TURN_CALLS: u64 = 32;
@@ -66,7 +66,8 @@ impl Flow {
         let values = options::granted(&socket, params)?;
         let sender = role.sends.then(|| Sender::new(&socket, params, payload)).transpose()?;
         let receiver = role.receives.then(|| Receiver::new(&socket, params.receive)).transpose()?;
-        let mut modes = BTreeMap::from([("wait".to_owned(), params.placement.wait.name().to_owned())]);
+        let mut modes =
+            BTreeMap::from([("wait".to_owned(), params.placement.wait.name().to_owned())]);
         if role.sends {
             modes.insert("send".to_owned(), params.send_name());
         }
@@ -86,7 +87,9 @@ impl Flow {
             socket,
             sender,
             receiver,
-            window_clamp: params.window_clamp.map(|clamp| u32::try_from(clamp.0).unwrap_or(u32::MAX)),
+            window_clamp: params
+                .window_clamp
+                .map(|clamp| u32::try_from(clamp.0).unwrap_or(u32::MAX)),
             values,
             modes,
         })
@@ -99,7 +102,13 @@ impl Flow {
 
     /// Sends what fits a turn if it sends, receives what fits one if it receives.
     #[inline]
-    pub(super) fn turn(&mut self, may_send: bool, may_receive: bool, buffer: &mut Region, tally: &mut Tally) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        may_send: bool,
+        may_receive: bool,
+        buffer: &mut Region,
+        tally: &mut Tally,
+    ) -> Turn {
         let mut turn = Turn::default();
         if self.sending && may_send {
             self.send(&mut turn, tally);
@@ -171,7 +180,8 @@ impl Flow {
             }
         }
         turn.moved |= bytes > 0;
-        let messages = (self.received + bytes) / self.message_bytes - self.received / self.message_bytes;
+        let messages =
+            (self.received + bytes) / self.message_bytes - self.received / self.message_bytes;
         self.received += bytes;
         for tally in [tally, &mut self.own] {
             tally.add(Counter::PayloadReceived, bytes);
@@ -191,8 +201,9 @@ impl Flow {
         }
     }
 
-    /// The peer's stream has arrived whole: unless data still goes the other way, ends that too, which tells the peer.
-    /// Waiting for this worker's other connections first could make two ends wait for each other.
+    /// The peer's stream has arrived whole: unless data still goes the other way, ends that too,
+    /// which tells the peer. Waiting for this worker's other connections first could make two ends
+    /// wait for each other.
     fn answer_end(&self) {
         if !self.sending {
             self.shut_down();
@@ -227,16 +238,24 @@ impl Flow {
         let completed = counters[Counter::ZerocopySends];
         if completed > 0 {
             let copied = counters[Counter::ZerocopyCopied];
-            self.modes.insert("send".into(), format!("zerocopy: {copied} of {completed} sends copied after all"));
+            self.modes.insert(
+                "send".into(),
+                format!("zerocopy: {copied} of {completed} sends copied after all"),
+            );
         }
         let mapped = counters[Counter::ZerocopyMapped];
         if let Some(Receiver::Window(_)) = self.receiver {
             let received = counters[Counter::PayloadReceived];
-            self.modes.insert("receive".into(), format!("zerocopy: {mapped} of {received} bytes mapped"));
+            self.modes
+                .insert("receive".into(), format!("zerocopy: {mapped} of {received} bytes mapped"));
         }
         options::at_end(&mut self.values, &self.socket);
         let address = |address: &Option<SockAddr>| {
-            address.as_ref().and_then(SockAddr::as_socket).map(|address| address.to_string()).unwrap_or_default()
+            address
+                .as_ref()
+                .and_then(SockAddr::as_socket)
+                .map(|address| address.to_string())
+                .unwrap_or_default()
         };
         FlowReport {
             flow: self.number,

@@ -1,12 +1,14 @@
 //! `tcp_stream`: bulk transfer over TCP, F connections on T threads, one way or both.
 //!
-//! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at the receiver (layer 4).
-//! `payload_sent` is what the sender's socket took: it runs ahead by what the buffers hold. Each connection opens with a
-//! hello of 28 bytes one way and a byte back, which the kernel's own byte counters contain and ours do not. TCP per
-//! RFC 9293; what of it is in force is reported per connection, from both ends.
+//! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at
+//! the receiver (layer 4). `payload_sent` is what the sender's socket took: it runs ahead by what
+//! the buffers hold. Each connection opens with a hello of 28 bytes one way and a byte back, which
+//! the kernel's own byte counters contain and ours do not. TCP per RFC 9293; what of it is in force
+//! is reported per connection, from both ends.
 //!
-//! What it does not see: packets and headers on the wire (the device's counters do), and what a discarding or mapping
-//! receiver would have paid for a copy. `MSG_ZEROCOPY` on a path that copies anyway is reported as such.
+//! What it does not see: packets and headers on the wire (the device's counters do), and what a
+//! discarding or mapping receiver would have paid for a copy. `MSG_ZEROCOPY` on a path that copies
+//! anyway is reported as such.
 
 mod flow;
 mod options;
@@ -41,22 +43,28 @@ pub(super) struct TcpStream;
 impl Typed for TcpStream {
     type Params = StreamParams;
     const NAME: &'static str = "tcp_stream";
-    const SUMMARY: &'static str = "bulk transfer over TCP; goodput is what the receiver was delivered, per second";
+    const SUMMARY: &'static str =
+        "bulk transfer over TCP; goodput is what the receiver was delivered, per second";
 
     fn memory_of(params: &StreamParams) -> u64 {
         let flows = 2 * params.placement.streams();
-        // As the flows are dealt to threads below: one for each flow, and never more than there are CPUs.
+        // As the flows are dealt to threads below: one for each flow, and never more than there are
+        // CPUs.
         let cpus = cpu::allowed().map_or(flows, |cpus| cpus.len() as u32);
         let workers = params.placement.workers.unwrap_or(flows.min(cpus));
         let call = params.message_size.0.saturating_mul(params.batch() as u64);
         footprint::of_counts((workers, Times::NONE, call + (4 << 20)), (flows, 0))
     }
 
-    fn start_passive(params: StreamParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    fn start_passive(
+        params: StreamParams,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
         let address = params.planned.destination(rendezvous::local_ip(setup.local));
         setup.permits.port(address.port())?;
-        let listener = rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
+        let listener =
+            rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
         Ok(Box::new(StreamListener {
             offer: Offer { addresses: listener.local_addr().into_iter().collect() },
             listener,
@@ -68,11 +76,21 @@ impl Typed for TcpStream {
         }))
     }
 
-    fn start_active(params: StreamParams, setup: &Setup<'_>, offer: &Offer) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn start_active(
+        params: StreamParams,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
-        let hello = Hello { secret: setup.secret, workload: WORKLOAD, index: 0, count: params.connections() };
+        let hello = Hello {
+            secret: setup.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: params.connections(),
+        };
         let prepare = |socket: &Socket| options::prepare(socket, &params);
-        let streams = rendezvous::connect_all(setup, offer, device, hello, &params.planned, prepare)?;
+        let streams =
+            rendezvous::connect_all(setup, offer, device, hello, &params.planned, prepare)?;
         let sockets = streams.into_iter().map(Socket::from).collect();
         deal(sockets, true, &params, setup.local, setup.seed, 0)
     }
@@ -96,7 +114,12 @@ impl Listener for StreamListener {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected = Hello { secret: self.secret, workload: WORKLOAD, index: 0, count: self.params.connections() };
+        let expected = Hello {
+            secret: self.secret,
+            workload: WORKLOAD,
+            index: 0,
+            count: self.params.connections(),
+        };
         let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         arrivals.give_go_ahead()?;
         let sockets = arrivals.streams.into_iter().map(Socket::from).collect();

@@ -1,4 +1,5 @@
-//! Options of a stream's connections beyond those of every TCP workload: a clamped window and kernel pacing.
+//! Options of a stream's connections beyond those of every TCP workload: a clamped window and
+//! kernel pacing.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +19,18 @@ const BITS_PER_BYTE: f64 = 8.0;
 pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), LoadError> {
     params.options.prepare(socket)?;
     if let Some(clamp) = params.window_clamp {
-        // Before the handshake: a SYN announces a window too, and a sender's first burst is as large as that allows.
+        // Before the handshake: a SYN announces a window too, and a sender's first burst is as
+        // large as that allows.
         tcp::set_window_clamp(socket, u32::try_from(clamp.0).unwrap_or(u32::MAX))?;
     }
     Ok(())
 }
 
 /// Sets what is per connection, and says what is in force.
-pub(super) fn granted(socket: &Socket, params: &StreamParams) -> Result<BTreeMap<String, SocketValue>, LoadError> {
+pub(super) fn granted(
+    socket: &Socket,
+    params: &StreamParams,
+) -> Result<BTreeMap<String, SocketValue>, LoadError> {
     let mut values = params.options.granted(socket)?;
     if let Some(clamp) = params.window_clamp {
         let granted = tcp::window_clamp(socket).ok().map(Value::from);
@@ -40,8 +45,8 @@ pub(super) fn granted(socket: &Socket, params: &StreamParams) -> Result<BTreeMap
     Ok(values)
 }
 
-/// Clamps the window of `socket` anew if the kernel has lifted the clamp: since Linux 6.6 it does so each time it learns what
-/// share of a buffer is payload.
+/// Clamps the window of `socket` anew if the kernel has lifted the clamp: since Linux 6.6 it does
+/// so each time it learns what share of a buffer is payload.
 pub(super) fn keep_clamped(socket: &Socket, clamp: u32) {
     if tcp::window_clamp(socket).is_ok_and(|now| now > clamp) {
         // Refused or undone, it shows in the window that the peer reports.

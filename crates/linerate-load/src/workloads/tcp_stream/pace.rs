@@ -1,8 +1,9 @@
 //! How slowly an application behind a stream works: what it produces, or takes, a second.
 //!
-//! It is what a disk, a database or a slow consumer does to a connection: the socket is left alone until there is something to send,
-//! or room for what has come. Payload of one thread, all its connections together; turns are taken as they come, so that single ones
-//! may be a turn's bytes early. What it is not: pacing by the kernel (`pacing_rate`), which spaces packets.
+//! It is what a disk, a database or a slow consumer does to a connection: the socket is left alone
+//! until there is something to send, or room for what has come. Payload of one thread, all its
+//! connections together; turns are taken as they come, so that single ones may be a turn's bytes
+//! early. What it is not: pacing by the kernel (`pacing_rate`), which spaces packets.
 
 use linerate_model::{BitRate, Counter};
 

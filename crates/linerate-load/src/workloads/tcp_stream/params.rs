@@ -19,7 +19,8 @@ pub(crate) struct StreamParams {
     pub(super) direction: Direction,
     /// For `both`: two connections each way of a stream, or one.
     pub(super) duplex: Duplex,
-    /// Application message: what one call (or one vector of a call) sends. 128 KiB is what iperf3 sends.
+    /// Application message: what one call (or one vector of a call) sends. 128 KiB is what iperf3
+    /// sends.
     pub(super) message_size: Bytes,
     /// Bound of the advertised window.
     pub(super) window_clamp: Option<Bytes>,
@@ -31,18 +32,20 @@ pub(crate) struct StreamParams {
     pub(super) receive: ReceiveMode,
     /// What the application behind the sender produces at the most, payload of one thread.
     pub(super) source_rate: Option<BitRate>,
-    /// What the application behind the receiver takes at the most, payload of one thread: a disk, a slow consumer.
+    /// What the application behind the receiver takes at the most, payload of one thread: a disk, a
+    /// slow consumer.
     pub(super) sink_rate: Option<BitRate>,
     /// Messages a call, for `send = "batch"`; absent: as many as make a mebibyte.
     pub(super) batch: Option<u32>,
-    /// Streams: with `both` on two connections there are twice as many connections. Threads, if absent: one per connection,
-    /// but no more than there are CPUs.
+    /// Streams: with `both` on two connections there are twice as many connections. Threads, if
+    /// absent: one per connection, but no more than there are CPUs.
     #[serde(flatten)]
     pub(super) placement: Placement,
     /// One port per connection at the active end, one for all at the passive one.
     #[serde(flatten)]
     pub(super) planned: PlannedPorts,
-    /// Options of each connection. Bulk transfer profits from Nagle's waiting: `no_delay` stays off.
+    /// Options of each connection. Bulk transfer profits from Nagle's waiting: `no_delay` stays
+    /// off.
     #[serde(flatten)]
     pub(super) options: TcpOptions,
 }
@@ -86,7 +89,12 @@ const OWN: &[ParamDoc] = &[
         default: "one per connection, at most one per CPU",
         meaning: "threads at each end; connection c is carried by worker c mod workers",
     },
-    ParamDoc { name: "message_size", takes: MESSAGE, default: "\"128 KiB\"", meaning: "bytes per application message" },
+    ParamDoc {
+        name: "message_size",
+        takes: MESSAGE,
+        default: "\"128 KiB\"",
+        meaning: "bytes per application message",
+    },
     ParamDoc {
         name: "window_clamp",
         takes: BUFFER,
@@ -195,22 +203,29 @@ const LEAST_MESSAGE: Bytes = Bytes(4);
 /// A message.
 const MESSAGE: Takes = Takes::Size { least: LEAST_MESSAGE, most: Bytes(16 << 20) };
 /// Messages a call; how many exactly depends on their size.
-const BATCH: Takes = Takes::Count { least: 1, most: MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64 };
+const BATCH: Takes =
+    Takes::Count { least: 1, most: MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64 };
 
 impl Parameters for StreamParams {
     fn docs() -> Vec<ParamDoc> {
-        documented(OWN, &[Placement::DOCS, PlannedPorts::DOCS, TcpOptions::DOCS, SocketOptions::DOCS])
+        documented(
+            OWN,
+            &[Placement::DOCS, PlannedPorts::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
+        )
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         self.placement.check(self.connections())?;
         self.planned.check(self.connections())?;
-        // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for stays as it is. The kernel
-        // doubles it, and reckons with half of it for the window.
+        // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for
+        // stays as it is. The kernel doubles it, and reckons with half of it for the window.
         self.options.socket.preset_receive_buffer(self.window_clamp);
         let most = MessageBatch::most(self.message_size.0 as usize);
         if self.batch.is_some_and(|batch| batch as usize > most) {
-            return Err(wrong("batch", format!("a call holds at most {most} messages of {}", self.message_size)));
+            return Err(wrong(
+                "batch",
+                format!("a call holds at most {most} messages of {}", self.message_size),
+            ));
         }
         if self.batch.is_some() && self.send != SendMode::Batch {
             return Err(wrong("batch", "counts messages a call of send = \"batch\" only"));
@@ -236,27 +251,33 @@ impl StreamParams {
         }
     }
 
-    /// What connection `flow` carries at the active end; with two connections per stream the first half sends.
+    /// What connection `flow` carries at the active end; with two connections per stream the first
+    /// half sends.
     pub(super) fn role(&self, flow: u32, active: bool) -> Role {
         let (sends, receives) = match (self.direction, self.duplex) {
             (Direction::Tx, _) => (true, false),
             (Direction::Rx, _) => (false, true),
             (Direction::Both, Duplex::One) => (true, true),
-            (Direction::Both, Duplex::Two) => (flow < self.placement.streams(), flow >= self.placement.streams()),
+            (Direction::Both, Duplex::Two) => {
+                (flow < self.placement.streams(), flow >= self.placement.streams())
+            }
         };
         if active { Role { sends, receives } } else { Role { sends: receives, receives: sends } }
     }
 
     /// Messages a call.
     pub(super) fn batch(&self) -> usize {
-        self.batch.map_or((BATCH_BYTES / self.message_size.0).max(1) as usize, |batch| batch as usize)
+        self.batch
+            .map_or((BATCH_BYTES / self.message_size.0).max(1) as usize, |batch| batch as usize)
     }
 
     /// The sending mode as reports name it.
     pub(super) fn send_name(&self) -> String {
         match self.send {
             SendMode::Copy => "copy".into(),
-            SendMode::Batch => format!("batch: {} messages a call, small ones side by side", self.batch()),
+            SendMode::Batch => {
+                format!("batch: {} messages a call, small ones side by side", self.batch())
+            }
             SendMode::Zerocopy => "zerocopy".into(),
             SendMode::Sendfile => "sendfile".into(),
             SendMode::Splice => "splice".into(),
@@ -316,13 +337,18 @@ mod tests {
         assert_eq!(active, [true, true, false, false]);
         assert_eq!(passive, active);
         let one = read(json!({"direction": "both", "duplex": "one"})).expect("legal");
-        assert_eq!((one.connections(), one.role(0, true)), (1, Role { sends: true, receives: true }));
+        assert_eq!(
+            (one.connections(), one.role(0, true)),
+            (1, Role { sends: true, receives: true })
+        );
     }
 
     #[test]
     fn every_connection_needs_a_port_of_its_own() {
         let planned = |ports: &str| {
-            read(json!({"direction": "both", "streams": 2, "source_ports": ports, "destination_port": 7}))
+            read(
+                json!({"direction": "both", "streams": 2, "source_ports": ports, "destination_port": 7}),
+            )
         };
         assert_eq!(planned("1,2,3").expect_err("four connections")[0].key, "source_ports");
         assert!(planned("1,2,3,4").is_ok());
@@ -330,10 +356,17 @@ mod tests {
 
     #[test]
     fn a_batch_fills_a_mebibyte() {
-        let batch = |size: &str| read(json!({"send": "batch", "message_size": size})).expect("legal").batch();
-        assert_eq!((batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")), (16_384, 718, 8, 1));
+        let batch = |size: &str| {
+            read(json!({"send": "batch", "message_size": size})).expect("legal").batch()
+        };
         assert_eq!(
-            read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("")[0].key,
+            (batch("64 B"), batch("1460 B"), batch("128 KiB"), batch("2 MiB")),
+            (16_384, 718, 8, 1)
+        );
+        assert_eq!(
+            read(json!({"send": "batch", "batch": 1025, "message_size": "64 KiB"})).expect_err("")
+                [0]
+            .key,
             "batch"
         );
     }

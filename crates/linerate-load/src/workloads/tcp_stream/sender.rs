@@ -15,8 +15,8 @@ use socket2::Socket;
 use super::params::{SendMode, StreamParams};
 use crate::Tally;
 
-/// Completions of zero-copy sends are taken every so many sends: each costs a system call, and they queue up in memory
-/// that is limited.
+/// Completions of zero-copy sends are taken every so many sends: each costs a system call, and they
+/// queue up in memory that is limited.
 const COMPLETIONS_EVERY: u32 = 16;
 /// How long a backlogged zero-copy sender waits for completions.
 const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
@@ -43,11 +43,17 @@ enum Mode {
 
 impl Sender {
     /// A sender of `payload`, the first `message_size` bytes of it a message.
-    pub(super) fn new(socket: &Socket, params: &StreamParams, payload: &Arc<Region>) -> Result<Self, SysError> {
+    pub(super) fn new(
+        socket: &Socket,
+        params: &StreamParams,
+        payload: &Arc<Region>,
+    ) -> Result<Self, SysError> {
         let message_bytes = params.message_size.0 as usize;
         let mode = match params.send {
             SendMode::Copy => Mode::Copy(Arc::clone(payload)),
-            SendMode::Batch => Mode::Batch(Box::new(MessageBatch::new(&payload[..message_bytes], params.batch())?)),
+            SendMode::Batch => {
+                Mode::Batch(Box::new(MessageBatch::new(&payload[..message_bytes], params.batch())?))
+            }
             SendMode::Zerocopy => {
                 zerocopy::enable(socket)?;
                 Mode::Zerocopy { payload: Arc::clone(payload), unreaped: 0 }
@@ -58,7 +64,8 @@ impl Sender {
         Ok(Self { mode, message_bytes, position: 0, sent: 0 })
     }
 
-    /// Makes one call; returns how many bytes the socket took. Zero-copy completions are counted into `counts`.
+    /// Makes one call; returns how many bytes the socket took. Zero-copy completions are counted
+    /// into `counts`.
     #[inline]
     pub(super) fn send(&mut self, socket: &Socket, counts: &mut Counts) -> io::Result<usize> {
         let rest = self.position..self.message_bytes;
@@ -95,7 +102,8 @@ impl Sender {
     }
 }
 
-/// The position in a message after `taken` more bytes; a division only when a call took more than a message.
+/// The position in a message after `taken` more bytes; a division only when a call took more than a
+/// message.
 #[inline]
 fn advance(position: usize, taken: usize, message_bytes: usize) -> usize {
     let reached = position + taken;

@@ -29,7 +29,8 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(10);
 pub(super) struct StreamWorker {
     number: u32,
     flows: Vec<Flow>,
-    /// Per flow: whether sending, receiving may be tried; cleared when the kernel said that it would block.
+    /// Per flow: whether sending, receiving may be tried; cleared when the kernel said that it
+    /// would block.
     ready: Vec<(bool, bool)>,
     wait: Wait,
     /// What a copying receive overwrites, whichever connection it is for.
@@ -47,8 +48,9 @@ enum Wait {
     Call,
     /// For any of several connections or both ways of one.
     Any(Readiness),
-    /// Never. A receive is simply tried again; a full send buffer is asked about until the kernel calls it writable, for
-    /// sending into every few bytes that become free would make the calls tiny.
+    /// Never. A receive is simply tried again; a full send buffer is asked about until the kernel
+    /// calls it writable, for sending into every few bytes that become free would make the calls
+    /// tiny.
     Spin(Readiness),
 }
 
@@ -72,7 +74,16 @@ impl StreamWorker {
         let sends = flows.iter().any(|flow| params.role(flow.number, active).sends);
         let pace = if sends { params.source_rate } else { params.sink_rate };
         let pace = pace.map(|rate| Pace::new(rate, sends));
-        Ok(Self { number, flows, ready, wait, buffer: Region::new(COPY_BYTES)?, n_ended: 0, pace, foreign })
+        Ok(Self {
+            number,
+            flows,
+            ready,
+            wait,
+            buffer: Region::new(COPY_BYTES)?,
+            n_ended: 0,
+            pace,
+            foreign,
+        })
     }
 
     /// Forgets a connection that has ended.
@@ -102,7 +113,9 @@ impl StreamWorker {
             } else {
                 match self.wait {
                     Wait::Call => {}
-                    Wait::Any(_) => *ready = (ready.0 && !turn.send_blocked, ready.1 && !turn.receive_blocked),
+                    Wait::Any(_) => {
+                        *ready = (ready.0 && !turn.send_blocked, ready.1 && !turn.receive_blocked)
+                    }
                     Wait::Spin(_) => ready.0 &= !turn.send_blocked,
                 }
                 all_ready &= ready.0 && ready.1;
@@ -112,7 +125,8 @@ impl StreamWorker {
             return Progress::Ended;
         }
         let patience = match self.wait {
-            // Connections that would have blocked are looked at even if others moved, lest these starve them.
+            // Connections that would have blocked are looked at even if others moved, lest these
+            // starve them.
             Wait::Any(_) if !moved => due.until.0.saturating_sub(clock::monotonic()),
             _ => 0,
         };
@@ -179,7 +193,8 @@ impl Worker for StreamWorker {
                 Self::end(&self.wait, flow);
             } else if let Wait::Any(readiness) | Wait::Spin(readiness) = &self.wait {
                 // Room to write would be reported at once and for ever.
-                let _: Result<(), SysError> = readiness.modify(&flow.socket, token as u64, Interest::Readable);
+                let _: Result<(), SysError> =
+                    readiness.modify(&flow.socket, token as u64, Interest::Readable);
                 self.ready[token] = (true, true);
             }
         }
@@ -213,7 +228,11 @@ fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, 
         let interest = if sends { Interest::ReadableOrWritable } else { Interest::Readable };
         readiness.add(&flow.socket, token as u64, interest)?;
     }
-    Ok(if params.placement.wait == Waiting::Spin { Wait::Spin(readiness) } else { Wait::Any(readiness) })
+    Ok(if params.placement.wait == Waiting::Spin {
+        Wait::Spin(readiness)
+    } else {
+        Wait::Any(readiness)
+    })
 }
 
 /// Bytes nothing on the path can compress.

@@ -32,7 +32,8 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
 /// A stream's protocol.
 pub(crate) trait Session: Send {
-    /// Starts the next file; its sockets are known to the worker's readiness as `token` and `token + 1`.
+    /// Starts the next file; its sockets are known to the worker's readiness as `token` and `token
+    /// + 1`.
     fn begin(&mut self, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure>;
 
     /// Goes on as far as it can without waiting.
@@ -93,7 +94,8 @@ pub(crate) struct ClientWorker<S> {
 }
 
 impl<S: Session> ClientWorker<S> {
-    /// Worker `number` with these streams; `companion` tells that the other end is there, if it is ours.
+    /// Worker `number` with these streams; `companion` tells that the other end is there, if it is
+    /// ours.
     pub(crate) fn new(
         number: u32,
         sessions: Vec<(u32, S)>,
@@ -162,7 +164,11 @@ impl<S: Session> ClientWorker<S> {
                 Ok(Turn::Done) => {
                     stream.session.course().record(bench.tally);
                     bench.tally.add(Counter::Transactions, 1);
-                    bench.tally.ended(OperationKind::Request, Start::closed(stream.begun), Nanos(clock::monotonic()));
+                    bench.tally.ended(
+                        OperationKind::Request,
+                        Start::closed(stream.begun),
+                        Nanos(clock::monotonic()),
+                    );
                     (stream.is_busy, stream.failures, moved) = (false, 0, true);
                     self.done += 1;
                 }
@@ -251,7 +257,9 @@ impl<S: Session> Worker for ClientWorker<S> {
             companion.look(due.intended, |_, _| {});
             self.stopped |= companion.is_gone();
         }
-        if self.fault.is_some() || (self.stopped && self.streams.iter().all(|stream| !stream.is_busy)) {
+        if self.fault.is_some()
+            || (self.stopped && self.streams.iter().all(|stream| !stream.is_busy))
+        {
             return Progress::Ended;
         }
         let now = Nanos(clock::monotonic());
@@ -316,7 +324,8 @@ impl<S: Session> Worker for ClientWorker<S> {
     fn finish(&mut self) -> Vec<FlowReport> {
         let (done, lost) = (self.done, self.lost);
         let failures = self.last_failure.filter(|_| lost > 0);
-        let told = failures.map(|last| format!("{lost} of {} transfers failed, the last: {last}", done + lost));
+        let told = failures
+            .map(|last| format!("{lost} of {} transfers failed, the last: {last}", done + lost));
         let worker = self.number;
         let report = |stream: &mut Stream<S>| {
             let state = stream.session.account().state(stream.number, stream.session.carrier());

@@ -1,4 +1,5 @@
-//! Dates as protocols write them: seconds since 1970 as a day of the Gregorian calendar and a time of that day, UTC.
+//! Dates as protocols write them: seconds since 1970 as a day of the Gregorian calendar and a time
+//! of that day, UTC.
 
 use std::fmt;
 
@@ -8,7 +9,8 @@ const DAYS_OF_ERA: i64 = 146_097;
 /// Days from 1 March of the year 0 to 1 January 1970.
 const DAYS_BEFORE_1970: i64 = 719_468;
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,8 @@ impl Date {
         // Years begin in March here, so that the day that may be missing is the last of the year.
         let shifted = days + DAYS_BEFORE_1970;
         let day_of_era = shifted.rem_euclid(DAYS_OF_ERA);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * from_march + 2) / 5 + 1;
@@ -80,10 +83,14 @@ enum Style {
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Date { year, month, day, weekday, second_of_day } = self.0;
-        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        let (hour, minute, second) =
+            (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
         let (weekday, name) = (WEEKDAYS[weekday], MONTHS[month - 1]);
         match self.1 {
-            Style::Http => write!(f, "{weekday}, {day:02} {name} {year:04} {hour:02}:{minute:02}:{second:02} GMT"),
+            Style::Http => write!(
+                f,
+                "{weekday}, {day:02} {name} {year:04} {hour:02}:{minute:02}:{second:02} GMT"
+            ),
             Style::Ftp => write!(f, "{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}"),
             Style::List => write!(f, "{name} {day:2}  {year:04}"),
             Style::Index => write!(f, "{day:02}-{name}-{year:04} {hour:02}:{minute:02}"),
@@ -97,7 +104,8 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar() {
-        // The example of RFC 9110 clause 5.6.7; a leap day; the last second before 1970; date -u -d @4102444800.
+        // The example of RFC 9110 clause 5.6.7; a leap day; the last second before 1970; date -u -d
+        // @4102444800.
         assert_eq!(Date::of(784_111_777).http().to_string(), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(Date::of(951_782_400).ftp().to_string(), "20000229000000");
         assert_eq!(Date::of(-1).http().to_string(), "Wed, 31 Dec 1969 23:59:59 GMT");

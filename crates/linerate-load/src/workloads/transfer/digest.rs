@@ -1,5 +1,5 @@
-//! SHA-256 of what a flow receives, so that anybody can compare it with the file at the other end (`sha256sum`). It costs CPU, and
-//! allocates nothing.
+//! SHA-256 of what a flow receives, so that anybody can compare it with the file at the other end
+//! (`sha256sum`). It costs CPU, and allocates nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// The next file begins; what has come of the one before counts only if [`Self::end`] was called.
+    /// The next file begins; what has come of the one before counts only if [`Self::end`] was
+    /// called.
     pub(super) fn begin(&mut self) {
         self.current = Sha256::default();
         self.tentative = self.all.clone();
@@ -47,7 +48,10 @@ impl Checksum {
         let Some(last) = self.last else { return };
         modes.insert("sha256_last".into(), hexadecimal(&last));
         let all = hexadecimal(&self.all.clone().finalize());
-        modes.insert("sha256_all".into(), format!("{all}, {} files one after the other", self.files));
+        modes.insert(
+            "sha256_all".into(),
+            format!("{all}, {} files one after the other", self.files),
+        );
     }
 }
 
@@ -73,7 +77,10 @@ mod tests {
         let mut modes = BTreeMap::new();
         checksum.modes(&mut modes);
         // printf bc | sha256sum; printf abc | sha256sum
-        assert_eq!(modes["sha256_last"], "1e0bbd6c686ba050b8eb03ffeedc64fdc9d80947fce821abbe5d6dc8d252c5ac");
+        assert_eq!(
+            modes["sha256_last"],
+            "1e0bbd6c686ba050b8eb03ffeedc64fdc9d80947fce821abbe5d6dc8d252c5ac"
+        );
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(modes["sha256_all"], format!("{abc}, 2 files one after the other"));
     }

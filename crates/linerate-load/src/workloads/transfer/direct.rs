@@ -1,6 +1,8 @@
-//! Storing a file past the page cache: the socket is read into buffers of whole blocks, which are written while the next are filled.
+//! Storing a file past the page cache: the socket is read into buffers of whole blocks, which are
+//! written while the next are filled.
 //!
-//! When every buffer is on its way to the disk, the socket is left alone: its window closes, and the sender slows down to the disk.
+//! When every buffer is on its way to the disk, the socket is left alone: its window closes, and
+//! the sender slows down to the disk.
 
 use std::io;
 use std::time::Duration;
@@ -52,12 +54,24 @@ impl DirectSink {
                     let done = Vec::with_capacity(SLOTS as usize);
                     let free = (0..SLOTS).rev().collect();
                     let block = target.block_bytes() as usize;
-                    return Ok(Self { transfers, free, done, filling: None, base, region, block, at: 0 });
+                    return Ok(Self {
+                        transfers,
+                        free,
+                        done,
+                        filling: None,
+                        base,
+                        region,
+                        block,
+                        at: 0,
+                    });
                 }
                 Err(error) => refused.push(error.to_string()),
             }
         }
-        Err(LoadError::Unsupported { what: "write a file past the page cache".into(), why: refused.join("; ") })
+        Err(LoadError::Unsupported {
+            what: "write a file past the page cache".into(),
+            why: refused.join("; "),
+        })
     }
 
     /// The engine and what the kernel granted it.
@@ -74,7 +88,11 @@ impl DirectSink {
     }
 
     /// Reads up to `left` bytes from `connection` into a buffer.
-    pub(super) fn take(&mut self, connection: &mut Watched, left: u64) -> Result<io::Result<Taken>, Failure> {
+    pub(super) fn take(
+        &mut self,
+        connection: &mut Watched,
+        left: u64,
+    ) -> Result<io::Result<Taken>, Failure> {
         let (slot, filled) = match self.filling.take() {
             Some(filling) => filling,
             None => {
@@ -104,7 +122,13 @@ impl DirectSink {
         self.at += SLOT_BYTES as u64;
         // A file's tail is written as a whole block.
         let bytes = bytes.next_multiple_of(self.block) as u32;
-        self.transfers.queue(Request { slot, operation: Operation::Write, offset, bytes, priority: Priority::NONE });
+        self.transfers.queue(Request {
+            slot,
+            operation: Operation::Write,
+            offset,
+            bytes,
+            priority: Priority::NONE,
+        });
         self.reap(Duration::ZERO)
     }
 

@@ -88,7 +88,8 @@ impl Failure {
     /// Whether trying again is pointless.
     pub(crate) fn is_final(self) -> bool {
         let passing = Self::Tls(TlsFault::Truncated);
-        !matches!(self, Self::Io(_) | Self::TimedOut(_) | Self::Closed(_) | Self::Short(..)) && self != passing
+        !matches!(self, Self::Io(_) | Self::TimedOut(_) | Self::Closed(_) | Self::Short(..))
+            && self != passing
     }
 }
 
@@ -113,11 +114,20 @@ impl fmt::Display for Failure {
             Self::Io(code) => f.write_str(&os(code)),
             Self::TimedOut(stage) => write!(f, "nothing came {stage} (parameter `timeout`)"),
             Self::Closed(stage) => write!(f, "the other end closed the connection {stage}"),
-            Self::Short(promised, came) => write!(f, "{promised} bytes were promised and {came} came"),
-            Self::Size(named, came) => write!(f, "the server says that the file has {named} bytes, and sent {came}"),
+            Self::Short(promised, came) => write!(
+                f,
+                "{promised} bytes were promised and {came} \
+                came"
+            ),
+            Self::Size(named, came) => write!(
+                f,
+                "the server says that the file has {named} bytes, \
+                and sent {came}"
+            ),
             // FTP's word for both (RFC 959 clause 4.2.2, RFC 4217 clause 4).
             Self::Refused(530) => f.write_str(
-                "the server answered 530: not logged in (are user and password before the host in `server` right, or does it want TLS: \
+                "the server answered 530: not logged in (are user and password before the host in \
+                    `server` right, or does it want TLS: \
                  tls = true?)",
             ),
             Self::Refused(status) => {
@@ -125,26 +135,40 @@ impl fmt::Display for Failure {
             }
             Self::Unprotected(what, status) => write!(
                 f,
-                "the server answered {status} to {what}: it has no TLS there, or not for us (is it switched on, and for this login?)"
+                "the server answered {status} to {what}: it has no TLS there, or not for us (is it \
+                    switched on, and for this login?)"
             ),
             Self::Whole => f.write_str(
-                "the server does not give the part from `offset` on: it has no ranges there (set offset = \"0 B\")",
+                "the server does not give the part from `offset` on: it has no ranges there (set \
+                    offset = \"0 B\")",
             ),
             Self::Syntax(what) => write!(f, "the other end's answer is not understood: {what}"),
             Self::Sink(code) => write!(f, "store the file: {}", os(code)),
             Self::Source(code) => write!(f, "read the file: {}", os(code)),
-            Self::Budget => f.write_str("the budget of bytes written is used up (parameter `max_written`)"),
+            Self::Budget => f.write_str(
+                "the budget of bytes written is used up (parameter \
+                `max_written`)",
+            ),
             Self::Tls(TlsFault::Certificate) => f.write_str(
-                "the server's certificate is not accepted: it leads to none of the `roots`, names another host or is out of date \
+                "the server's certificate is not accepted: it leads to none of the `roots`, names \
+                    another host or is out of date \
                  (verify = false takes any)",
             ),
             Self::Tls(TlsFault::Alert(alert)) => {
-                write!(f, "the other end refused TLS, alert {alert} (which versions and ciphers has it?)")
+                write!(
+                    f,
+                    "the other end refused TLS, alert {alert} (which versions and ciphers \
+                    has it?)"
+                )
             }
-            Self::Tls(TlsFault::Protocol) => {
-                f.write_str("what the other end said is no TLS, or of no common version (does it serve TLS at this port?)")
-            }
-            Self::Tls(TlsFault::Truncated) => f.write_str("the other end closed the connection in the middle of TLS"),
+            Self::Tls(TlsFault::Protocol) => f.write_str(
+                "what the other end said is no TLS, or of no common version (does it \
+                    serve TLS at this port?)",
+            ),
+            Self::Tls(TlsFault::Truncated) => f.write_str(
+                "the other end closed the connection in \
+                the middle of TLS",
+            ),
         }
     }
 }

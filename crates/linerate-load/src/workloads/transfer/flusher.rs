@@ -31,9 +31,16 @@ impl Flusher {
                 match shared.load(Ordering::Acquire) {
                     END => return,
                     BUSY => {
-                        let result = file.sync_data().map_or_else(|error| error.raw_os_error().unwrap_or(5), |()| 0);
+                        let result = file
+                            .sync_data()
+                            .map_or_else(|error| error.raw_os_error().unwrap_or(5), |()| 0);
                         // Unless the end was asked for meanwhile.
-                        let _ = shared.compare_exchange(BUSY, result, Ordering::AcqRel, Ordering::Acquire);
+                        let _ = shared.compare_exchange(
+                            BUSY,
+                            result,
+                            Ordering::AcqRel,
+                            Ordering::Acquire,
+                        );
                     }
                     _ => std::thread::park(),
                 }

@@ -79,8 +79,9 @@ impl Incoming {
             let place = store.place.as_ref().expect("an end that stores has a place");
             Ok::<File, LoadError>(place.target.open(true, false)?)
         };
-        let flusher =
-            |file: File| Flusher::new(file).map_err(|cause| SysError::new("start", "a flushing thread", cause));
+        let flusher = |file: File| {
+            Flusher::new(file).map_err(|cause| SysError::new("start", "a flushing thread", cause))
+        };
         let splice = || (params.receive == TakeBy::Splice).then(Splice::new).transpose();
         let into = match params.sink {
             Sink::Discard => Into::Nothing,
@@ -89,17 +90,29 @@ impl Incoming {
                 let rate = params.sink_rate.expect("checked with the parameters").0 / BITS;
                 Into::Throttled { rate, next: Nanos(0) }
             }
-            Sink::PageCache => Into::File { file: file()?, splice: splice()?, flusher: None, is_flushing: false },
-            Sink::Fsync => {
-                Into::File { file: file()?, splice: splice()?, flusher: Some(flusher(file()?)?), is_flushing: false }
+            Sink::PageCache => {
+                Into::File { file: file()?, splice: splice()?, flusher: None, is_flushing: false }
             }
+            Sink::Fsync => Into::File {
+                file: file()?,
+                splice: splice()?,
+                flusher: Some(flusher(file()?)?),
+                is_flushing: false,
+            },
             Sink::Direct => {
                 let place = store.place.as_ref().expect("an end that stores has a place");
                 Into::Direct(Box::new(DirectSink::new(&place.target, base, place.region)?))
             }
         };
         let checksum = params.checksum.then(Box::default);
-        Ok(Self { into, place: store.place.clone(), base, at: 0, name: params.sink.name(), checksum })
+        Ok(Self {
+            into,
+            place: store.place.clone(),
+            base,
+            at: 0,
+            name: params.sink.name(),
+            checksum,
+        })
     }
 
     /// The next file, of `size` bytes if that is known.
@@ -116,7 +129,9 @@ impl Incoming {
             Into::Nothing | Into::Memory | Into::Throttled { .. } => {}
         }
         match &self.place {
-            Some(place) if !place.target.spend(size.unwrap_or(place.region), place.most) => Err(Failure::Budget),
+            Some(place) if !place.target.spend(size.unwrap_or(place.region), place.most) => {
+                Err(Failure::Budget)
+            }
             _ => Ok(()),
         }
     }
@@ -186,7 +201,12 @@ impl Incoming {
                 let within = self.at % region;
                 let (offset, left) = (self.base + within, left.min(region - within));
                 match splice {
-                    Some(splice) => splice.receive(&connection.socket, file, offset, left.min(TAKE_BYTES) as usize),
+                    Some(splice) => splice.receive(
+                        &connection.socket,
+                        file,
+                        offset,
+                        left.min(TAKE_BYTES) as usize,
+                    ),
                     None => {
                         let bytes = (left as usize).min(buffer_bytes);
                         let answer = connection.receive(&mut bench.buffer[..bytes]);
@@ -252,7 +272,10 @@ impl Incoming {
                 modes.insert("engine".into(), direct.described());
             }
             Into::File { splice, .. } => {
-                modes.insert("receive".into(), if splice.is_some() { "splice" } else { "copy" }.into());
+                modes.insert(
+                    "receive".into(),
+                    if splice.is_some() { "splice" } else { "copy" }.into(),
+                );
             }
             Into::Nothing | Into::Memory | Into::Throttled { .. } => {}
         }
@@ -262,7 +285,8 @@ impl Incoming {
 }
 
 fn store(file: &File, bytes: &[u8], offset: u64) -> Result<(), Failure> {
-    file.write_all_at(bytes, offset).map_err(|error| Failure::Sink(error.raw_os_error().unwrap_or(0)))
+    file.write_all_at(bytes, offset)
+        .map_err(|error| Failure::Sink(error.raw_os_error().unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -271,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_full_filesystem_is_told_as_such() {
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("every Linux has it");
+        let full =
+            std::fs::OpenOptions::new().write(true).open("/dev/full").expect("every Linux has it");
         let failure = store(&full, b"bytes", 0).expect_err("no room");
         assert!(failure.is_final());
         assert_eq!(failure.to_string(), "store the file: No space left on device (os error 28)");

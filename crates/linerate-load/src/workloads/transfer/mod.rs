@@ -1,8 +1,9 @@
-//! What file transfers have in common, whatever protocol asks for the file: where its bytes come from and how they are handed to
-//! the socket, how they are taken from it and where they go, the times of its parts, and the workers of both ends.
+//! What file transfers have in common, whatever protocol asks for the file: where its bytes come
+//! from and how they are handed to the socket, how they are taken from it and where they go, the
+//! times of its parts, and the workers of both ends.
 //!
-//! Units: bytes of files (L4 payload without heads and commands), nanoseconds. A protocol is a [`Session`] at the active end and a
-//! [`Guest`] at the passive one, both machines that never wait.
+//! Units: bytes of files (L4 payload without heads and commands), nanoseconds. A protocol is a
+//! [`Session`] at the active end and a [`Guest`] at the passive one, both machines that never wait.
 
 mod client;
 mod course;
@@ -74,7 +75,8 @@ pub(crate) enum Turn {
     Done,
 }
 
-/// A word that only the trial's ends know, as text, for protocols whose words are text and may be overheard.
+/// A word that only the trial's ends know, as text, for protocols whose words are text and may be
+/// overheard.
 pub(crate) fn spelled(secret: Secret) -> String {
     word(secret, b"file transfer").0.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,5 @@
-//! Names of many files: `{n}` in a path stands for a number, so that one plan fetches or sends a whole set.
+//! Names of many files: `{n}` in a path stands for a number, so that one plan fetches or sends a
+//! whole set.
 
 use std::fmt;
 
@@ -17,14 +18,21 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those of stream `number` of `streams`, which share `count` files evenly: each takes every `streams`-th.
+    /// Those of stream `number` of `streams`, which share `count` files evenly: each takes every
+    /// `streams`-th.
     pub(crate) fn new(path: &str, count: u64, number: u32, streams: u32) -> Self {
         let (before, behind) = match path.split_once(NUMBER) {
             Some((before, behind)) => (before, Some(behind.to_owned())),
             None => (path, None),
         };
         let step = u64::from(streams.max(1));
-        Self { before: before.to_owned(), behind, next: u64::from(number) % count.max(1), step, count: count.max(1) }
+        Self {
+            before: before.to_owned(),
+            behind,
+            next: u64::from(number) % count.max(1),
+            step,
+            count: count.max(1),
+        }
     }
 
     /// Whether it is the same one all the time.
@@ -66,7 +74,10 @@ mod tests {
 
     #[test]
     fn streams_share_the_files_and_go_round() {
-        assert_eq!(first(4, Names::new("a/{n}.dat", 3, 0, 1)), ["a/0.dat", "a/1.dat", "a/2.dat", "a/0.dat"]);
+        assert_eq!(
+            first(4, Names::new("a/{n}.dat", 3, 0, 1)),
+            ["a/0.dat", "a/1.dat", "a/2.dat", "a/0.dat"]
+        );
         assert_eq!(first(4, Names::new("{n}", 5, 0, 2)), ["0", "2", "4", "0"]);
         assert_eq!(first(3, Names::new("{n}", 5, 1, 2)), ["1", "3", "1"]);
         assert_eq!(first(2, Names::new("{n}", 2, 3, 4)), ["1", "1"]);

@@ -42,7 +42,8 @@ pub(crate) struct Outgoing {
     /// How far it may be sent for now, and in all.
     until: u64,
     size: u64,
-    /// Whether it is known here alone what has reached the other end; and payload of this connection of which it is not known yet.
+    /// Whether it is known here alone what has reached the other end; and payload of this
+    /// connection of which it is not known yet.
     counts_acknowledged: bool,
     unconfirmed: u64,
     /// What was asked for, where the connection does not allow it.
@@ -94,8 +95,8 @@ impl Part {
 pub(crate) enum Sent {
     /// So many bytes; more may fit.
     Bytes(u64),
-    /// So many bytes, and the socket is full: it is left alone until a good part of it is free, as trying again at once would send
-    /// crumbs.
+    /// So many bytes, and the socket is full: it is left alone until a good part of it is free, as
+    /// trying again at once would send crumbs.
     Full(u64),
     /// All that may be sent for now has been handed over.
     All,
@@ -147,7 +148,8 @@ impl Outgoing {
 
     /// The next file goes to `connection`.
     pub(crate) fn begin(&mut self, connection: &Watched, part: Part) -> Result<(), Failure> {
-        (self.file, self.at, self.until, self.size) = (part.file, part.bytes.start, part.bytes.end, part.bytes.end);
+        (self.file, self.at, self.until, self.size) =
+            (part.file, part.bytes.start, part.bytes.end, part.bytes.end);
         match &mut self.by {
             By::Copy { ready, .. } => *ready = 0..0,
             By::Zerocopy(pinned) => {
@@ -178,13 +180,14 @@ impl Outgoing {
         self.at == self.size
     }
 
-    /// A new connection carries what comes next: what its predecessor did not confirm never will be.
+    /// A new connection carries what comes next: what its predecessor did not confirm never will
+    /// be.
     pub(crate) fn renew(&mut self) {
         self.unconfirmed = 0;
     }
 
-    /// Counts what the other end's TCP has acknowledged since. Of what is still queued all is taken for payload, heads and records of TLS
-    /// too: never more is counted than has arrived.
+    /// Counts what the other end's TCP has acknowledged since. Of what is still queued all is taken
+    /// for payload, heads and records of TLS too: never more is counted than has arrived.
     pub(crate) fn settle(&mut self, socket: &Socket, account: &mut Account, tally: &mut Tally) {
         if !self.counts_acknowledged || self.unconfirmed == 0 {
             return;
@@ -196,7 +199,8 @@ impl Outgoing {
         }
     }
 
-    /// Whether something was sent that the other end has not acknowledged, where that is known here alone.
+    /// Whether something was sent that the other end has not acknowledged, where that is known here
+    /// alone.
     pub(crate) fn is_awaited(&self) -> bool {
         self.counts_acknowledged && self.unconfirmed > 0
     }
@@ -204,7 +208,11 @@ impl Outgoing {
     /// The other end has said that it has all that was sent.
     pub(crate) fn confirm(&mut self, account: &mut Account, tally: &mut Tally) {
         if self.counts_acknowledged {
-            account.count(tally, Counter::PayloadAcknowledged, std::mem::take(&mut self.unconfirmed));
+            account.count(
+                tally,
+                Counter::PayloadAcknowledged,
+                std::mem::take(&mut self.unconfirmed),
+            );
         }
     }
 
@@ -258,7 +266,8 @@ impl Outgoing {
     fn send_once(&mut self, connection: &mut Watched) -> Result<io::Result<usize>, Failure> {
         let Contents { file, memory, period, origin, .. } = &self.contents;
         // A file of its own is sent as it is; that of the trial is repeated as far as needed.
-        let (file, period, base) = self.file.as_ref().map_or((&**file, *period, self.base), |own| (own, u64::MAX, 0));
+        let (file, period, base) =
+            self.file.as_ref().map_or((&**file, *period, self.base), |own| (own, u64::MAX, 0));
         let within = self.at % period;
         let left = (self.until - self.at).min(period - within);
         let (offset, left) = (base + within, usize::try_from(left).unwrap_or(usize::MAX));
@@ -292,14 +301,19 @@ impl Outgoing {
                     pinned.current = next;
                     pinned.ready = 0..read(&mut pinned.buffers[next], left)?;
                 }
-                let sent = zerocopy::send(&connection.socket, &pinned.buffers[pinned.current][pinned.ready.clone()]);
+                let sent = zerocopy::send(
+                    &connection.socket,
+                    &pinned.buffers[pinned.current][pinned.ready.clone()],
+                );
                 pinned.sends += u64::from(sent.is_ok());
                 pinned.last_send[pinned.current] = pinned.sends;
                 pinned.ready.start += *sent.as_ref().unwrap_or(&0);
                 sent.map_err(|error| pinned.waits(error))
             }
             By::Sendfile => file::send(&connection.socket, file, offset, left.min(WHOLE_BYTES)),
-            By::Splice(splice) => splice.send(&connection.socket, file, offset, left.min(WHOLE_BYTES)),
+            By::Splice(splice) => {
+                splice.send(&connection.socket, file, offset, left.min(WHOLE_BYTES))
+            }
         })
     }
 
@@ -312,7 +326,9 @@ impl Outgoing {
             By::Splice(_) => "splice".to_owned(),
         };
         let send = match self.instead_of {
-            Some(asked) => format!("{send} (read and write: {asked} cannot pass TLS in user space)"),
+            Some(asked) => {
+                format!("{send} (read and write: {asked} cannot pass TLS in user space)")
+            }
             None => send,
         };
         modes.insert("send".into(), send);

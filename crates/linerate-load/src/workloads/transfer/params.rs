@@ -181,7 +181,8 @@ const AMOUNT: Takes = Takes::Size { least: Bytes(1 << 20), most: Bytes(1 << 60) 
 impl Files {
     /// Memory that one end needs, bytes.
     pub(crate) fn memory(&self, placement: &Placement) -> u64 {
-        // What of a flow is on its way: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for O_DIRECT, records of TLS.
+        // What of a flow is on its way: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for
+        // O_DIRECT, records of TLS.
         let on_its_way = if self.send == SendBy::Zerocopy { 4 << 20 } else { 128 << 10 };
         let to_disk = if self.sink == Sink::Direct { 2 << 20 } else { 0 };
         footprint::of(placement, crate::Times::FILES, 6 << 20, on_its_way + to_disk + (256 << 10))
@@ -200,19 +201,29 @@ impl Files {
             name: "source",
             takes: Takes::Word(&["memory", "warm", "cold"]),
             default: "\"memory\"",
-            meaning: "memory; a file in the page cache; a file that the page cache forgets before each transfer",
+            meaning: "memory; a file in the page cache; a file that the page cache forgets before \
+                each transfer",
         },
         ParamDoc {
             name: "send",
             takes: Takes::Word(&["copy", "zerocopy", "sendfile", "splice"]),
             default: "\"sendfile\"",
-            meaning: "how bytes reach the socket: copy (read and write), zerocopy (MSG_ZEROCOPY), sendfile, splice",
+            meaning: "how bytes reach the socket: copy (read and write), zerocopy (MSG_ZEROCOPY), \
+                sendfile, splice",
         },
         ParamDoc {
             name: "sink",
-            takes: Takes::Word(&["discard", "memory", "page_cache", "direct", "fsync", "throttled"]),
+            takes: Takes::Word(&[
+                "discard",
+                "memory",
+                "page_cache",
+                "direct",
+                "fsync",
+                "throttled",
+            ]),
             default: "\"discard\"",
-            meaning: "never copied out; copied to memory; a file through the page cache, past it, or on its disk before \
+            meaning: "never copied out; copied to memory; a file through the page cache, past it, \
+                or on its disk before \
                       the transfer is over; memory at sink_rate",
         },
         ParamDoc {
@@ -249,7 +260,8 @@ impl Files {
             name: "clients",
             takes: Takes::Word(&["own", "foreign"]),
             default: "\"own\"",
-            meaning: "foreign: the passive end serves whatever comes, without a password, and the active end does nothing",
+            meaning: "foreign: the passive end serves whatever comes, without a password, and the \
+                active end does nothing",
         },
         ParamDoc {
             name: "port",
@@ -261,14 +273,16 @@ impl Files {
             name: "root",
             takes: Takes::Text { example: "/srv/files" },
             default: "none",
-            meaning: "with clients = \"foreign\": serve the files of this folder instead of one of file_size; the passive end's host \
+            meaning: "with clients = \"foreign\": serve the files of this folder instead of one of \
+                file_size; the passive end's host \
                       must allow it (linerate serve --root, linerate agent --allow-serve)",
         },
         ParamDoc {
             name: "files",
             takes: Takes::Count { least: 1, most: 1_000_000_000 },
             default: "1",
-            meaning: "with `{n}` in the path of `server`: files 0 to files - 1, one after the other, shared by the streams",
+            meaning: "with `{n}` in the path of `server`: files 0 to files - 1, one after the \
+                other, shared by the streams",
         },
         ParamDoc {
             name: "offset",
@@ -280,7 +294,8 @@ impl Files {
             name: "checksum",
             takes: Takes::Flag,
             default: "false",
-            meaning: "SHA-256 of the last file received and of all of them in order, in the report; it costs CPU",
+            meaning: "SHA-256 of the last file received and of all of them in order, in the \
+                report; it costs CPU",
         },
     ];
 
@@ -297,9 +312,14 @@ impl Files {
             (_, Some(_)) => return Err(wrong("sink_rate", "is that of sink = \"throttled\"")),
         }
         if self.receive == TakeBy::Splice && !matches!(self.sink, Sink::PageCache | Sink::Fsync) {
-            return Err(wrong("receive", "`splice` leads to a file: set sink = \"page_cache\" or \"fsync\""));
+            return Err(wrong(
+                "receive",
+                "`splice` leads to a file: set sink = \"page_cache\" or \"fsync\"",
+            ));
         }
-        if self.checksum && (matches!(self.sink, Sink::Discard | Sink::Direct) || self.receive == TakeBy::Splice) {
+        if self.checksum
+            && (matches!(self.sink, Sink::Discard | Sink::Direct) || self.receive == TakeBy::Splice)
+        {
             return Err(wrong(
                 "checksum",
                 "needs what is received in memory: set sink = \"memory\" (or page_cache, by copy)",
@@ -311,11 +331,17 @@ impl Files {
         if self.root.is_some() && (self.clients == Clients::Own || self.is_upload()) {
             return Err(wrong(
                 "root",
-                "is for foreign clients that download: set clients = \"foreign\" and direction = \"rx\"",
+                "is for foreign clients that download: set clients = \"foreign\" and direction \
+                    = \"rx\"",
             ));
         }
-        if self.files > 1 && !self.server.as_ref().is_some_and(|server| server.reveal().contains(NUMBER)) {
-            return Err(wrong("files", "needs `{n}` in the path of `server`, where the number of a file goes"));
+        if self.files > 1
+            && !self.server.as_ref().is_some_and(|server| server.reveal().contains(NUMBER))
+        {
+            return Err(wrong(
+                "files",
+                "needs `{n}` in the path of `server`, where the number of a file goes",
+            ));
         }
         if self.server.is_some() && self.clients == Clients::Foreign {
             return Err(wrong("clients", "with a foreign server the clients are our own"));

@@ -1,6 +1,8 @@
-//! Percent-encoding of URLs (RFC 3986 clause 2.1) in bytes: names of files are bytes, and need not be UTF-8.
+//! Percent-encoding of URLs (RFC 3986 clause 2.1) in bytes: names of files are bytes, and need not
+//! be UTF-8.
 //!
-//! No decoded name holds a control character: a line break in one would be a second command of FTP or a second field of HTTP.
+//! No decoded name holds a control character: a line break in one would be a second command of FTP
+//! or a second field of HTTP.
 
 use std::fmt;
 
@@ -23,7 +25,9 @@ pub(crate) enum Mistake {
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Digits => "`%` needs two hexadecimal digits behind it (write a per cent sign as %25)",
+            Self::Digits => {
+                "`%` needs two hexadecimal digits behind it (write a per cent sign as %25)"
+            }
             Self::Control => "it holds a control character",
             Self::Long => "it is too long",
         })
@@ -49,7 +53,9 @@ pub(crate) fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Result<(), Mist
     let mut rest = text;
     while let [first, behind @ ..] = rest {
         let (byte, behind) = match (first, behind) {
-            (b'%', [high, low, behind @ ..]) => (hexadecimal(*high)? << 4 | hexadecimal(*low)?, behind),
+            (b'%', [high, low, behind @ ..]) => {
+                (hexadecimal(*high)? << 4 | hexadecimal(*low)?, behind)
+            }
             (b'%', _) => return Err(Mistake::Digits),
             (byte, behind) => (*byte, behind),
         };
@@ -74,8 +80,12 @@ pub(crate) fn encode(name: &[u8], to: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in name {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => to.push(*byte),
-            byte => to.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                to.push(*byte)
+            }
+            byte => {
+                to.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]])
+            }
         }
     }
 }

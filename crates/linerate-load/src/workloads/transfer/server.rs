@@ -28,10 +28,17 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// How often guests are looked through for those in which nothing moves.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
-/// One connection's protocol at the serving end. Places are made beforehand and used by one connection after the other.
+/// One connection's protocol at the serving end. Places are made beforehand and used by one
+/// connection after the other.
 pub(crate) trait Guest: Send {
     /// A connection comes to this place; its sockets are `token` and `token + 1`.
-    fn admit(&mut self, socket: Socket, peer: SocketAddr, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure>;
+    fn admit(
+        &mut self,
+        socket: Socket,
+        peer: SocketAddr,
+        token: u64,
+        bench: &mut Bench<'_>,
+    ) -> Result<(), Failure>;
 
     /// Goes on as far as it can without waiting; [`Turn::Done`] when the guest has gone.
     fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure>;
@@ -42,7 +49,8 @@ pub(crate) trait Guest: Send {
     /// Whether a file is under way: asked for, and not yet stored or acknowledged whole.
     fn is_under_way(&self) -> bool;
 
-    /// Counts what has been acknowledged since, where nobody else counts; called every few milliseconds.
+    /// Counts what has been acknowledged since, where nobody else counts; called every few
+    /// milliseconds.
     fn settle(&mut self, bench: &mut Bench<'_>);
 
     /// Closes what is open.
@@ -86,7 +94,8 @@ pub(crate) struct ServerWorker<G> {
     buffer: Region,
     companion: Option<Companion>,
     look_at: Nanos,
-    /// Whether a file of another program was under way when the last step began to wait, and when that was.
+    /// Whether a file of another program was under way when the last step began to wait, and when
+    /// that was.
     is_serving: bool,
     waits_since: Nanos,
     stopped: bool,
@@ -105,8 +114,13 @@ impl<G: Guest> ServerWorker<G> {
     ) -> Result<Self, LoadError> {
         let readiness = Readiness::new()?;
         readiness.add(&service.listener, LISTENER, Interest::Readable)?;
-        let place =
-            |guest| GuestPlace { guest, is_taken: false, is_ready: true, resume_at: Nanos(0), moved: (Nanos(0), 0) };
+        let place = |guest| GuestPlace {
+            guest,
+            is_taken: false,
+            is_ready: true,
+            resume_at: Nanos(0),
+            moved: (Nanos(0), 0),
+        };
         Ok(Self {
             number,
             service,
@@ -135,8 +149,10 @@ impl<G: Guest> ServerWorker<G> {
             let Self { places, readiness, buffer, .. } = self;
             let mut bench = Bench { now, buffer, readiness, tally };
             let taken = &mut places[place];
-            (taken.is_taken, taken.is_ready, taken.resume_at, taken.moved) = (true, true, Nanos(0), (now, 0));
-            if let Err(failure) = taken.guest.admit(socket, peer, place as u64 * TOKENS, &mut bench) {
+            (taken.is_taken, taken.is_ready, taken.resume_at, taken.moved) =
+                (true, true, Nanos(0), (now, 0));
+            if let Err(failure) = taken.guest.admit(socket, peer, place as u64 * TOKENS, &mut bench)
+            {
                 self.dismiss(place, Some(failure), tally);
             }
         }
@@ -154,7 +170,8 @@ impl<G: Guest> ServerWorker<G> {
         tally.add(Counter::Connections, u64::from(failure.is_none()));
         self.last_failure = failure.or(self.last_failure);
         if !self.is_listening {
-            self.is_listening = self.readiness.add(&self.service.listener, LISTENER, Interest::Readable).is_ok();
+            self.is_listening =
+                self.readiness.add(&self.service.listener, LISTENER, Interest::Readable).is_ok();
         }
     }
 
@@ -208,7 +225,11 @@ impl<G: Guest> ServerWorker<G> {
 impl<G: Guest> Worker for ServerWorker<G> {
     fn times(&self) -> Times {
         // Our own clients time their files themselves.
-        if self.service.is_foreign { Times { service: true, stages: true, ..Times::NONE } } else { Times::NONE }
+        if self.service.is_foreign {
+            Times { service: true, stages: true, ..Times::NONE }
+        } else {
+            Times::NONE
+        }
     }
 
     fn may_wait_for_disk(&self) -> bool {
@@ -243,7 +264,8 @@ impl<G: Guest> Worker for ServerWorker<G> {
         // Nothing wakes the worker when the last bytes are acknowledged.
         let looked = self.is_serving.then_some(self.look_at);
         let until = resting.map(|place| place.resume_at).chain(looked).fold(due.until, Nanos::min);
-        let patience = if moved || self.service.wait == Waiting::Spin { Nanos(0) } else { until.since(now) };
+        let patience =
+            if moved || self.service.wait == Waiting::Spin { Nanos(0) } else { until.since(now) };
         let mut ready = [0; READY];
         let tokens = self.readiness.wait(Duration::from(patience));
         let n = tokens.len();
@@ -287,10 +309,12 @@ impl<G: Guest> Worker for ServerWorker<G> {
         let first = self.number * self.places.len() as u32;
         let local = socket_options::name_of(self.service.listener.local_addr());
         let worker = self.number;
-        let failure = self.last_failure.map(|failure| ("last_failure".to_owned(), failure.to_string()));
+        let failure =
+            self.last_failure.map(|failure| ("last_failure".to_owned(), failure.to_string()));
         // Places nobody came to tell nothing.
-        let used =
-            (first..).zip(&mut self.places).filter(|(_, place)| place.guest.account().counters != Default::default());
+        let used = (first..)
+            .zip(&mut self.places)
+            .filter(|(_, place)| place.guest.account().counters != Default::default());
         let report = |(number, place): (u32, &mut GuestPlace<G>)| {
             let state = place.guest.account().state(number, place.guest.carrier());
             let mut report = place.guest.report();

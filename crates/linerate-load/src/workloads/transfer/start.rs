@@ -1,8 +1,8 @@
 //! From parameters to workers, the same for every protocol.
 //!
-//! Between our own ends one connection per worker opens with the session's hello and carries nothing else: its end says that the
-//! other side is gone. The protocol has a port of its own, offered second; who comes there must know the secret in the protocol's
-//! own way.
+//! Between our own ends one connection per worker opens with the session's hello and carries
+//! nothing else: its end says that the other side is gone. The protocol has a port of its own,
+//! offered second; who comes there must know the secret in the protocol's own way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,13 +49,25 @@ pub(crate) trait Protocol: Clone + Send + 'static {
     /// The foreign server, if there is one.
     fn url(&self) -> Option<Url>;
     /// Stream `number`.
-    fn session(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Session, LoadError>;
+    fn session(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<Self::Session, LoadError>;
     /// TLS of either end's connections, if they have it.
     fn security(&self, _side: Side, _secret: Secret) -> Result<Option<Security>, LoadError> {
         Ok(None)
     }
     /// Place `number`.
-    fn guest(&self, number: u32, dial: Dial, store: &Store, secret: Secret) -> Result<Self::Guest, LoadError>;
+    fn guest(
+        &self,
+        number: u32,
+        dial: Dial,
+        store: &Store,
+        secret: Secret,
+    ) -> Result<Self::Guest, LoadError>;
 }
 
 /// Which end.
@@ -88,15 +100,20 @@ impl Dial {
             security: None,
             granted: BTreeMap::new(),
         };
-        let probe =
-            dial.bound(dial.source).map_err(|cause| SysError::new("open a socket to", remote.to_string(), cause))?;
+        let probe = dial
+            .bound(dial.source)
+            .map_err(|cause| SysError::new("open a socket to", remote.to_string(), cause))?;
         dial.options.prepare(&probe)?;
         dial.granted = dial.options.granted(&probe)?;
         Ok(dial)
     }
 
     fn bound(&self, to: Option<SocketAddr>) -> io::Result<Socket> {
-        let socket = Socket::new(Domain::for_address(to.unwrap_or(self.remote)), Type::STREAM, Some(Ip::TCP))?;
+        let socket = Socket::new(
+            Domain::for_address(to.unwrap_or(self.remote)),
+            Type::STREAM,
+            Some(Ip::TCP),
+        )?;
         if let Some(device) = &self.device {
             socket.bind_device(Some(device.as_bytes()))?;
         }
@@ -117,7 +134,8 @@ impl Dial {
         self.prepared(Some(address))
     }
 
-    /// What a stream obtained: the options as granted, and how its files were moved, beside the protocol's own `modes`.
+    /// What a stream obtained: the options as granted, and how its files were moved, beside the
+    /// protocol's own `modes`.
     pub(crate) fn report(
         &mut self,
         mut modes: BTreeMap<String, String>,
@@ -137,7 +155,10 @@ impl Dial {
 }
 
 /// Starts the passive end of `protocol`.
-pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+pub(crate) fn passive<P: Protocol>(
+    protocol: P,
+    setup: &Setup<'_>,
+) -> Result<Box<dyn Listener>, LoadError> {
     if protocol.files().server.is_some() {
         return Ok(Box::new(NullListener));
     }
@@ -149,7 +170,8 @@ pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box
     if !own {
         setup.permits.foreign_clients()?;
     }
-    let companions = own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
+    let companions =
+        own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
     let listener = serve_at(&protocol, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
     let address = listener.local_addr().map_err(error)?;
@@ -177,9 +199,14 @@ pub(crate) fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box
     }))
 }
 
-fn serve_at<P: Protocol>(protocol: &P, address: SocketAddr, device: Option<&str>) -> Result<TcpListener, LoadError> {
+fn serve_at<P: Protocol>(
+    protocol: &P,
+    address: SocketAddr,
+    device: Option<&str>,
+) -> Result<TcpListener, LoadError> {
     let error = |cause| SysError::new("listen on", address.to_string(), cause);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Ip::TCP)).map_err(error)?;
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM, Some(Ip::TCP)).map_err(error)?;
     if let Some(device) = device {
         socket_options::bind_device(&socket, device)?;
     }
@@ -230,7 +257,8 @@ impl<P: Protocol> Listener for FileListener<P> {
             let guests = share.into_iter().map(|(_, guest)| guest).collect();
             let companion = companions.next().map(Companion::new).transpose()?;
             let strangers = std::mem::take(&mut foreign);
-            workers.push(Box::new(ServerWorker::new(number, service, guests, companion, strangers)?));
+            workers
+                .push(Box::new(ServerWorker::new(number, service, guests, companion, strangers)?));
         }
         Ok(workers)
     }
@@ -257,10 +285,14 @@ pub(crate) fn active<P: Protocol>(
             let device = protocol.options().socket.device(setup.local)?;
             let count = placement.workers();
             let hello = Hello { secret: setup.secret, workload: P::WORKLOAD, index: 0, count };
-            let companions = rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
+            let companions =
+                rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| {
+                    Ok(())
+                })?;
             let missing = || LoadError::Unsupported {
                 what: format!("an offer of {} addresses", offer.addresses.len()),
-                why: "the second is that of the file server (do both ends run the same version?)".into(),
+                why: "the second is that of the file server (do both ends run the same version?)"
+                    .into(),
             };
             (*offer.addresses.get(1).ok_or_else(missing)?, companions)
         }
@@ -276,7 +308,13 @@ pub(crate) fn active<P: Protocol>(
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, share) in (0_u32..).zip(deal(sessions, placement.workers())) {
         let companion = companions.next().map(Companion::new).transpose()?;
-        workers.push(Box::new(ClientWorker::new(number, share, companion, placement.wait, files.timeout)?));
+        workers.push(Box::new(ClientWorker::new(
+            number,
+            share,
+            companion,
+            placement.wait,
+            files.timeout,
+        )?));
     }
     Ok(workers)
 }

@@ -1,4 +1,5 @@
-//! What one end keeps ready for its flows: payload, and the file they read or write, opened through `linerate_disk`.
+//! What one end keeps ready for its flows: payload, and the file they read or write, opened through
+//! `linerate_disk`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,7 +21,8 @@ use crate::{LoadError, Setup};
 
 /// Payload in memory; longer files repeat it.
 pub(super) const MEMORY_BYTES: u64 = 4 << 20;
-/// Bytes written to a file in a campaign without `max_written`: it may be small, and a campaign long.
+/// Bytes written to a file in a campaign without `max_written`: it may be small, and a campaign
+/// long.
 const DEFAULT_BUDGET: u64 = 64 << 30;
 
 /// What sending flows read from.
@@ -59,9 +61,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// What `flows` flows of this end need: those that send have something to send, those that receive have room.
-    pub(super) fn new(params: &Files, setup: &Setup<'_>, flows: u32, sends: bool) -> Result<Self, LoadError> {
-        let served = params.root.as_deref().map(|root| setup.disks.serve(Path::new(root))).transpose()?;
+    /// What `flows` flows of this end need: those that send have something to send, those that
+    /// receive have room.
+    pub(super) fn new(
+        params: &Files,
+        setup: &Setup<'_>,
+        flows: u32,
+        sends: bool,
+    ) -> Result<Self, LoadError> {
+        let served =
+            params.root.as_deref().map(|root| setup.disks.serve(Path::new(root))).transpose()?;
         let contents = match &served {
             Some(served) => Some(Contents {
                 file: Arc::new(file::in_memory(&[])?),
@@ -77,9 +86,17 @@ impl Store {
             Some(served) => Tree::folder(served),
             None => Tree::only(params.file_size.0, seconds_since_1970()),
         };
-        let place = (!sends && params.sink.is_file()).then(|| place(params, setup, flows)).transpose()?;
+        let place =
+            (!sends && params.sink.is_file()).then(|| place(params, setup, flows)).transpose()?;
         let (is_peer_foreign, tree) = (params.has_foreign_peer(), Arc::new(tree));
-        Ok(Self { params: params.clone(), contents, place, is_secured: false, is_peer_foreign, tree })
+        Ok(Self {
+            params: params.clone(),
+            contents,
+            place,
+            is_secured: false,
+            is_peer_foreign,
+            tree,
+        })
     }
 
     /// What a server has.
@@ -101,9 +118,17 @@ fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents, L
     let memory = Arc::new(memory);
     if params.source == Origin::Memory {
         let file = Arc::new(file::in_memory(&memory)?);
-        return Ok(Contents { file, memory, stride: 0, period: MEMORY_BYTES, origin: Origin::Memory, device: None });
+        return Ok(Contents {
+            file,
+            memory,
+            stride: 0,
+            period: MEMORY_BYTES,
+            origin: Origin::Memory,
+            device: None,
+        });
     }
-    // A cold file is each flow's own: of one that others have read, the page cache would serve the rest.
+    // A cold file is each flow's own: of one that others have read, the page cache would serve the
+    // rest.
     let copies = if params.source == Origin::Cold { u64::from(flows) } else { 1 };
     let stride = size.next_multiple_of(SLOT_BYTES as u64);
     let target = setup.disks.scratch(Path::new(&params.folder), stride * copies)?;
@@ -124,7 +149,14 @@ fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents, L
     }
     let stride = if copies > 1 { stride } else { 0 };
     let device = target.device_name();
-    Ok(Contents { file: Arc::new(file), memory, stride, period: size, origin: params.source, device })
+    Ok(Contents {
+        file: Arc::new(file),
+        memory,
+        stride,
+        period: size,
+        origin: params.source,
+        device,
+    })
 }
 
 fn fill(file: &File, contents: &[u8], bytes: u64) -> std::io::Result<()> {

@@ -1,10 +1,13 @@
-//! TLS (RFC 8446, RFC 5246) over a transfer's connection: rustls in user space, so that every byte is copied and encrypted by the worker,
-//! and neither sendfile, splice nor zero-copy have a part in it; the kernel's own TLS is not used.
+//! TLS (RFC 8446, RFC 5246) over a transfer's connection: rustls in user space, so that every byte
+//! is copied and encrypted by the worker, and neither sendfile, splice nor zero-copy have a part in
+//! it; the kernel's own TLS is not used.
 //!
-//! Between our own ends both derive the server's key from the session's secret, and the client takes that key alone (a pinned key).
-//! A foreign server's certificate is verified against roots, or by no means, and the report says which. Every connection shakes hands
-//! anew, so that connections cost the same, but for those that a protocol ties to another ([`Security::resuming`]). rustls
-//! allocates a record at a time: the one exception to the rule that a step allocates nothing.
+//! Between our own ends both derive the server's key from the session's secret, and the client
+//! takes that key alone (a pinned key). A foreign server's certificate is verified against roots,
+//! or by no means, and the report says which. Every connection shakes hands anew, so that
+//! connections cost the same, but for those that a protocol ties to another
+//! ([`Security::resuming`]). rustls allocates a record at a time: the one exception to the rule
+//! that a step allocates nothing.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -16,10 +19,15 @@ use linerate_sys::SysError;
 use linerate_sys::readiness::Interest;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier, verify_server_name};
+use rustls::client::{
+    ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier, verify_server_name,
+};
 use rustls::server::ParsedCertificate;
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
-use rustls::{CertificateError, Connection, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, Connection, DigitallySignedStruct, HandshakeKind, RootCertStore,
+    SignatureScheme,
+};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use sha2::Sha256;
@@ -59,17 +67,24 @@ impl Security {
     /// Our server of the session with this secret.
     pub(crate) fn own_server(secret: Secret) -> Result<Self, LoadError> {
         let key = own_key(secret)?;
-        let certificate = CertificateParams::new([OWN_NAME.to_owned()]).and_then(|params| params.self_signed(&key));
+        let certificate = CertificateParams::new([OWN_NAME.to_owned()])
+            .and_then(|params| params.self_signed(&key));
         let certificate = certificate.map_err(|error| refused("make a certificate", &error))?;
         let private = PrivatePkcs8KeyDer::from(key.serialize_der());
-        let config =
-            ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().and_then(|config| {
-                config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private.into())
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .and_then(|config| {
+                config
+                    .with_no_client_auth()
+                    .with_single_cert(vec![certificate.der().clone()], private.into())
             });
         let mut config = config.map_err(|error| refused("serve TLS", &error))?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self { side: Side::Server(Arc::new(config)), known_by: "a self-signed certificate of this run" })
+        Ok(Self {
+            side: Side::Server(Arc::new(config)),
+            known_by: "a self-signed certificate of this run",
+        })
     }
 
     /// A client of our server of the session with this secret.
@@ -80,12 +95,17 @@ impl Security {
         Self::client(Arc::new(pinned), name, "its key, which the run made")
     }
 
-    /// A client of the server `host`, whose certificate leads to one of those in the file `roots`; without one, to any.
+    /// A client of the server `host`, whose certificate leads to one of those in the file `roots`;
+    /// without one, to any.
     pub(crate) fn foreign_client(host: &str, roots: Option<&Path>) -> Result<Self, LoadError> {
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|error| refused("ask for the server's name", &error))?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| refused("ask for the server's name", &error))?;
         let Some(path) = roots else {
-            return Self::client(Arc::new(PinnedKeys::new(|_| true)), name, "nothing: not verified");
+            return Self::client(
+                Arc::new(PinnedKeys::new(|_| true)),
+                name,
+                "nothing: not verified",
+            );
         };
         let unreadable = |cause: String| {
             LoadError::from(SysError::new(
@@ -95,15 +115,19 @@ impl Security {
             ))
         };
         let (mut store, mut named) = (RootCertStore::empty(), Vec::new());
-        let file = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
+        let file =
+            CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
         for certificate in file {
             let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
             named.push(certificate.clone());
-            // Lists of roots have some that nobody understands; whoever needs one of those is told by the handshake.
+            // Lists of roots have some that nobody understands; whoever needs one of those is told
+            // by the handshake.
             let _ = store.add(certificate);
         }
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build();
-        let verifier = verifier.map_err(|error| unreadable(format!("{error} (has it any certificate in PEM?)")))?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build();
+        let verifier = verifier
+            .map_err(|error| unreadable(format!("{error} (has it any certificate in PEM?)")))?;
         Self::client(Arc::new(OwnRoot { roots: verifier, named }), name, "roots")
     }
 
@@ -115,13 +139,14 @@ impl Security {
         let config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| refused("speak TLS", &error))?;
-        let mut config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        let mut config =
+            config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         config.resumption = Resumption::disabled();
         Ok(Self { side: Side::Client(Arc::new(config), name), known_by })
     }
 
-    /// The same for a client whose later connections resume the session of its first: a server may ask for it as the proof that
-    /// both are the same client's (RFC 4217 clause 10.2).
+    /// The same for a client whose later connections resume the session of its first: a server may
+    /// ask for it as the proof that both are the same client's (RFC 4217 clause 10.2).
     pub(crate) fn resuming(&self) -> Self {
         let Side::Client(config, name) = &self.side else { return self.clone() };
         let mut config = ClientConfig::clone(config);
@@ -141,16 +166,18 @@ impl Security {
             Side::Client(config, name) => {
                 ClientConnection::new(Arc::clone(config), name.clone()).map(Connection::Client)
             }
-            Side::Server(config) => ServerConnection::new(Arc::clone(config)).map(Connection::Server),
+            Side::Server(config) => {
+                ServerConnection::new(Arc::clone(config)).map(Connection::Server)
+            }
         };
         let connection = connection.map_err(|_| Failure::Tls(TlsFault::Protocol))?;
         Ok(Secured { connection, ahead: Vec::with_capacity(AHEAD_BYTES), taken: 0 })
     }
 }
 
-/// Certificates that lead to a root, or are named among the roots themselves. A certificate that was made with `openssl req -x509` says
-/// that it may sign others (RFC 5280 clause 4.2.1.9), and is refused as a server's for that alone, although it is the very one that
-/// was named.
+/// Certificates that lead to a root, or are named among the roots themselves. A certificate that
+/// was made with `openssl req -x509` says that it may sign others (RFC 5280 clause 4.2.1.9), and is
+/// refused as a server's for that alone, although it is the very one that was named.
 #[derive(Debug)]
 struct OwnRoot {
     roots: Arc<WebPkiServerVerifier>,
@@ -201,7 +228,9 @@ impl ServerCertVerifier for OwnRoot {
 
 /// Whether a certificate was refused only because it may sign others.
 fn is_authority(error: &rustls::Error) -> bool {
-    let rustls::Error::InvalidCertificate(CertificateError::Other(cause)) = error else { return false };
+    let rustls::Error::InvalidCertificate(CertificateError::Other(cause)) = error else {
+        return false;
+    };
     cause.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
@@ -214,7 +243,8 @@ fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("any length will do");
     mac.update(PURPOSE);
     let der: Vec<u8> = ED25519.into_iter().chain(mac.finalize().into_bytes()).collect();
-    KeyPair::try_from(der).map_err(|error| refused("derive a key from the session's secret", &error))
+    KeyPair::try_from(der)
+        .map_err(|error| refused("derive a key from the session's secret", &error))
 }
 
 /// How far a handshake is.
@@ -246,7 +276,11 @@ impl Secured {
             match self.read_record(socket) {
                 Ok(_) => {}
                 Err(error) if would_wait(&error) => {
-                    return Ok(Shaken::Waits(if flushed { Interest::Readable } else { Interest::ReadableOrWritable }));
+                    return Ok(Shaken::Waits(if flushed {
+                        Interest::Readable
+                    } else {
+                        Interest::ReadableOrWritable
+                    }));
                 }
                 Err(error) => {
                     // The other end is told why, as far as it still listens.
@@ -256,11 +290,18 @@ impl Secured {
             }
         }
         // The client's last message of the handshake.
-        Ok(if self.flush(socket).map_err(io)? { Shaken::Done } else { Shaken::Waits(Interest::ReadableOrWritable) })
+        Ok(if self.flush(socket).map_err(io)? {
+            Shaken::Done
+        } else {
+            Shaken::Waits(Interest::ReadableOrWritable)
+        })
     }
 
     pub(super) fn cipher(&self) -> String {
-        let version = self.connection.protocol_version().map_or("TLS", |version| version.as_str().unwrap_or("TLS"));
+        let version = self
+            .connection
+            .protocol_version()
+            .map_or("TLS", |version| version.as_str().unwrap_or("TLS"));
         let cipher = self.connection.negotiated_cipher_suite().map_or(String::new(), |suite| {
             let name = format!("{:?}", suite.suite());
             format!(", {}", name.trim_start_matches("TLS13_").trim_start_matches("TLS_"))
@@ -296,7 +337,9 @@ impl Secured {
     /// Reads what has come of the next record; whether that is anything.
     fn read_record(&mut self, mut socket: &Socket) -> io::Result<bool> {
         let n = self.connection.read_tls(&mut socket)?;
-        self.connection.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.connection
+            .process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if n == 0 && self.connection.is_handshaking() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -330,7 +373,8 @@ impl Secured {
         let filled = self.ahead.len();
         self.ahead.resize(AHEAD_BYTES, 0);
         let mut ahead = std::mem::take(&mut self.ahead);
-        let more = if filled < AHEAD_BYTES { self.decrypt(socket, &mut ahead[filled..]) } else { Ok(0) };
+        let more =
+            if filled < AHEAD_BYTES { self.decrypt(socket, &mut ahead[filled..]) } else { Ok(0) };
         ahead.truncate(filled + *more.as_ref().unwrap_or(&0));
         self.ahead = ahead;
         // What has come can be looked at, whatever comes after it.
@@ -370,7 +414,9 @@ mod tests {
         let (own, other) = (authority("files.test"), authority("files.test"));
         let mut store = RootCertStore::empty();
         store.add(own.clone()).expect("a root");
-        let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build().expect("roots");
+        let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider())
+            .build()
+            .expect("roots");
         let verifier = OwnRoot { roots, named: vec![own.clone()] };
         let verdict = |shown: &CertificateDer<'_>, host: &'static str, now: UnixTime| {
             let name = ServerName::try_from(host).expect("a name");
@@ -378,7 +424,10 @@ mod tests {
         };
         let now = UnixTime::now();
         assert_eq!(verdict(&own, "files.test", now), Ok(()));
-        assert!(verdict(&other, "files.test", now).is_err(), "another certificate of the same name");
+        assert!(
+            verdict(&other, "files.test", now).is_err(),
+            "another certificate of the same name"
+        );
         assert!(verdict(&own, "elsewhere.test", now).is_err(), "another host");
         let expired = UnixTime::since_unix_epoch(Duration::from_secs(1 << 37));
         assert!(verdict(&own, "files.test", expired).is_err(), "after its time");

@@ -21,11 +21,14 @@ parameters! {
         roots: String = ROOTS.into(), Takes::Text { example: ROOTS }, "\"/etc/ssl/certs/ca-certificates.crt\"",
             "certificates (PEM) that vouch for a foreign server's";
         pub(crate) tls: bool = false, Takes::Flag, "false",
-            "over TLS 1.3 or 1.2, encrypted in user space: bytes are read and written, however `send` would have it \
-             (`ftp`: AUTH TLS and PROT P, commands and files alike). Our own server shows a certificate that the run \
+            "over TLS 1.3 or 1.2, encrypted in user space: bytes are read and written, however \
+                `send` would have it \
+             (`ftp`: AUTH TLS and PROT P, commands and files alike). Our own server shows a \
+             certificate that the run \
              made, and our client takes its key alone";
         verify: bool = true, Takes::Flag, "true",
-            "a foreign server's certificate must lead to one of `roots`; false: any will do, and the report says so";
+            "a foreign server's certificate must lead to one of `roots`; false: any will do, and \
+                the report says so";
     }
 }
 

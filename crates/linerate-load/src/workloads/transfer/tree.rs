@@ -1,8 +1,10 @@
-//! What a server has: the one file of a trial, which it gives under any name, or the files of a folder. Listings are written when the
-//! server is prepared, so that serving them allocates nothing.
+//! What a server has: the one file of a trial, which it gives under any name, or the files of a
+//! folder. Listings are written when the server is prepared, so that serving them allocates
+//! nothing.
 //!
-//! A path that a client asks for is decoded, its `.` and `..` are resolved as text, and the rest is looked up among the files found
-//! beforehand: the kernel never sees it, and nothing outside the folder can be named.
+//! A path that a client asks for is decoded, its `.` and `..` are resolved as text, and the rest is
+//! looked up among the files found beforehand: the kernel never sees it, and nothing outside the
+//! folder can be named.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -113,7 +115,8 @@ impl Tree {
         &self.entries()[place].path
     }
 
-    /// Opens a file, and says how long it is now; no file for the one of a trial, whose contents are the sender's own.
+    /// Opens a file, and says how long it is now; no file for the one of a trial, whose contents
+    /// are the sender's own.
     pub(crate) fn open(&self, file: usize) -> io::Result<(Option<File>, u64)> {
         match &self.served {
             Some(served) => served.open(file).map(|(file, size)| (Some(file), size)),
@@ -157,7 +160,8 @@ fn listings(entries: &[ServedEntry]) -> Vec<Option<Box<Listings>>> {
     }
     for entry in entries.iter().filter(|entry| !entry.path.is_empty()) {
         let slash = entry.path.iter().rposition(|byte| *byte == b'/');
-        let (parent, name) = slash.map_or((&[][..], &entry.path[..]), |at| (&entry.path[..at], &entry.path[at + 1..]));
+        let (parent, name) = slash
+            .map_or((&[][..], &entry.path[..]), |at| (&entry.path[..at], &entry.path[at + 1..]));
         let place = entries.binary_search_by(|other| other.path.as_slice().cmp(parent));
         if let Some(listings) = place.ok().and_then(|place| all[place].as_mut()) {
             // Memory takes whatever is written to it.
@@ -168,7 +172,9 @@ fn listings(entries: &[ServedEntry]) -> Vec<Option<Box<Listings>>> {
         if let Some(listings) = listings {
             let lines = std::mem::take(&mut listings.page);
             let path = escaped(&entry.path);
-            let head = format!("<!DOCTYPE html>\n<html><head><title>Index of /{path}</title></head><body>\n<pre>\n");
+            let head = format!(
+                "<!DOCTYPE html>\n<html><head><title>Index of /{path}</title></head><body>\n<pre>\n"
+            );
             listings.page = [head.as_bytes(), &lines, b"</pre></body></html>\n"].concat();
         }
     }
@@ -179,7 +185,12 @@ impl Listings {
     fn add(&mut self, entry: &ServedEntry, name: &[u8]) -> io::Result<()> {
         let date = Date::of(entry.modified);
         let mode = if entry.size.is_some() { "-rw-r--r--   1" } else { "drwxr-xr-x   2" };
-        write!(self.list, "{mode} ftp      ftp      {:12} {} ", entry.size.unwrap_or(0), date.list())?;
+        write!(
+            self.list,
+            "{mode} ftp      ftp      {:12} {} ",
+            entry.size.unwrap_or(0),
+            date.list()
+        )?;
         facts(entry, &mut self.facts)?;
         for text in [&mut self.list, &mut self.names, &mut self.facts] {
             text.extend(name);
@@ -199,9 +210,9 @@ fn escaped(name: &[u8]) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Resolves `path` as text, from `folder` on unless it begins with a slash, into `resolved`: parts separated by slashes, no `.`, no
-/// `..` (above the top is the top), none at either end. Nothing is allocated within what `resolved` has set aside; `false` if that is
-/// too little.
+/// Resolves `path` as text, from `folder` on unless it begins with a slash, into `resolved`: parts
+/// separated by slashes, no `.`, no `..` (above the top is the top), none at either end. Nothing is
+/// allocated within what `resolved` has set aside; `false` if that is too little.
 pub(crate) fn resolve(folder: &[u8], path: &[u8], resolved: &mut Vec<u8>) -> bool {
     resolved.clear();
     if folder.len() + path.len() + 1 > resolved.capacity() {
@@ -211,7 +222,9 @@ pub(crate) fn resolve(folder: &[u8], path: &[u8], resolved: &mut Vec<u8>) -> boo
     for part in start.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {
         match part {
             b"" | b"." => {}
-            b".." => resolved.truncate(resolved.iter().rposition(|byte| *byte == b'/').unwrap_or(0)),
+            b".." => {
+                resolved.truncate(resolved.iter().rposition(|byte| *byte == b'/').unwrap_or(0))
+            }
             part => {
                 if !resolved.is_empty() {
                     resolved.push(b'/');
@@ -249,8 +262,10 @@ mod tests {
 
     #[test]
     fn a_folder_is_listed_in_every_form_and_files_are_found() {
-        let entry = |path: &str, size| ServedEntry { path: path.into(), size, modified: 784_111_777 };
-        let entries = [entry("", None), entry("a", None), entry("a/b&c", Some(5)), entry("d", Some(7))];
+        let entry =
+            |path: &str, size| ServedEntry { path: path.into(), size, modified: 784_111_777 };
+        let entries =
+            [entry("", None), entry("a", None), entry("a/b&c", Some(5)), entry("d", Some(7))];
         let all = listings(&entries);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let top = all[0].as_ref().expect("a folder");
@@ -258,7 +273,8 @@ mod tests {
                     -rw-r--r--   1 ftp      ftp                 7 Nov  6  1994 d\r\n";
         assert_eq!(text(&top.list), list);
         assert_eq!(text(&top.names), "a\r\nd\r\n");
-        let facts = "type=dir;modify=19941106084937; a\r\ntype=file;size=7;modify=19941106084937; d\r\n";
+        let facts =
+            "type=dir;modify=19941106084937; a\r\ntype=file;size=7;modify=19941106084937; d\r\n";
         assert_eq!(text(&top.facts), facts);
         let page = text(&all[1].as_ref().expect("a folder").page);
         assert!(page.contains("<a href=\"./b%26c\">b&amp;c</a>  06-Nov-1994 08:49  5\n"), "{page}");

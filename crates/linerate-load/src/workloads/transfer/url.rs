@@ -38,12 +38,17 @@ impl Url {
         let rest = rest.split('#').next().unwrap_or(rest);
         let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, authority) = match server.rsplit_once('@') {
-            Some((user, authority)) => (Some(user.split_once(':').unwrap_or((user, ""))), authority),
+            Some((user, authority)) => {
+                (Some(user.split_once(':').unwrap_or((user, ""))), authority)
+            }
             None => (None, server),
         };
-        let (host, named) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let (host, named) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+        {
             Some((host, rest)) => (host, rest.strip_prefix(':')),
-            None => authority.rsplit_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+            None => authority
+                .rsplit_once(':')
+                .map_or((authority, None), |(host, port)| (host, Some(port))),
         };
         if host.is_empty() {
             return Err(format!("\"{text}\" names no host"));
@@ -53,7 +58,9 @@ impl Url {
             None => port,
         };
         let user = match user {
-            Some((name, password)) => Some((decoded(name, "user", text)?, decoded(password, "password", text)?)),
+            Some((name, password)) => {
+                Some((decoded(name, "user", text)?, decoded(password, "password", text)?))
+            }
             None => None,
         };
         // Whatever a server makes of it, the path must be decodable.
@@ -67,13 +74,15 @@ impl Url {
         })
     }
 
-    /// The path as FTP has it: decoded, and relative to where the login leads (RFC 1738 clause 3.2.2: `%2F` at its beginning makes it
-    /// absolute). A type other than binary is refused.
+    /// The path as FTP has it: decoded, and relative to where the login leads (RFC 1738 clause
+    /// 3.2.2: `%2F` at its beginning makes it absolute). A type other than binary is refused.
     pub(crate) fn ftp_path(&self) -> Result<String, String> {
         let path = &self.path[1..];
         let path = match path.rsplit_once(";type=") {
             Some((path, "i" | "I")) => path,
-            Some((_, other)) => return Err(format!("`;type={other}` is not spoken: files are binary (`;type=i`)")),
+            Some((_, other)) => {
+                return Err(format!("`;type={other}` is not spoken: files are binary (`;type=i`)"));
+            }
             None => path,
         };
         decoded(path, "path", &self.path)
@@ -92,8 +101,10 @@ impl Url {
 
 /// `part` of `text`, which is its `what`.
 fn decoded(part: &str, what: &str, text: &str) -> Result<String, String> {
-    let bytes = percent::decode(part.as_bytes()).map_err(|mistake| format!("the {what} in \"{text}\": {mistake}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("the {what} in \"{text}\" is not UTF-8 once it is decoded"))
+    let bytes = percent::decode(part.as_bytes())
+        .map_err(|mistake| format!("the {what} in \"{text}\": {mistake}"))?;
+    String::from_utf8(bytes)
+        .map_err(|_| format!("the {what} in \"{text}\" is not UTF-8 once it is decoded"))
 }
 
 #[cfg(test)]
@@ -121,7 +132,10 @@ mod tests {
         assert_eq!(url.user, Some(("a@b".into(), "p:/".into())));
         assert_eq!(url.ftp_path(), Ok("\u{e4}".into()));
         // HTTP has escapes of its own.
-        assert_eq!(Url::parse("http://h/a%20b#end", "http", 80).expect("well formed").path, "/a%20b");
+        assert_eq!(
+            Url::parse("http://h/a%20b#end", "http", 80).expect("well formed").path,
+            "/a%20b"
+        );
     }
 
     #[test]
@@ -144,7 +158,12 @@ mod tests {
 
     #[test]
     fn a_mistake_is_named_without_the_password() {
-        for wrong in ["http://u:s3cret@a/f", "ftp://u:s3cret@a:b/f", "ftp://u:s3cret@/f", "ftp://u:s3cret@a/%2"] {
+        for wrong in [
+            "http://u:s3cret@a/f",
+            "ftp://u:s3cret@a:b/f",
+            "ftp://u:s3cret@/f",
+            "ftp://u:s3cret@a/%2",
+        ] {
             let mistake = Url::parse(wrong, "ftp", 21).expect_err(wrong);
             assert!(!mistake.contains("s3cret"), "{mistake}");
         }

@@ -1,4 +1,5 @@
-//! A connection and how it is waited for: the socket itself, or TLS over it. Whoever moves files does not ask which.
+//! A connection and how it is waited for: the socket itself, or TLS over it. Whoever moves files
+//! does not ask which.
 
 use std::io;
 use std::net::Shutdown;
@@ -91,7 +92,8 @@ impl Watched {
         }
     }
 
-    /// Throws up to `most` bytes away, which the kernel need not copy out unless they must be decrypted (into `scratch`).
+    /// Throws up to `most` bytes away, which the kernel need not copy out unless they must be
+    /// decrypted (into `scratch`).
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -106,8 +108,8 @@ impl Watched {
         }
     }
 
-    /// Says that nothing more will be sent, where there are words for it: an end without them might be anybody's
-    /// (RFC 8446 clause 6.1).
+    /// Says that nothing more will be sent, where there are words for it: an end without them might
+    /// be anybody's (RFC 8446 clause 6.1).
     pub(crate) fn take_leave(&mut self) {
         if let Some(secured) = &mut self.secured {
             secured.take_leave(&self.socket);
@@ -122,7 +124,12 @@ impl Watched {
     }
 
     /// Has the kernel tell when it is ready in this way; reported as `token`.
-    pub(crate) fn wait(&mut self, readiness: &Readiness, token: u64, interest: Interest) -> Result<(), Failure> {
+    pub(crate) fn wait(
+        &mut self,
+        readiness: &Readiness,
+        token: u64,
+        interest: Interest,
+    ) -> Result<(), Failure> {
         let set = match self.interest {
             Some(known) if known == interest => return Ok(()),
             Some(_) => readiness.modify(&self.socket, token, interest),

@@ -31,8 +31,8 @@ enum State {
     GivenUp,
 }
 
-/// A place for one outstanding request. The `g`-th request in place `p` bears the number `g * stride + p`, where the stride is
-/// a power of two: so even a shortened number tells its place.
+/// A place for one outstanding request. The `g`-th request in place `p` bears the number `g *
+/// stride + p`, where the stride is a power of two: so even a shortened number tells its place.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestPlace {
     state: State,
@@ -64,7 +64,9 @@ struct Window {
 impl Window {
     fn new(depth: u32, number_bits: u32) -> Self {
         Self {
-            places: (0..u64::from(depth)).map(|number| RequestPlace { number, ..RequestPlace::default() }).collect(),
+            places: (0..u64::from(depth))
+                .map(|number| RequestPlace { number, ..RequestPlace::default() })
+                .collect(),
             free: (0..depth).rev().collect(),
             stride: u64::from(depth).next_power_of_two(),
             mask: u64::MAX >> (u64::BITS - number_bits),
@@ -98,7 +100,8 @@ impl Window {
     #[inline]
     fn answer(&mut self, bits: u64) -> Answer {
         let idx = (bits % self.stride) as usize;
-        let Some(place) = self.places.get_mut(idx).filter(|place| place.number & self.mask == bits) else {
+        let Some(place) = self.places.get_mut(idx).filter(|place| place.number & self.mask == bits)
+        else {
             return Answer::Late;
         };
         match place.state {
@@ -112,7 +115,8 @@ impl Window {
         }
     }
 
-    /// Gives up what was started before `instant`: `lost` hears of each, and how many it were is returned.
+    /// Gives up what was started before `instant`: `lost` hears of each, and how many it were is
+    /// returned.
     fn give_up(&mut self, instant: Nanos, mut lost: impl FnMut(Start)) -> u64 {
         let mut n = 0;
         for (idx, place) in (0_u32..).zip(&mut self.places) {
@@ -128,7 +132,10 @@ impl Window {
 
     /// When each request that is outstanding was started.
     fn open(&self) -> impl Iterator<Item = Start> + '_ {
-        self.places.iter().filter(|place| place.state == State::Outstanding).map(|place| place.start)
+        self.places
+            .iter()
+            .filter(|place| place.state == State::Outstanding)
+            .map(|place| place.start)
     }
 }
 
@@ -164,7 +171,8 @@ pub(super) fn deal(
         let load = arrivals.requests(*depth, own.len(), placement.streams());
         let mut modes = modes(placement.wait, alone, open);
         modes.insert("label".to_owned(), label_mode(params));
-        let rest = Rest::new(placement.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;
+        let rest =
+            Rest::new(placement.wait, own.iter().map(DatagramFlow::socket).filter(|_| !alone))?;
         let window = || Window::new(*depth, params.number_bits());
         workers.push(Box::new(UdpRrClient {
             number,
@@ -226,7 +234,8 @@ impl UdpRrClient {
         }
     }
 
-    /// Receives on every flow with requests outstanding, until nothing more is there (once, if the call waits).
+    /// Receives on every flow with requests outstanding, until nothing more is there (once, if the
+    /// call waits).
     #[inline]
     fn receive(&mut self, tally: &mut Tally) -> bool {
         let mut moved = false;
@@ -309,7 +318,10 @@ impl Worker for UdpRrClient {
     }
 
     fn leave_open(&mut self, now: Nanos, tally: &mut Tally) {
-        self.flows.iter().flat_map(|(_, window)| window.open()).for_each(|start| tally.left_open(start, now));
+        self.flows
+            .iter()
+            .flat_map(|(_, window)| window.open())
+            .for_each(|start| tally.left_open(start, now));
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {

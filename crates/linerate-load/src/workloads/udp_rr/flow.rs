@@ -28,7 +28,13 @@ pub(super) struct DatagramFlow {
 }
 
 impl DatagramFlow {
-    fn new(params: &UdpRrParams, secret: Secret, number: u32, socket: UdpSocket, ways: (Purpose, Purpose)) -> Self {
+    fn new(
+        params: &UdpRrParams,
+        secret: Secret,
+        number: u32,
+        socket: UdpSocket,
+        ways: (Purpose, Purpose),
+    ) -> Self {
         let options = params.options.granted(&socket);
         let tag = |purpose| Tag::new(secret, number, purpose);
         let (outward, inward, pairing) = (tag(ways.0), tag(ways.1), tag(Purpose::Pairing));
@@ -54,15 +60,16 @@ impl DatagramFlow {
                 true
             }
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
                 self.count(tally, kind, 1);
                 false
             }
         }
     }
 
-    /// Receives one datagram and returns the low bits of its number; `None` if there was none, or it was not ours.
-    /// The second part says whether anything came at all.
+    /// Receives one datagram and returns the low bits of its number; `None` if there was none, or
+    /// it was not ours. The second part says whether anything came at all.
     #[inline]
     pub(super) fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> (Option<u64>, bool) {
         let answer: io::Result<usize> = self.socket.recv(buffer);
@@ -79,7 +86,8 @@ impl DatagramFlow {
                 (label, true)
             }
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors };
                 self.count(tally, kind, 1);
                 (None, false)
             }
@@ -107,7 +115,8 @@ impl DatagramFlow {
     }
 }
 
-/// The paired sockets as flows, dealt to workers in turn. A flow that is alone on a blocking worker waits in its calls.
+/// The paired sockets as flows, dealt to workers in turn. A flow that is alone on a blocking worker
+/// waits in its calls.
 pub(super) fn shares(
     params: &UdpRrParams,
     secret: Secret,
@@ -118,7 +127,8 @@ pub(super) fn shares(
     let sockets = std::mem::take(&mut paired.sockets);
     let flow = |(number, socket)| DatagramFlow::new(params, secret, number, socket, ways);
     let own = |sockets: Vec<_>| sockets.into_iter().map(flow).collect();
-    let shares: Vec<Vec<_>> = deal(sockets, params.placement.workers()).into_iter().map(own).collect();
+    let shares: Vec<Vec<_>> =
+        deal(sockets, params.placement.workers()).into_iter().map(own).collect();
     for share in &shares {
         let waits = params.placement.is_alone(share.len(), open);
         for flow in share {

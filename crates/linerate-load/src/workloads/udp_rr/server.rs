@@ -1,5 +1,5 @@
-//! The passive end: a response for each request, bearing its number. It answers only the address that was proven, because
-//! its sockets are connected to it.
+//! The passive end: a response for each request, bearing its number. It answers only the address
+//! that was proven, because its sockets are connected to it.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,10 @@ pub(super) fn deal(
         modes.insert("label".to_owned(), label_mode(params));
         workers.push(Box::new(UdpRrServer {
             number,
-            rest: Rest::new(params.placement.wait, flows.iter().map(DatagramFlow::socket).filter(|_| !alone))?,
+            rest: Rest::new(
+                params.placement.wait,
+                flows.iter().map(DatagramFlow::socket).filter(|_| !alone),
+            )?,
             flows,
             response: vec![b'a'; params.exchange.response_bytes()].into_boxed_slice(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),

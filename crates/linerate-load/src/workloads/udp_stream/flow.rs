@@ -20,7 +20,8 @@ pub(super) struct Flow {
     pub(super) next_number: u64,
     pub(super) sequence: Sequence,
     pub(super) counters: Counters,
-    /// The socket's drop counter as last seen, and whether it has been asked for since the last message.
+    /// The socket's drop counter as last seen, and whether it has been asked for since the last
+    /// message.
     pub(super) drops: u32,
     pub(super) drops_known: bool,
     /// Messages the socket dropped of which no gap in the numbers is known yet.
@@ -42,8 +43,9 @@ impl Flow {
         new
     }
 
-    /// Datagrams that the socket dropped before number `next`, which comes now or would come next. The socket counts messages: the gap in
-    /// the numbers tells how many datagrams were in them, and a dropped message held no more than the widest one received.
+    /// Datagrams that the socket dropped before number `next`, which comes now or would come next.
+    /// The socket counts messages: the gap in the numbers tells how many datagrams were in them,
+    /// and a dropped message held no more than the widest one received.
     #[inline]
     pub(super) fn dropped_before(&mut self, next: u64, coalesced: bool) -> u64 {
         let dropped = std::mem::take(&mut self.undated_drops);

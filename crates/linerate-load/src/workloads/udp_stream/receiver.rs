@@ -17,7 +17,8 @@ const COALESCED_BYTES: usize = 1 << 16;
 const COALESCED_MESSAGES: usize = 16;
 const SINGLE_MESSAGES: usize = 64;
 
-/// What a socket buffer is charged for a message beyond its bytes, at most: the descriptor and the rounding of its memory.
+/// What a socket buffer is charged for a message beyond its bytes, at most: the descriptor and the
+/// rounding of its memory.
 const MESSAGE_OVERHEAD: usize = 1 << 10;
 /// What gathers before the next call may fill the socket buffer to one part in so many.
 const GATHERED_SHARE: usize = 4;
@@ -55,7 +56,13 @@ impl Receiver {
         };
         // A discarding receiver touches no payload, so that more messages cost no cache.
         let messages = if discard { SINGLE_MESSAGES } else { messages };
-        Self { batch: ReceiveBatch::new(messages, bytes), discard, coalesced: params.gro, messages: 0, bytes: 0 }
+        Self {
+            batch: ReceiveBatch::new(messages, bytes),
+            discard,
+            coalesced: params.gro,
+            messages: 0,
+            bytes: 0,
+        }
     }
 
     /// Whether several datagrams may come as one message.
@@ -70,14 +77,16 @@ impl Receiver {
             (false, true) => "copy, gro (drops at the socket are coalesced messages)",
             (true, false) => "discard (header only)",
             (true, true) => {
-                "discard (first header of a message; its other segments are counted by length), gro (drops at the socket are coalesced messages)"
+                "discard (first header of a message; its other segments are counted by length), \
+                    gro (drops at the socket are coalesced messages)"
             }
         };
         format!("{kept}, {wait}")
     }
 
-    /// What to do before the next call, with a socket buffer of `buffer_bytes`. Datagrams gather if they come faster than
-    /// they can be received singly, the last call took all there were, and several times as much would fit.
+    /// What to do before the next call, with a socket buffer of `buffer_bytes`. Datagrams gather if
+    /// they come faster than they can be received singly, the last call took all there were, and
+    /// several times as much would fit.
     #[inline]
     pub(super) fn next(&self, buffer_bytes: usize) -> Next {
         let booked = self.bytes + self.messages * MESSAGE_OVERHEAD;
@@ -98,7 +107,8 @@ impl Receiver {
         let messages = match self.batch.receive(&flow.socket, wait) {
             Ok(messages) => messages,
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::ReceiveErrors };
                 change[kind] = 1;
                 0
             }
@@ -111,7 +121,8 @@ impl Receiver {
             }
             if let Some(first) = number_of(first_of(message), flow.inward) {
                 flow.widest_message = flow.widest_message.max(message.n_datagrams() as u64);
-                change[Counter::SocketDroppedDatagrams] += flow.dropped_before(first, self.coalesced);
+                change[Counter::SocketDroppedDatagrams] +=
+                    flow.dropped_before(first, self.coalesced);
             }
             let arrivals = &mut tally.arrivals;
             if self.discard {
@@ -157,8 +168,9 @@ fn count_each(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, chan
     }
 }
 
-/// Accounts a message of which only the first header is known: its segments are taken to follow each other, which
-/// they do as they were sent; over a device that coalesced around a loss the gap shows one message later.
+/// Accounts a message of which only the first header is known: its segments are taken to follow
+/// each other, which they do as they were sent; over a device that coalesced around a loss the gap
+/// shows one message later.
 #[inline]
 fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, change: &mut Counters) {
     let n = message.n_datagrams();
@@ -170,12 +182,16 @@ fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, chang
                 let bytes = whole.min(message.bytes - k * whole);
                 new += u64::from(count(flow, first.saturating_add(k as u64), bytes, change));
             }
-            // Those of a message departed together, unless they were paced: then only the first one's time is known.
+            // Those of a message departed together, unless they were paced: then only the first
+            // one's time is known.
             if let Some(time) = time_of(message.visible).filter(|_| n == 1 || !flow.is_paced) {
                 arrivals.count_run(Nanos(time), Nanos(0), new);
             }
         }
-        None => change[Counter::Foreign] += n as u64 * u64::from(is_foreign(message.visible, flow.pairing)),
+        None => {
+            change[Counter::Foreign] +=
+                n as u64 * u64::from(is_foreign(message.visible, flow.pairing))
+        }
     }
 }
 

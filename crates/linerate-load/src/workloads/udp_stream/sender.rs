@@ -30,15 +30,23 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// A sender for `flows`, whose sockets are told to segment if datagrams are sent many at a time.
-    pub(super) fn new(params: &UdpStreamParams, flows: &[Flow], wait: Wait) -> Result<Self, LoadError> {
+    /// A sender for `flows`, whose sockets are told to segment if datagrams are sent many at a
+    /// time.
+    pub(super) fn new(
+        params: &UdpStreamParams,
+        flows: &[Flow],
+        wait: Wait,
+    ) -> Result<Self, LoadError> {
         let fits = flows
             .iter()
             .map(|flow| udp::path_payload_bytes(&flow.socket))
             .try_fold(udp::MAX_PAYLOAD_BYTES, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
         let datagram_bytes = params.datagram_size.map_or(fits, |bytes| bytes.0 as usize);
-        let most =
-            if datagram_bytes > fits { 1 } else { udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / datagram_bytes) };
+        let most = if datagram_bytes > fits {
+            1
+        } else {
+            udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / datagram_bytes)
+        };
         let segments = match params.gso {
             Segments::Auto if params.arrivals.is_open() => 1,
             Segments::Auto | Segments::Most => most,
@@ -47,21 +55,25 @@ impl Sender {
                 return Err(LoadError::Unsupported {
                     what: format!("gso of {number} segments of {datagram_bytes} B"),
                     why: format!(
-                        "at most {most} fit here: 64 KiB a message, the kernel's limit, and no segment above the path's {fits} B"
+                        "at most {most} fit here: 64 KiB a message, the kernel's limit, and no \
+                            segment above the path's {fits} B"
                     ),
                 });
             }
         };
         if segments > 1 {
             // `datagram_bytes` is at most `MAX_PAYLOAD_BYTES`, which 16 bits hold.
-            flows.iter().try_for_each(|flow| udp::set_segment_size(&flow.socket, datagram_bytes as u16))?;
+            flows
+                .iter()
+                .try_for_each(|flow| udp::set_segment_size(&flow.socket, datagram_bytes as u16))?;
         }
         // A burst leaves in one call.
         let messages = params.batch.max(params.burst) as usize;
         let mut batch = SendBatch::new(messages, segments * datagram_bytes);
         (0..messages).for_each(|message| batch.message_mut(message).fill(FILLING));
         let rate = params.arrivals.rate.map(|rate| rate.per_second(datagram_bytes));
-        let mean_gap = mean_gap(share(rate, params.arrival(), 1, flows.len(), params.placement.streams()));
+        let mean_gap =
+            mean_gap(share(rate, params.arrival(), 1, flows.len(), params.placement.streams()));
         Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure: None, wait })
     }
 
@@ -77,7 +89,13 @@ impl Sender {
 
     /// Sends one batch on `flow`; returns whether anything was sent.
     #[inline]
-    pub(super) fn send(&mut self, flow: &mut Flow, due: Due, now: Nanos, tally: &mut Tally) -> bool {
+    pub(super) fn send(
+        &mut self,
+        flow: &mut Flow,
+        due: Due,
+        now: Nanos,
+        tally: &mut Tally,
+    ) -> bool {
         let open = self.mean_gap.is_some();
         let n = (due.operations as usize).min(self.messages * self.segments);
         let n_messages = n.div_ceil(self.segments);
@@ -120,7 +138,8 @@ impl Sender {
                 sent
             }
             Err(error) => {
-                let kind = if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
+                let kind =
+                    if would_wait(&error) { Counter::WouldBlock } else { Counter::SendErrors };
                 change[kind] = 1;
                 0
             }
@@ -128,13 +147,21 @@ impl Sender {
     }
 
     #[inline]
-    fn note_departure(&mut self, due: Due, now: Nanos, sent: usize, change: &mut Counters, tally: &mut Tally) {
+    fn note_departure(
+        &mut self,
+        due: Due,
+        now: Nanos,
+        sent: usize,
+        change: &mut Counters,
+        tally: &mut Tally,
+    ) {
         if let Some(last) = self.last_departure.replace(now) {
             tally.gap.record(now.since(last).0);
         }
         if let Some(gap) = self.mean_gap {
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, sent as u64);
-            change[Counter::VeryLateStarts] = very_late_starts(now, due.intended, due.gap, sent as u64);
+            change[Counter::VeryLateStarts] =
+                very_late_starts(now, due.intended, due.gap, sent as u64);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A worker: its flows, sent on in turn and received from as they have something, and the companion that tells the totals.
+//! A worker: its flows, sent on in turn and received from as they have something, and the companion
+//! that tells the totals.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +22,18 @@ use crate::workloads::sequence::Sequence;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
-/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up is later than that
-/// one time in a thousand.
+/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up
+/// is later than that one time in a thousand.
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
 /// Shorter waits of a sender are not worth a system call, nor being woken by what comes.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
-/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about when its interval ends, and takes no
-/// CPU from a sender beside it meanwhile. Spun for the last millisecond, it kept the sender from a shared CPU for as long.
+/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about
+/// when its interval ends, and takes no CPU from a sender beside it meanwhile. Spun for the last
+/// millisecond, it kept the sender from a shared CPU for as long.
 const WAKE_EARLY: Nanos = Nanos(50_000);
 
-/// How long a lone receiver lets datagrams gather. Being woken for each costs the sender, who has to do it, more than the
-/// datagram: over veth 0.33 M/s of 64 B, 0.59 M/s without, for less CPU.
+/// How long a lone receiver lets datagrams gather. Being woken for each costs the sender, who has
+/// to do it, more than the datagram: over veth 0.33 M/s of 64 B, 0.59 M/s without, for less CPU.
 const GATHER: Nanos = Nanos(50_000);
 
 /// Which end of the job.
@@ -113,7 +115,8 @@ fn deal(
         let flows = own.into_iter().map(flow).collect();
         let companion = Companion::new(stream)?;
         let foreign = if number == 0 { paired.foreign } else { 0 };
-        workers.push(Box::new(UdpStreamWorker::new(params, end, number, flows, companion, foreign)?));
+        workers
+            .push(Box::new(UdpStreamWorker::new(params, end, number, flows, companion, foreign)?));
     }
     Ok(workers)
 }
@@ -127,20 +130,31 @@ impl UdpStreamWorker {
         companion: Companion,
         foreign: u64,
     ) -> Result<Self, LoadError> {
-        let sends = params.direction == Flowing::Both || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
+        let sends = params.direction == Flowing::Both
+            || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
         let receives = params.direction == Flowing::Both || !sends;
-        let wait = if params.placement.wait == Waiting::Spin || receives { Wait::Never } else { Wait::Block };
+        let wait = if params.placement.wait == Waiting::Spin || receives {
+            Wait::Never
+        } else {
+            Wait::Block
+        };
         let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
         let readiness = Readiness::new()?;
-        // Watched only if the worker will wait for several: being watched costs each arrival a callback.
-        let watched = receives && params.placement.wait == Waiting::Block && (sends || flows.len() > 1);
+        // Watched only if the worker will wait for several: being watched costs each arrival a
+        // callback.
+        let watched =
+            receives && params.placement.wait == Waiting::Block && (sends || flows.len() > 1);
         for (token, flow) in (0_u64..).zip(&flows).filter(|_| watched) {
             readiness.add(&flow.socket, token, Interest::Readable)?;
         }
-        let rate =
-            params.arrivals.rate.zip(sender.as_ref()).map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
+        let rate = params
+            .arrivals
+            .rate
+            .zip(sender.as_ref())
+            .map(|(rate, sender)| rate.per_second(sender.datagram_bytes));
         let mut buffers = flows.iter().map(|flow| socket::buffer(&flow.socket, Buffer::Receive));
-        let buffer_bytes = buffers.try_fold(usize::MAX, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
+        let buffer_bytes =
+            buffers.try_fold(usize::MAX, |least, bytes| bytes.map(|bytes| least.min(bytes)))?;
         Ok(Self {
             number,
             load: share(rate, params.arrival(), 1, flows.len(), params.placement.streams()),
@@ -162,7 +176,8 @@ impl UdpStreamWorker {
     /// Sends a batch on the next flow, if any is due.
     #[inline]
     fn send(&mut self, due: Due, now: Nanos, tally: &mut Tally) -> bool {
-        let Some(sender) = self.sender.as_mut().filter(|_| due.operations > 0 && !self.stopped) else {
+        let Some(sender) = self.sender.as_mut().filter(|_| due.operations > 0 && !self.stopped)
+        else {
             return false;
         };
         self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
@@ -197,10 +212,14 @@ impl UdpStreamWorker {
         let shortest = if self.stopped { WAKE_EARLY } else { SHORTEST_WAIT };
         match (&self.receiver, self.wait) {
             (_, Waiting::Spin) => {}
-            (None, Waiting::Block) if due.operations == 0 => clock::sleep_until(due.until.0, DEPARTURE_SPIN.0),
+            (None, Waiting::Block) if due.operations == 0 => {
+                clock::sleep_until(due.until.0, DEPARTURE_SPIN.0)
+            }
             // It has waited in the call, and nobody watches its socket.
             (Some(_), Waiting::Block) if self.is_alone() => {}
-            (Some(_), Waiting::Block) if left > shortest && (due.operations == 0 || self.stopped) => {
+            (Some(_), Waiting::Block)
+                if left > shortest && (due.operations == 0 || self.stopped) =>
+            {
                 self.readiness.is_ready_within(left.since(WAKE_EARLY).into());
             }
             _ => {}

@@ -97,9 +97,10 @@ impl Says {
 
 /// Every statement of the text, compared.
 pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
-    let printed: Printed =
-        toml::from_str(include_str!("../../../data/intel-ncsi.toml")).expect("the embedded data file is well formed");
-    let mut items: Vec<ReplayItem> = printed.claim.iter().map(|claim| compare(claim, tables)).collect();
+    let printed: Printed = toml::from_str(include_str!("../../../data/intel-ncsi.toml"))
+        .expect("the embedded data file is well formed");
+    let mut items: Vec<ReplayItem> =
+        printed.claim.iter().map(|claim| compare(claim, tables)).collect();
     items.push(direction_named(&printed.collapse, tables));
     items.push(window_unit(&printed.window));
     items.extend(printed.statement.into_iter().map(against_standard));
@@ -126,12 +127,16 @@ fn direction_named(collapse: &Collapse, tables: &Tables) -> ReplayItem {
         .direction
         .iter()
         .map(|direction| {
-            let mean_of = |names| mean(&averages(names, tables)).expect("a direction names its series");
+            let mean_of =
+                |names| mean(&averages(names, tables)).expect("a direction names its series");
             (direction.name.as_str(), mean_of(&direction.alone), mean_of(&direction.both))
         })
         .collect();
-    let fell_most =
-        changes.iter().min_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1))).expect("a link has two directions").0;
+    let fell_most = changes
+        .iter()
+        .min_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)))
+        .expect("a link has two directions")
+        .0;
     let said = |(name, alone, both): &(&str, f64, f64)| {
         format!("{name} {alone:.2} to {both:.2} Mbit/s ({:+.0} %)", (both / alone - 1.0) * 100.0)
     };
@@ -170,7 +175,8 @@ fn window_unit(window: &Window) -> ReplayItem {
         ),
         agrees,
         digits: None,
-        why_it_matters: "read as bits the windows are an eighth, and the device's buffer of 8 KiB would have sufficed"
+        why_it_matters: "read as bits the windows are an eighth, and the device's buffer of 8 KiB \
+            would have sufficed"
             .to_owned(),
     }
 }

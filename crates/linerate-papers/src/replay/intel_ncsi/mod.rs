@@ -1,8 +1,8 @@
-//! NC-SI Overview and Performance (Intel 2013): the 32 averages of section 11, the seconds behind them, and what the text
-//! says of them.
+//! NC-SI Overview and Performance (Intel 2013): the 32 averages of section 11, the seconds behind
+//! them, and what the text says of them.
 //!
-//! Units: Mbit/s of payload as iperf printed them. The averages follow only with decimal half-up rounding: in binary
-//! floating point 61.005 is a little less, and one of the 32 fails.
+//! Units: Mbit/s of payload as iperf printed them. The averages follow only with decimal half-up
+//! rounding: in binary floating point 61.005 is a little less, and one of the 32 fails.
 
 mod claims;
 mod seconds;
@@ -34,7 +34,8 @@ type Tables = BTreeMap<String, Series>;
 #[must_use]
 pub fn intel_ncsi() -> Replay {
     let tables = tables();
-    let mut items: Vec<ReplayItem> = tables.iter().map(|(name, series)| average(name, series)).collect();
+    let mut items: Vec<ReplayItem> =
+        tables.iter().map(|(name, series)| average(name, series)).collect();
     items.push(all_averages(&tables));
     items.extend(claims::check(&tables));
     items.extend(seconds::check(&tables));
@@ -56,14 +57,19 @@ fn average(name: &str, series: &Series) -> ReplayItem {
         printed: format!("{} Mbit/s", printed.0),
         recomputed: format!("{} Mbit/s, rounded half up in decimal", printed.1),
         digits: None,
-        why_it_matters: "the tables are what they say; what they count is another question".to_owned(),
+        why_it_matters: "the tables are what they say; what they count is another question"
+            .to_owned(),
     }
 }
 
 /// E1.a: how many averages follow, and how many would in binary floating point.
 fn all_averages(tables: &Tables) -> ReplayItem {
     let all = tables.len();
-    let decimal = tables.values().map(half_up_average).filter(|(printed, recomputed)| printed == recomputed).count();
+    let decimal = tables
+        .values()
+        .map(half_up_average)
+        .filter(|(printed, recomputed)| printed == recomputed)
+        .count();
     let binary = tables.values().filter(|series| {
         let mean = series.values.iter().sum::<f64>() / series.values.len() as f64;
         format!("{mean:.2}") == format!("{:.2}", series.printed)
@@ -72,17 +78,25 @@ fn all_averages(tables: &Tables) -> ReplayItem {
         id: "E1.a".to_owned(),
         what: "averages of the four tables".to_owned(),
         printed: format!("{all} averages"),
-        recomputed: format!("{decimal} follow, rounded half up in decimal; {} in binary", binary.count()),
+        recomputed: format!(
+            "{decimal} follow, rounded half up in decimal; {} in \
+            binary",
+            binary.count()
+        ),
         agrees: decimal == all,
         digits: None,
-        why_it_matters: "ties such as 61.005 have no exact binary form: samples are kept as the decimals they were"
+        why_it_matters: "ties such as 61.005 have no exact binary form: samples are kept as the \
+            decimals they were"
             .to_owned(),
     }
 }
 
 /// The average as printed, and as it follows from the seconds.
 fn half_up_average(series: &Series) -> (String, String) {
-    (format!("{:.2}", series.printed), mean_half_up(&series.values, PLACES, PLACES).unwrap_or_default())
+    (
+        format!("{:.2}", series.printed),
+        mean_half_up(&series.values, PLACES, PLACES).unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]
@@ -115,6 +129,10 @@ mod tests {
     #[test]
     fn binary_rounding_would_lose_one_average() {
         let item = all_averages(&tables());
-        assert!(item.agrees && item.recomputed.starts_with("32 follow") && item.recomputed.ends_with("31 in binary"));
+        assert!(
+            item.agrees
+                && item.recomputed.starts_with("32 follow")
+                && item.recomputed.ends_with("31 in binary")
+        );
     }
 }

@@ -1,12 +1,15 @@
-//! The 1920 seconds behind the averages: the steps they come in, drift, standstill, and what one run can tell (E1.h and
-//! E1.i of methodology 1).
+//! The 1920 seconds behind the averages: the steps they come in, drift, standstill, and what one
+//! run can tell (E1.h and E1.i of methodology 1).
 
 use super::{PLACES, ReplayItem, Series, Tables};
-use linerate_analysis::statistics::{Settling, mean, mean_half_up, quantum_among, settling, trend, unpaired_shift};
+use linerate_analysis::statistics::{
+    Settling, mean, mean_half_up, quantum_among, settling, trend, unpaired_shift,
+};
 
 /// Largest and smallest power of two looked for as a step, bytes a second.
 const STEPS: std::ops::RangeInclusive<u32> = 10..=20;
-/// Probability below which a trend is claimed, for all series together: each is asked at this over their number.
+/// Probability below which a trend is claimed, for all series together: each is asked at this over
+/// their number.
 const CHANCE: f64 = 0.05;
 /// Seconds of nothing in a row that are a stall: one may be a write that came a little late.
 const STALL: usize = 3;
@@ -18,10 +21,17 @@ const RUN_TO_RUN: f64 = 5.0;
 /// Everything the seconds tell.
 pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
     let sent_by_windows = |name: &str| name.contains("WIN") && name.contains("N2B");
-    let (windows, others): (Vec<_>, Vec<_>) = tables.iter().partition(|(name, _)| sent_by_windows(name));
+    let (windows, others): (Vec<_>, Vec<_>) =
+        tables.iter().partition(|(name, _)| sent_by_windows(name));
     let mut items = Vec::new();
-    items.extend(steps("Linux console and BMC sending", &others.iter().map(|(_, s)| *s).collect::<Vec<_>>()));
-    items.extend(steps("Windows console sending", &windows.iter().map(|(_, s)| *s).collect::<Vec<_>>()));
+    items.extend(steps(
+        "Linux console and BMC sending",
+        &others.iter().map(|(_, s)| *s).collect::<Vec<_>>(),
+    ));
+    items.extend(steps(
+        "Windows console sending",
+        &windows.iter().map(|(_, s)| *s).collect::<Vec<_>>(),
+    ));
     let asked = CHANCE / tables.len() as f64;
     items.extend(tables.iter().filter_map(|(name, series)| drift(name, series, asked)));
     items.extend(tables.iter().filter_map(|(name, series)| stall(name, series)));
@@ -35,7 +45,8 @@ fn megabits(bytes: u32) -> f64 {
 }
 
 fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
-    /// Printed to three digits: to 0.01 below ten, to 0.1 above. A hair more, for what decimals lose in binary.
+    /// Printed to three digits: to 0.01 below ten, to 0.1 above. A hair more, for what decimals
+    /// lose in binary.
     fn half_width(value: f64) -> f64 {
         if value < 10.0 { 0.005_001 } else { 0.050_001 }
     }
@@ -56,7 +67,8 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
         agrees: false,
         digits: None,
         why_it_matters: format!(
-            "iperf counted calls of write(), not bytes delivered: a second is known to {:.3} Mbit/s, and the two consoles wrote in different sizes",
+            "iperf counted calls of write(), not bytes delivered: a second is known to {:.3} \
+                Mbit/s, and the two consoles wrote in different sizes",
             found.step
         ),
     })
@@ -66,13 +78,15 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
     let found = trend(&series.values).filter(|trend| trend.probability < probability)?;
     let [first, second] = PARTS;
     let parts = [&series.values[..first], &series.values[first..second], &series.values[second..]];
-    let means: Vec<String> = parts.iter().filter_map(|part| mean(part)).map(|mean| format!("{mean:.1}")).collect();
+    let means: Vec<String> =
+        parts.iter().filter_map(|part| mean(part)).map(|mean| format!("{mean:.1}")).collect();
     Some(ReplayItem {
         id: "E1.h trend".to_owned(),
         what: format!("{name}: one average for {} seconds", series.values.len()),
         printed: format!("{:.2} Mbit/s", series.printed),
         recomputed: format!(
-            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, p {:.0e}){}",
+            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, \
+                p {:.0e}){}",
             means.join(", "),
             first + 1,
             found.tau,
@@ -81,19 +95,27 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
         ),
         agrees: false,
         digits: None,
-        why_it_matters: "the series has no steady rate, so its average depends on when the run was stopped".to_owned(),
+        why_it_matters:
+            "the series has no steady rate, so its average depends on when the run was stopped"
+                .to_owned(),
     })
 }
 
 /// The class of a series and its levels.
 fn told(found: &Settling) -> String {
-    let levels: Vec<String> =
-        found.levels.iter().map(|level| format!("{:.1} to second {}", level.value, level.to)).collect();
+    let levels: Vec<String> = found
+        .levels
+        .iter()
+        .map(|level| format!("{:.1} to second {}", level.value, level.to))
+        .collect();
     format!("; it {}: {}", found.class.word(), levels.join(", "))
 }
 
 fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
-    let start = series.values.windows(STALL).position(|seconds| seconds.iter().all(|second| *second == 0.0))?;
+    let start = series
+        .values
+        .windows(STALL)
+        .position(|seconds| seconds.iter().all(|second| *second == 0.0))?;
     let n_still = series.values[start..].iter().take_while(|second| **second == 0.0).count();
     let moving: Vec<f64> = series.values.iter().copied().filter(|second| *second > 0.0).collect();
     Some(ReplayItem {
@@ -107,14 +129,16 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
         ),
         agrees: false,
         digits: None,
-        why_it_matters: "a transfer that stands still for seconds is a fault of its own, and the average hides it"
+        why_it_matters: "a transfer that stands still for seconds is a fault of its own, and the \
+            average hides it"
             .to_owned(),
     })
 }
 
 /// E1.i: "did not change" is said of one run each.
 fn one_run(tables: &Tables) -> Option<ReplayItem> {
-    let [default, tuned] = ["11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B"];
+    let [default, tuned] =
+        ["11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B"];
     let shift = unpaired_shift(&tables[default].values, &tables[tuned].values)?;
     let (low, high) = shift.interval?;
     Some(ReplayItem {
@@ -122,13 +146,15 @@ fn one_run(tables: &Tables) -> Option<ReplayItem> {
         what: "RHEL, network to BMC, default against tuned, first controller".to_owned(),
         printed: format!("no change, runs vary by {RUN_TO_RUN} Mbit/s"),
         recomputed: format!(
-            "shift {:+.2} [{low:+.2}, {high:+.2}] Mbit/s, seconds taken as units (Hodges-Lehmann, 95 %)",
+            "shift {:+.2} [{low:+.2}, {high:+.2}] Mbit/s, seconds taken as units (Hodges-Lehmann, \
+                95 %)",
             shift.value
         ),
         agrees: low <= 0.0 && high >= 0.0,
         digits: None,
         why_it_matters:
-            "consistent, not proven: with one run a cell the variation between runs, which is wider, is unknown"
+            "consistent, not proven: with one run a cell the variation between runs, which is \
+                wider, is unknown"
                 .to_owned(),
     })
 }
@@ -149,19 +175,29 @@ mod tests {
         assert_eq!(items.iter().filter(|item| item.id.starts_with("E1.h")).count(), 2);
         assert!(item("E1.h trend").recomputed.starts_with("17.8, 5.7, 3.5 Mbit/s"));
         assert!(
-            item("E1.h trend").recomputed.ends_with("; it slows down: 17.5 to second 12, 3.9 to second 60"),
+            item("E1.h trend")
+                .recomputed
+                .ends_with("; it slows down: 17.5 to second 12, 3.9 to second 60"),
             "{}",
             item("E1.h trend").recomputed
         );
         assert!(item("E1.h trend").what.starts_with("11.1.1 default RHEL | B2 bi N2B"));
-        assert!(item("E1.h stall").recomputed.starts_with("nothing for 4 seconds from second 24, 30.95 Mbit/s"));
+        assert!(
+            item("E1.h stall")
+                .recomputed
+                .starts_with("nothing for 4 seconds from second 24, 30.95 Mbit/s")
+        );
     }
 
     /// Methodology 0.2: every second that can tell, 215 of them on the Windows console.
     #[test]
     fn all_telling_seconds_are_multiples_of_the_block_written() {
         assert!(item("quantum 128 KiB").recomputed.starts_with("1440 of the 1440"));
-        assert!(item("quantum 8 KiB").recomputed.starts_with("2"), "{}", item("quantum 8 KiB").recomputed);
+        assert!(
+            item("quantum 8 KiB").recomputed.starts_with("2"),
+            "{}",
+            item("quantum 8 KiB").recomputed
+        );
     }
 
     /// Methodology 6.6.

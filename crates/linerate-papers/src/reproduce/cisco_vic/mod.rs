@@ -1,9 +1,11 @@
-//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.6 of the methodology.
+//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.6 of the
+//! methodology.
 //!
-//! *VIC* is the adapter with two ports on each of two fabrics, *expander* the same with four; the emulation runs at a hundredth
-//! of the paper's rates. A fabric's ports are a port channel: a hash puts a flow on one of them, where it stays. Figures are
-//! Mbit/s of L4 payload counted where they are delivered, unless they say frames. What is not reproduced: the paper's host
-//! (one receive queue, no RSS), which kept many flows below what their ports carry.
+//! *VIC* is the adapter with two ports on each of two fabrics, *expander* the same with four; the
+//! emulation runs at a hundredth of the paper's rates. A fabric's ports are a port channel: a hash
+//! puts a flow on one of them, where it stays. Figures are Mbit/s of L4 payload counted where they
+//! are delivered, unless they say frames. What is not reproduced: the paper's host (one receive
+//! queue, no RSS), which kept many flows below what their ports carry.
 
 mod settings;
 mod shapes;
@@ -51,8 +53,14 @@ const FABRICS: u32 = 2;
 #[must_use]
 pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
     Reproduction {
-        paper: "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2 (2012)".into(),
-        tables: vec![tables::payload(studies.payload), tables::flows(studies), tables::sizes(studies)],
+        paper:
+            "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2 (2012)"
+                .into(),
+        tables: vec![
+            tables::payload(studies.payload),
+            tables::flows(studies),
+            tables::sizes(studies),
+        ],
         shapes: shapes::all(studies),
     }
 }
@@ -119,7 +127,8 @@ struct Draws {
 
 impl Draws {
     fn mean(&self, of: impl Fn(&(f64, f64)) -> f64) -> Option<f64> {
-        (!self.draws.is_empty()).then(|| self.draws.iter().map(of).sum::<f64>() / self.draws.len() as f64)
+        (!self.draws.is_empty())
+            .then(|| self.draws.iter().map(of).sum::<f64>() / self.draws.len() as f64)
     }
 
     /// Mean of the links used.
@@ -137,10 +146,18 @@ impl Draws {
 fn draws(study: &Study) -> Vec<Draws> {
     let read = |point: &PointStudy| {
         let n_flows = coordinate(&point.parameters, "streams")?.parse().ok()?;
-        let values = |metric| whole(point)?.metric(metric, Direction::Tx).map(|metric| metric.values.clone());
-        let (links, goodput) =
-            (values(metric::LINKS_USED).unwrap_or_default(), values(metric::GOODPUT).unwrap_or_default());
-        let draws = links.into_iter().zip(goodput).filter_map(|(links, goodput)| links.zip(goodput)).collect();
+        let values = |metric| {
+            whole(point)?.metric(metric, Direction::Tx).map(|metric| metric.values.clone())
+        };
+        let (links, goodput) = (
+            values(metric::LINKS_USED).unwrap_or_default(),
+            values(metric::GOODPUT).unwrap_or_default(),
+        );
+        let draws = links
+            .into_iter()
+            .zip(goodput)
+            .filter_map(|(links, goodput)| links.zip(goodput))
+            .collect();
         Some(Draws { fabrics: fabrics(point), n_flows, draws })
     };
     let mut points: Vec<Draws> = sweep(study, "draws").filter_map(read).collect();
@@ -148,7 +165,8 @@ fn draws(study: &Study) -> Vec<Draws> {
     points
 }
 
-/// Mean and standard deviation of the links that an ideal hash uses of `ports` on each of `n_fabrics`, by `n_flows` flows each.
+/// Mean and standard deviation of the links that an ideal hash uses of `ports` on each of
+/// `n_fabrics`, by `n_flows` flows each.
 fn ideal(ports: u32, n_flows: u32, n_fabrics: u32) -> (f64, f64) {
     let (k, n) = (f64::from(ports), n_flows as i32);
     let mean = lag::occupancy(ports, n_flows).links_used;

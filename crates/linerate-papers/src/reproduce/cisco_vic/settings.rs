@@ -1,7 +1,8 @@
-//! What the paper records of its hosts (S3.5, S3.6) beside the facts of ours: what may make figures differ before any is compared.
+//! What the paper records of its hosts (S3.5, S3.6) beside the facts of ours: what may make figures
+//! differ before any is compared.
 //!
-//! The BIOS settings it lists are read where Linux shows their effect. Figures of an emulated adapter depend on few of them; of a real
-//! one, on most.
+//! The BIOS settings it lists are read where Linux shows their effect. Figures of an emulated
+//! adapter depend on few of them; of a real one, on most.
 
 use linerate_model::Campaign;
 use serde_json::Value;
@@ -31,17 +32,37 @@ use Fact::{Host, Interface};
 const MEMORY: u64 = 128 << 30;
 
 const SETTINGS: [Setting; 24] = [
-    Setting { name: "processor", paper: "Xeon E5-2690, 2.9 GHz", fact: Host("cpu.model"), same: Some(is_e5_2690) },
+    Setting {
+        name: "processor",
+        paper: "Xeon E5-2690, 2.9 GHz",
+        fact: Host("cpu.model"),
+        same: Some(is_e5_2690),
+    },
     Setting { name: "sockets", paper: "2", fact: Host("cpu.sockets"), same: Some(|v| is(v, 2)) },
-    Setting { name: "memory nodes (NUMA)", paper: "on: 2", fact: Host("cpu.numa_nodes"), same: Some(|v| is(v, 2)) },
+    Setting {
+        name: "memory nodes (NUMA)",
+        paper: "on: 2",
+        fact: Host("cpu.numa_nodes"),
+        same: Some(|v| is(v, 2)),
+    },
     Setting {
         name: "hyper-threading",
         paper: "off",
         fact: Host("cpu.smt"),
         same: Some(|v| v.as_bool() == Some(false)),
     },
-    Setting { name: "turbo", paper: "on", fact: Host("cpu.turbo"), same: Some(|v| v.as_bool() == Some(true)) },
-    Setting { name: "idle states (C-states)", paper: "off", fact: Host("cpu.idle_states"), same: Some(is_empty) },
+    Setting {
+        name: "turbo",
+        paper: "on",
+        fact: Host("cpu.turbo"),
+        same: Some(|v| v.as_bool() == Some(true)),
+    },
+    Setting {
+        name: "idle states (C-states)",
+        paper: "off",
+        fact: Host("cpu.idle_states"),
+        same: Some(is_empty),
+    },
     Setting {
         name: "frequency (cpuspeed)",
         paper: "performance",
@@ -54,7 +75,12 @@ const SETTINGS: [Setting; 24] = [
         fact: Host("memory.total_bytes"),
         same: Some(|v| v.as_u64().is_some_and(|bytes| bytes.abs_diff(MEMORY) <= MEMORY / 16)),
     },
-    Setting { name: "operating system", paper: "RHEL 6.2", fact: Host("os.name"), same: Some(is_rhel_6) },
+    Setting {
+        name: "operating system",
+        paper: "RHEL 6.2",
+        fact: Host("os.name"),
+        same: Some(is_rhel_6),
+    },
     Setting { name: "kernel", paper: "that of RHEL 6.2", fact: Host("kernel.release"), same: None },
     Setting {
         name: "virtual machine",
@@ -62,26 +88,55 @@ const SETTINGS: [Setting; 24] = [
         fact: Host("cpu.virtual"),
         same: Some(|v| v.as_bool() == Some(false)),
     },
-    Setting { name: "sysctl: net.core.rmem_max", paper: "default", fact: Host("net.rmem_max"), same: None },
-    Setting { name: "sysctl: net.core.wmem_max", paper: "default", fact: Host("net.wmem_max"), same: None },
+    Setting {
+        name: "sysctl: net.core.rmem_max",
+        paper: "default",
+        fact: Host("net.rmem_max"),
+        same: None,
+    },
+    Setting {
+        name: "sysctl: net.core.wmem_max",
+        paper: "default",
+        fact: Host("net.wmem_max"),
+        same: None,
+    },
     Setting { name: "sysctl: tcp_rmem", paper: "default", fact: Host("net.tcp_rmem"), same: None },
     Setting { name: "sysctl: tcp_wmem", paper: "default", fact: Host("net.tcp_wmem"), same: None },
-    Setting { name: "adapter", paper: "VIC 1240 or 1280", fact: Interface("driver"), same: Some(|v| v == "enic") },
+    Setting {
+        name: "adapter",
+        paper: "VIC 1240 or 1280",
+        fact: Interface("driver"),
+        same: Some(|v| v == "enic"),
+    },
     Setting { name: "MTU", paper: "9000", fact: Interface("mtu"), same: Some(|v| is(v, 9000)) },
-    Setting { name: "transmit queues", paper: "1", fact: Interface("channels.tx.now"), same: Some(|v| is(v, 1)) },
-    Setting { name: "receive queues", paper: "1", fact: Interface("channels.rx.now"), same: Some(|v| is(v, 1)) },
+    Setting {
+        name: "transmit queues",
+        paper: "1",
+        fact: Interface("channels.tx.now"),
+        same: Some(|v| is(v, 1)),
+    },
+    Setting {
+        name: "receive queues",
+        paper: "1",
+        fact: Interface("channels.rx.now"),
+        same: Some(|v| is(v, 1)),
+    },
     Setting {
         name: "rings, receive and transmit",
         paper: "512 and 256",
         fact: Interface("rings"),
-        same: Some(|v| v.get("rx").is_some_and(|rx| is(rx, 512)) && v.get("tx").is_some_and(|tx| is(tx, 256))),
+        same: Some(|v| {
+            v.get("rx").is_some_and(|rx| is(rx, 512)) && v.get("tx").is_some_and(|tx| is(tx, 256))
+        }),
     },
     Setting { name: "receive side scaling", paper: "off", fact: Interface("rss"), same: None },
     Setting {
         name: "checksums, TSO and LRO in the adapter",
         paper: "on",
         fact: Interface("offloads"),
-        same: Some(|v| ["tx_checksum", "rx_checksum", "tso", "lro"].iter().all(|name| v[*name] == true)),
+        same: Some(|v| {
+            ["tx_checksum", "rx_checksum", "tso", "lro"].iter().all(|name| v[*name] == true)
+        }),
     },
     Setting {
         name: "interrupt coalescing",
@@ -89,7 +144,12 @@ const SETTINGS: [Setting; 24] = [
         fact: Interface("coalescing.rx_usecs"),
         same: Some(|v| is(v, 125)),
     },
-    Setting { name: "interrupts' memory node", paper: "the adapter's", fact: Interface("numa_node"), same: None },
+    Setting {
+        name: "interrupts' memory node",
+        paper: "the adapter's",
+        fact: Interface("numa_node"),
+        same: None,
+    },
 ];
 
 fn is(value: &Value, wanted: u64) -> bool {
@@ -97,7 +157,8 @@ fn is(value: &Value, wanted: u64) -> bool {
 }
 
 fn is_empty(value: &Value) -> bool {
-    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+    value.as_array().is_some_and(Vec::is_empty)
+        || value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
 fn is_e5_2690(value: &Value) -> bool {
@@ -108,7 +169,8 @@ fn is_rhel_6(value: &Value) -> bool {
     value.as_str().is_some_and(|name| name.contains("Red Hat") && name.contains(" 6"))
 }
 
-/// The paper's settings beside those of the first host that `campaign` measured, and of its interface.
+/// The paper's settings beside those of the first host that `campaign` measured, and of its
+/// interface.
 #[must_use]
 pub fn cisco_settings(campaign: &Campaign) -> Comparison {
     let end = campaign.trials.iter().flat_map(|trial| &trial.spec.jobs).map(|job| &job.from).next();
@@ -171,7 +233,8 @@ fn told(path: &str, value: &Value) -> String {
         ("rings", _) => format!("{} and {}", value["rx"], value["tx"]),
         ("offloads", _) => {
             let of = |(label, name): (&str, &str)| format!("{label} {}", on(&value[name]));
-            let all = [("tx", "tx_checksum"), ("rx", "rx_checksum"), ("TSO", "tso"), ("LRO", "lro")];
+            let all =
+                [("tx", "tx_checksum"), ("rx", "rx_checksum"), ("TSO", "tso"), ("LRO", "lro")];
             all.map(of).join(", ")
         }
         ("coalescing.rx_usecs", _) => format!("{value} us"),
@@ -228,7 +291,10 @@ mod tests {
             ["not known: not supported", "-"],
             "the group could not be read"
         );
-        assert_eq!(row(&rows, "checksums, TSO and LRO in the adapter"), ["tx on, rx on, TSO on, LRO off", "no"]);
+        assert_eq!(
+            row(&rows, "checksums, TSO and LRO in the adapter"),
+            ["tx on, rx on, TSO on, LRO off", "no"]
+        );
         assert_eq!(row(&rows, "kernel"), ["not known: not read", "-"]);
     }
 

@@ -3,8 +3,8 @@
 use linerate_model::{Direction, Validity, metric};
 
 use super::{
-    CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound, coordinate, draws, ideal,
-    most, one_flow, packets, sweep, whole,
+    CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound,
+    coordinate, draws, ideal, most, one_flow, packets, sweep, whole,
 };
 use crate::reproduce::{Shape, mbit, not_judged, one_way, shape};
 use linerate_analysis::Study;
@@ -17,8 +17,8 @@ const EQUAL: f64 = 0.02;
 const NEAR: f64 = 0.05;
 /// Draws that the methodology asks for.
 const ENOUGH_DRAWS: usize = 20;
-/// Standard deviations that hold 95 of 100 means, and 999 of 1000: a figure outside the first is no rarity where several
-/// are judged at every run.
+/// Standard deviations that hold 95 of 100 means, and 999 of 1000: a figure outside the first is no
+/// rarity where several are judged at every run.
 const USUAL: f64 = 1.96;
 const RARE: f64 = 3.29;
 
@@ -30,14 +30,27 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
         shapes.push(rate_times_size(letter, adapter, sizes));
         shapes.push(falls(letter, adapter, sizes));
     }
-    shapes.push(binding("e", "without the expander the ports bind (paper: 37.8 of 40)", &vic, VIC_PORTS));
-    shapes.push(binding("f", "with it the slot does (paper: 54.15 of 55.35)", &expander, EXPANDER_PORTS));
+    shapes.push(binding(
+        "e",
+        "without the expander the ports bind (paper: 37.8 of 40)",
+        &vic,
+        VIC_PORTS,
+    ));
+    shapes.push(binding(
+        "f",
+        "with it the slot does (paper: 54.15 of 55.35)",
+        &expander,
+        EXPANDER_PORTS,
+    ));
     shapes.push(gain(&vic, &expander));
     shapes.extend(one_flow_is_one_port(studies));
-    for (adapter, ports, study) in
-        [("VIC", VIC_PORTS, studies.vic_draws), ("expander", EXPANDER_PORTS, studies.expander_draws)]
-    {
-        shapes.extend(draws(study).iter().flat_map(|point| several_flows(adapter, ports, point, studies)));
+    for (adapter, ports, study) in [
+        ("VIC", VIC_PORTS, studies.vic_draws),
+        ("expander", EXPANDER_PORTS, studies.expander_draws),
+    ] {
+        shapes.extend(
+            draws(study).iter().flat_map(|point| several_flows(adapter, ports, point, studies)),
+        );
     }
     shapes.push(polarised(studies));
     shapes.extend(placement(studies.placement));
@@ -47,16 +60,22 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
 fn ceilings(studies: &CiscoStudies<'_>) -> Shape {
     let claim = "V3.1 (hard): no stream exceeds its ceiling (the paper's single flow does)";
     let CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised, .. } = studies;
-    let points =
-        || [payload, vic, expander, vic_draws, expander_draws, polarised].into_iter().flat_map(|study| &study.points);
-    // Frames taken late from a receiving ring may exceed it for once; the gate then leaves their trial out.
+    let points = || {
+        [payload, vic, expander, vic_draws, expander_draws, polarised]
+            .into_iter()
+            .flat_map(|study| &study.points)
+    };
+    // Frames taken late from a receiving ring may exceed it for once; the gate then leaves their
+    // trial out.
     let count = |raw: bool| {
         let points = points().filter(|point| (point.sweep == "packets") == raw);
-        let trials: Vec<Validity> = points.flat_map(|point| &point.trials).map(|trial| trial.validity).collect();
+        let trials: Vec<Validity> =
+            points.flat_map(|point| &point.trials).map(|trial| trial.validity).collect();
         (trials.iter().filter(|validity| **validity == Validity::Impossible).count(), trials.len())
     };
     let ((above, n), (raw_above, raw)) = (count(false), count(true));
-    let measured = format!("{above} of {n} trials are above; of raw frames {raw_above} of {raw}, left out");
+    let measured =
+        format!("{above} of {n} trials are above; of raw frames {raw_above} of {raw}, left out");
     shape("V3.1a", claim, measured, Some(above == 0 && n > 0))
 }
 
@@ -64,7 +83,8 @@ fn single_stream(payload: &Study) -> Shape {
     let claim = "V3.1 (hard): a TCP stream that no CPU limits reaches 95 % of its port";
     let largest = sweep(payload, "payload, TCP")
         .filter_map(|point| {
-            let size: linerate_model::Bytes = coordinate(&point.parameters, "message_size")?.parse().ok()?;
+            let size: linerate_model::Bytes =
+                coordinate(&point.parameters, "message_size")?.parse().ok()?;
             Some((size, point))
         })
         .max_by_key(|(size, _)| *size);
@@ -73,9 +93,14 @@ fn single_stream(payload: &Study) -> Shape {
     let Some(share) = metric.and_then(|metric| metric.share) else {
         return not_judged("V3.1b", claim, "no figure or no ceiling");
     };
-    let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
+    let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU]
+        .map(|name| one_way(point, name).map_or(0.0, |e| e.value));
     let busiest = cpu[0].max(cpu[1]);
-    let measured = format!("{:.1} % in messages of {size}, busiest thread {:.0} %", share * 100.0, busiest * 100.0);
+    let measured = format!(
+        "{:.1} % in messages of {size}, busiest thread {:.0} %",
+        share * 100.0,
+        busiest * 100.0
+    );
     let limited = busiest > 1.0 - NEAR && share < 1.0 - NEAR;
     if limited {
         return not_judged("V3.1b", claim, &format!("a CPU limits: {measured}"));
@@ -91,16 +116,22 @@ fn rate_times_size(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     const OTHER_MOMENTS: f64 = 0.03;
     let id = format!("V3.2{letter}");
     let claim = format!(
-        "V3.2 (hard): {adapter}: packets delivered x size x 8 = bandwidth, within 0.5 %; the interface's own count within 3 %"
+        "V3.2 (hard): {adapter}: packets delivered x size x 8 = bandwidth, within 0.5 %; the \
+            interface's own count within 3 %"
     );
     let off = |size: &Packets, of: f64| size.rate * size.frame * 8.0 / of - 1.0;
     let largest = |offs: Vec<f64>| offs.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()));
     let own = largest(sizes.iter().map(|size| off(size, size.bandwidth)).collect());
-    let other = largest(sizes.iter().filter_map(|size| Some(off(size, size.at_interface?))).collect());
+    let other =
+        largest(sizes.iter().filter_map(|size| Some(off(size, size.at_interface?))).collect());
     match own.zip(other) {
         Some((own, other)) => {
-            let measured =
-                format!("worst of {} sizes {:+.2} %, interface {:+.2} %", sizes.len(), own * 100.0, other * 100.0);
+            let measured = format!(
+                "worst of {} sizes {:+.2} %, interface {:+.2} %",
+                sizes.len(),
+                own * 100.0,
+                other * 100.0
+            );
             shape(&id, claim, measured, Some(own.abs() <= CLOSE && other.abs() <= OTHER_MOMENTS))
         }
         None => not_judged(&id, &claim, "no packet size has a figure"),
@@ -113,7 +144,8 @@ fn falls(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     if sizes.len() < 2 {
         return not_judged(&id, &claim, "fewer than two packet sizes have a figure");
     }
-    let curve: Vec<String> = sizes.iter().map(|size| format!("{:.0} B {:.0}/s", size.frame, size.rate)).collect();
+    let curve: Vec<String> =
+        sizes.iter().map(|size| format!("{:.0} B {:.0}/s", size.frame, size.rate)).collect();
     let holds = sizes.windows(2).all(|pair| pair[1].rate <= pair[0].rate);
     shape(&id, claim, curve.join(", "), Some(holds))
 }
@@ -141,7 +173,8 @@ fn binding(letter: &str, claim: &str, sizes: &[Packets], ports: u32) -> Shape {
 }
 
 fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
-    let claim = "S3.8: gain of the expander in raw packets: at most the slot over the ports, 1.38 (paper: 1.43)";
+    let claim = "S3.8: gain of the expander in raw packets: at most the slot over the ports, 1.38 \
+        (paper: 1.43)";
     match most(vic).zip(most(expander)) {
         Some((without, with)) => {
             let measured = format!("{} / {} = {:.2}", mbit(with), mbit(without), with / without);
@@ -152,19 +185,24 @@ fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
 }
 
 fn one_flow_is_one_port(studies: &CiscoStudies<'_>) -> Vec<Shape> {
-    let ratio = |id: &str, claim: &str, over: Option<f64>, under: Option<f64>, expected: f64| match over.zip(under) {
-        Some((over, under)) => {
-            let ratio = over / under;
-            let measured = format!("{} / {} = {ratio:.3}", mbit(over), mbit(under));
-            shape(id, claim, measured, Some((ratio / expected - 1.0).abs() <= EQUAL))
-        }
-        None => not_judged(id, claim, "a point has no figure"),
-    };
+    let ratio =
+        |id: &str, claim: &str, over: Option<f64>, under: Option<f64>, expected: f64| match over
+            .zip(under)
+        {
+            Some((over, under)) => {
+                let ratio = over / under;
+                let measured = format!("{} / {} = {ratio:.3}", mbit(over), mbit(under));
+                shape(id, claim, measured, Some((ratio / expected - 1.0).abs() <= EQUAL))
+            }
+            None => not_judged(id, claim, "a point has no figure"),
+        };
     let (vic, expander) = (|n| one_flow(studies.vic, n), |n| one_flow(studies.expander, n));
-    let claim = "V3.4 (hard): one flow gets one port, whether there are two or four (2 %; paper: 9966 and 9966)";
+    let claim = "V3.4 (hard): one flow gets one port, whether there are two or four (2 %; paper: \
+        9966 and 9966)";
     let doubled = |adapter: &str| {
         format!(
-            "V3.4 (hard): {adapter}: one flow on each of two fabrics is twice one, within 2 % (paper: 19931 / 9966 = 2.000)"
+            "V3.4 (hard): {adapter}: one flow on each of two fabrics is twice one, within 2 % \
+                (paper: 19931 / 9966 = 2.000)"
         )
     };
     vec![
@@ -174,11 +212,18 @@ fn one_flow_is_one_port(studies: &CiscoStudies<'_>) -> Vec<Shape> {
     ]
 }
 
-/// How draws of several flows compare with an ideal hash, and what they carry with the ports they got.
-fn several_flows(adapter: &str, ports: u32, point: &Draws, studies: &CiscoStudies<'_>) -> Vec<Shape> {
+/// How draws of several flows compare with an ideal hash, and what they carry with the ports they
+/// got.
+fn several_flows(
+    adapter: &str,
+    ports: u32,
+    point: &Draws,
+    studies: &CiscoStudies<'_>,
+) -> Vec<Shape> {
     let n = point.draws.len();
     let Draws { fabrics, n_flows, .. } = point;
-    let what = format!("{adapter}, {n_flows} flows on each of {fabrics} fabric(s) of {ports} ports");
+    let what =
+        format!("{adapter}, {n_flows} flows on each of {fabrics} fabric(s) of {ports} ports");
     let (mean, deviation) = ideal(ports, *n_flows, *fabrics);
     let error = deviation / (n as f64).sqrt();
     let claim = format!("V3.4 (hard): {what}: mean links used is that of an ideal hash");
@@ -186,73 +231,120 @@ fn several_flows(adapter: &str, ports: u32, point: &Draws, studies: &CiscoStudie
         Some(links) if n >= ENOUGH_DRAWS => {
             let off = (links - mean).abs();
             let measured = format!(
-                "{links:.2} over {n} draws, expected {mean:.2}; 95 of 100 such means are within {:.2}, 999 of 1000 within {:.2}",
+                "{links:.2} over {n} draws, expected {mean:.2}; 95 of 100 such means are within \
+                    {:.2}, 999 of 1000 within {:.2}",
                 USUAL * error,
                 RARE * error
             );
             // Where every draw must use every link, nothing may be off but rounding.
             shape("V3.4c", claim, measured, Some(off <= RARE * error + 1e-9))
         }
-        _ => not_judged("V3.4c", &claim, &format!("{n} draws have figures, {ENOUGH_DRAWS} are needed")),
+        _ => not_judged(
+            "V3.4c",
+            &claim,
+            &format!("{n} draws have figures, {ENOUGH_DRAWS} are needed"),
+        ),
     }];
-    let claim =
-        format!("V3.4 (hard): {what}: a draw carries what its links do, as the slot allows (median within 5 %)");
-    let shares = one_flow(studies.expander, 1)
-        .map(|port| point.draws.iter().map(|(links, goodput)| goodput / bound(*links, port)).collect::<Vec<f64>>());
+    let claim = format!(
+        "V3.4 (hard): {what}: a draw carries what its links do, as the slot allows (median within \
+            5 %)"
+    );
+    let shares = one_flow(studies.expander, 1).map(|port| {
+        point
+            .draws
+            .iter()
+            .map(|(links, goodput)| goodput / bound(*links, port))
+            .collect::<Vec<f64>>()
+    });
     shapes.push(match shares.as_deref().and_then(median) {
-        Some(share) => {
-            shape("V3.4d", claim, format!("{:.1} % of it", share * 100.0), Some((share - 1.0).abs() <= NEAR))
-        }
+        Some(share) => shape(
+            "V3.4d",
+            claim,
+            format!("{:.1} % of it", share * 100.0),
+            Some((share - 1.0).abs() <= NEAR),
+        ),
         None => not_judged("V3.4d", &claim, "no draw, or not one flow alone, has a figure"),
     });
     shapes
 }
 
 fn polarised(studies: &CiscoStudies<'_>) -> Shape {
-    let claim = "V3.4 (hard): a hash of addresses only puts every flow of two hosts on one link of four, in every draw";
+    let claim = "V3.4 (hard): a hash of addresses only puts every flow of two hosts on one link of \
+        four, in every draw";
     let port = one_flow(studies.expander, 1);
     let all = draws(studies.polarised);
     let n: usize = all.iter().map(|point| point.draws.len()).sum();
-    let Some(port) = port.filter(|_| n > 0) else { return not_judged("V3.4e", claim, "no draw has a figure") };
+    let Some(port) = port.filter(|_| n > 0) else {
+        return not_judged("V3.4e", claim, "no draw has a figure");
+    };
     let worst = |point: &Draws| {
         let fabrics = f64::from(point.fabrics);
         point
             .draws
             .iter()
-            .filter(|(links, goodput)| *links != fabrics || *goodput > fabrics * port * (1.0 + NEAR))
+            .filter(|(links, goodput)| {
+                *links != fabrics || *goodput > fabrics * port * (1.0 + NEAR)
+            })
             .count()
     };
     let more: usize = all.iter().map(worst).sum();
-    shape("V3.4e", claim, format!("{more} of {n} draws used more than one link a fabric"), Some(more == 0))
+    shape(
+        "V3.4e",
+        claim,
+        format!("{more} of {n} draws used more than one link a fabric"),
+        Some(more == 0),
+    )
 }
 
-/// What moving the work of receiving does to goodput, against a placebo. On one memory node no sign is asserted: that there is a
-/// ratio with an interval, and that the placebo's interval holds 1, is what is judged.
+/// What moving the work of receiving does to goodput, against a placebo. On one memory node no sign
+/// is asserted: that there is a ratio with an interval, and that the placebo's interval holds 1, is
+/// what is judged.
 fn placement(study: &Study) -> Vec<Shape> {
     let what = [
         ("a", "receive queue to CPU 1", "packets taken in by another CPU (RPS)"),
-        ("b", "worker beside its packets or not", "the receiving worker on another CPU than its packets"),
+        (
+            "b",
+            "worker beside its packets or not",
+            "the receiving worker on another CPU than its packets",
+        ),
     ];
     what.map(|(letter, sweep, what)| moved(study, letter, sweep, what)).into()
 }
 
 fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     let name = format!("V3.6{letter}");
-    let claim = format!("V3.6: {what}: the effect on goodput is told with its interval, and a placebo has none");
+    let claim = format!(
+        "V3.6: {what}: the effect on goodput is told with its interval, and a placebo has none"
+    );
     let compared = study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let figure = compared.and_then(|comparison| {
-        comparison.figures.iter().find(|figure| figure.metric == metric::GOODPUT && figure.direction == Direction::Tx)
+        comparison
+            .figures
+            .iter()
+            .find(|figure| figure.metric == metric::GOODPUT && figure.direction == Direction::Tx)
     });
-    let Some(figure) = figure else { return not_judged(&name, &claim, "no pair has a figure (two CPUs are needed)") };
+    let Some(figure) = figure else {
+        return not_judged(&name, &claim, "no pair has a figure (two CPUs are needed)");
+    };
     let told = |effect: &Effect| {
         let (low, high) = effect.interval?;
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let words = format!("{:+.1} % [{:+.1}, {:+.1}]", percent(effect.shift), percent(low), percent(high));
+        let words = format!(
+            "{:+.1} % [{:+.1}, {:+.1}]",
+            percent(effect.shift),
+            percent(low),
+            percent(high)
+        );
         Some((words, (low..=high).contains(&1.0)))
     };
-    let (Some((effect, _)), Some((placebo, is_none))) = (told(&figure.effect), figure.placebo.as_ref().and_then(told))
+    let (Some((effect, _)), Some((placebo, is_none))) =
+        (told(&figure.effect), figure.placebo.as_ref().and_then(told))
     else {
-        return not_judged(&name, &claim, &format!("{} pairs are too few for an interval", figure.pairs));
+        return not_judged(
+            &name,
+            &claim,
+            &format!("{} pairs are too few for an interval", figure.pairs),
+        );
     };
     let measured = format!("{effect}, placebo {placebo}, n = {} pairs", figure.effect.n);
     shape(&name, claim, measured, Some(is_none))

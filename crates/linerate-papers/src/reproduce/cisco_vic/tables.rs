@@ -3,8 +3,8 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT, VIC_PORTS, bound, coordinate,
-    draws, ideal, one_flow, packets, sweep, whole,
+    CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT,
+    VIC_PORTS, bound, coordinate, draws, ideal, one_flow, packets, sweep, whole,
 };
 use crate::reproduce::{figure, mbit, one_way};
 use linerate_analysis::Study;
@@ -28,29 +28,36 @@ fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
 /// Figure 8: one flow against payload size.
 pub(super) fn payload(study: &Study) -> Comparison {
     let mut rows = Vec::new();
-    for (name, protocol, axis) in [("payload, TCP", "TCP", "message_size"), ("payload, UDP", "UDP", "datagram_size")] {
+    for (name, protocol, axis) in
+        [("payload, TCP", "TCP", "message_size"), ("payload, UDP", "UDP", "datagram_size")]
+    {
         for point in sweep(study, name) {
             let Some(size) = coordinate(&point.parameters, axis) else { continue };
             let metric = whole(point).and_then(|job| job.metric(metric::GOODPUT, Direction::Tx));
-            let value = metric.and_then(|metric| metric.estimate).map_or(DASH.to_owned(), |e| mbit(e.value));
+            let value = metric
+                .and_then(|metric| metric.estimate)
+                .map_or(DASH.to_owned(), |e| mbit(e.value));
             let ceiling = metric.and_then(|metric| point.ceilings.get(metric.ceiling?));
             let share = metric.and_then(|metric| metric.share);
-            let cpu =
-                [metric::SENDER_CPU, metric::RECEIVER_CPU].map(|name| one_way(point, name).map_or(0.0, |e| e.value));
+            let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU]
+                .map(|name| one_way(point, name).map_or(0.0, |e| e.value));
             rows.push(vec![
                 protocol.to_owned(),
                 size,
                 value,
                 ceiling.map_or(DASH.to_owned(), |ceiling| mbit(ceiling.value)),
                 share.map_or(DASH.to_owned(), |share| format!("{:.1} %", share * 100.0)),
-                figure(point, metric::LOSS_RATIO).map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
+                figure(point, metric::LOSS_RATIO)
+                    .map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
                 format!("{:.0} %", cpu[0].max(cpu[1]) * 100.0),
             ]);
         }
     }
     Comparison {
-        title: "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than 10 Gbit/s carries: 9914)"
-            .into(),
+        title:
+            "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than \
+            10 Gbit/s carries: 9914)"
+                .into(),
         head: head(["", "payload", "Mbit/s", "ceiling", "of it", "lost", "busiest thread"]),
         rows,
     }
@@ -78,25 +85,38 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
             ]
         };
         if flows == "one flow" {
-            let ours =
-                [studies.vic, studies.expander].map(|study| one_flow(study, n_fabrics).map_or(DASH.to_owned(), mbit));
+            let ours = [studies.vic, studies.expander]
+                .map(|study| one_flow(study, n_fabrics).map_or(DASH.to_owned(), mbit));
             let model = mbit(f64::from(n_fabrics) * PORT);
             rows.push(row(flows.to_owned(), ours, [model.clone(), model]));
             continue;
         }
         for point in vic.iter().filter(|point| point.fabrics == n_fabrics) {
-            let with = expander.iter().find(|other| (other.fabrics, other.n_flows) == (n_fabrics, point.n_flows));
-            let model =
-                [VIC_PORTS, EXPANDER_PORTS].map(|ports| mbit(bound(ideal(ports, point.n_flows, n_fabrics).0, PORT)));
+            let with = expander
+                .iter()
+                .find(|other| (other.fabrics, other.n_flows) == (n_fabrics, point.n_flows));
+            let model = [VIC_PORTS, EXPANDER_PORTS]
+                .map(|ports| mbit(bound(ideal(ports, point.n_flows, n_fabrics).0, PORT)));
             let ours = [Some(point), with].map(|point| point.map_or(DASH.to_owned(), of_draws));
             rows.push(row(format!("{} flows a fabric", point.n_flows), ours, model));
         }
     }
     Comparison {
-        title: "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over draws and the links used; an ideal \
+        title: "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over \
+            draws and the links used; an ideal \
                 hash on average. The paper does not say how many its several flows are"
             .into(),
-        head: head(["", "", "VIC (paper)", "VIC", "ideal", "expander (paper)", "expander", "ideal"]),
+        head: head([
+            "",
+            "",
+            "VIC \
+            (paper)",
+            "VIC",
+            "ideal",
+            "expander (paper)",
+            "expander",
+            "ideal",
+        ]),
         rows,
     }
 }
@@ -105,7 +125,11 @@ fn of_draws(point: &Draws) -> String {
     match (point.goodput(), point.links()) {
         (Some(goodput), Some(links)) => {
             let most = point.fabrics;
-            format!("{} ({links:.2} links of {most} fabric{})", mbit(goodput), if most == 1 { "" } else { "s" })
+            format!(
+                "{} ({links:.2} links of {most} fabric{})",
+                mbit(goodput),
+                if most == 1 { "" } else { "s" }
+            )
         }
         _ => DASH.to_owned(),
     }
@@ -139,7 +163,8 @@ pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
         ]);
     }
     Comparison {
-        title: "Figures 9 and 10: packet rate and bandwidth of frames without FCS, both fabrics; the paper gives the two ends, \
+        title: "Figures 9 and 10: packet rate and bandwidth of frames without FCS, both fabrics; \
+            the paper gives the two ends, \
                 and maxima of 37.8 Gbit/s and, with the expander, 54.15"
             .into(),
         head: head([

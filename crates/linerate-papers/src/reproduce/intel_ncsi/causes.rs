@@ -1,5 +1,5 @@
-//! What overruns the sideband, row by row, and which row each of the paper's consoles resembles; and what holds traffic back
-//! when data goes both ways.
+//! What overruns the sideband, row by row, and which row each of the paper's consoles resembles;
+//! and what holds traffic back when data goes both ways.
 
 use linerate_model::{Direction, metric};
 
@@ -10,9 +10,11 @@ use linerate_analysis::Study;
 /// Payload of one answer of the virtual media rows, bits.
 const BLOCK_BITS: f64 = 16.0 * 1024.0 * 8.0;
 /// The rows: sweep, and the direction of the sender of bulk data.
-const STREAMS: [&str; 4] = ["stream, cubic", "stream, bbr", "stream, legacy reno", "stream, legacy bbr"];
+const STREAMS: [&str; 4] =
+    ["stream, cubic", "stream, bbr", "stream, legacy reno", "stream, legacy bbr"];
 const MEDIA: [&str; 2] = ["virtual media, cubic", "virtual media, legacy reno"];
-/// Default and tuned averages of controller 1 in the paper, Mbit/s: its Linux and its Windows console, alone.
+/// Default and tuned averages of controller 1 in the paper, Mbit/s: its Linux and its Windows
+/// console, alone.
 const PAPER: [(&str, f64, f64); 2] = [("Linux", 63.98, 63.32), ("Windows", 7.88, 64.83)];
 /// What the buffer of the lab's controllers holds, bits.
 const BUFFER_BITS: f64 = 8192.0 * 8.0;
@@ -20,7 +22,8 @@ const BUFFER_BITS: f64 = 8192.0 * 8.0;
 /// Payload delivered to the management controller, bit/s.
 fn goodput(study: &Study, row: &str) -> Option<f64> {
     if MEDIA.contains(&row) {
-        return value(study, row, metric::TRANSACTION_RATE, Direction::Sum).map(|rate| rate * BLOCK_BITS);
+        return value(study, row, metric::TRANSACTION_RATE, Direction::Sum)
+            .map(|rate| rate * BLOCK_BITS);
     }
     value(study, row, metric::GOODPUT, Direction::Tx)
 }
@@ -39,7 +42,8 @@ fn distance((default, tuned): (f64, f64), paper: (f64, f64)) -> f64 {
 /// The row with the largest gain from the small window.
 pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str, f64)> {
     let rows = STREAMS.into_iter().chain(MEDIA);
-    let gains = rows.filter_map(|row| pair(default, tuned, row).map(|(before, after)| (row, after / before)));
+    let gains = rows
+        .filter_map(|row| pair(default, tuned, row).map(|(before, after)| (row, after / before)));
     gains.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
@@ -51,10 +55,16 @@ pub(super) fn figures(default: &Study, tuned: &Study, row: &str) -> Option<(f64,
 /// The rows, and which console of the paper each resembles.
 pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
     let nearest = |paper: (f64, f64)| {
-        let known = STREAMS.into_iter().chain(MEDIA).filter_map(|row| Some((row, pair(default, tuned, row)?)));
-        known.min_by(|(_, a), (_, b)| distance(*a, paper).total_cmp(&distance(*b, paper))).map(|(row, _)| row)
+        let known = STREAMS
+            .into_iter()
+            .chain(MEDIA)
+            .filter_map(|row| Some((row, pair(default, tuned, row)?)));
+        known
+            .min_by(|(_, a), (_, b)| distance(*a, paper).total_cmp(&distance(*b, paper)))
+            .map(|(row, _)| row)
     };
-    let nearest: Vec<_> = PAPER.iter().map(|(name, before, after)| (*name, nearest((*before, *after)))).collect();
+    let nearest: Vec<_> =
+        PAPER.iter().map(|(name, before, after)| (*name, nearest((*before, *after)))).collect();
     let row = |row: &'static str| {
         let resent = |study| {
             // A management controller that asks for blocks is the active end of its requests.
@@ -64,15 +74,18 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         };
         let dropped = |study| {
             let read = |metric| value(study, row, metric, Direction::Sum);
-            let share =
-                read(metric::CONTROLLER_DROPPED).zip(read(metric::CONTROLLER_RECEIVED)).filter(|(_, all)| *all > 0.0);
+            let share = read(metric::CONTROLLER_DROPPED)
+                .zip(read(metric::CONTROLLER_RECEIVED))
+                .filter(|(_, all)| *all > 0.0);
             share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
         };
         let figures = pair(default, tuned, row);
-        let (before, after, ratio) = figures.map_or(("-".into(), "-".into(), "-".into()), |(before, after)| {
-            (mbit(before), mbit(after), format!("{:.2}", after / before))
-        });
-        let alike: Vec<&str> = nearest.iter().filter(|(_, near)| *near == Some(row)).map(|(name, _)| *name).collect();
+        let (before, after, ratio) = figures
+            .map_or(("-".into(), "-".into(), "-".into()), |(before, after)| {
+                (mbit(before), mbit(after), format!("{:.2}", after / before))
+            });
+        let alike: Vec<&str> =
+            nearest.iter().filter(|(_, near)| *near == Some(row)).map(|(name, _)| *name).collect();
         vec![
             row.to_owned(),
             before,
@@ -86,23 +99,36 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         ]
     };
     Comparison {
-        title:
-            "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it dropped, default and tuned, and the paper's console each resembles"
-                .into(),
-        head: ["row", "default", "again", "dropped", "tuned", "again", "dropped", "ratio", "most like"]
-            .map(str::to_owned)
-            .to_vec(),
+        title: "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it \
+                dropped, default and tuned, and the paper's console each resembles"
+            .into(),
+        head: [
+            "row",
+            "default",
+            "again",
+            "dropped",
+            "tuned",
+            "again",
+            "dropped",
+            "ratio",
+            "most \
+            like",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: STREAMS.into_iter().chain(MEDIA).map(row).collect(),
     }
 }
 
-/// With data both ways: what a window no larger than the buffer can carry over the round trip there is, against what was measured.
+/// With data both ways: what a window no larger than the buffer can carry over the round trip there
+/// is, against what was measured.
 pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
     let mut rows = Vec::new();
     for (label, study) in [("default", default), ("tuned", tuned)] {
         for console in ["a", "b"] {
             for bmc in ["bmc1", "bmc2"] {
-                let name = |mode: &str| format!("{console} {bmc} {mode} {}", DataDirection::ToBmc.word());
+                let name =
+                    |mode: &str| format!("{console} {bmc} {mode} {}", DataDirection::ToBmc.word());
                 let read = |mode, metric| value(study, &name(mode), metric, Direction::Tx);
                 let (Some(alone), Some(goodput), Some(rtt), Some(rtt_alone)) = (
                     read("uni", metric::GOODPUT),
@@ -123,9 +149,11 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
             }
         }
     }
-    let head = ["what", "alone", "both ways", "round trip alone", "both ways", "a buffer each round trip"];
+    let head =
+        ["what", "alone", "both ways", "round trip alone", "both ways", "a buffer each round trip"];
     Comparison {
-        title: "Both ways: data to the BMC waits for acknowledgements that queue behind the BMC's own data, Mbit/s"
+        title: "Both ways: data to the BMC waits for acknowledgements that queue behind the BMC's \
+            own data, Mbit/s"
             .into(),
         head: head.map(str::to_owned).to_vec(),
         rows,
@@ -134,7 +162,8 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
 
 /// Rows of what became worse.
 pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
-    let rows = STREAMS.into_iter().chain(MEDIA).filter_map(|row| Some((row, pair(default, tuned, row)?)));
+    let rows =
+        STREAMS.into_iter().chain(MEDIA).filter_map(|row| Some((row, pair(default, tuned, row)?)));
     rows.filter(|(_, (before, after))| is_worse(*before, *after))
         .map(|(row, (before, after))| change(row.to_owned(), before, after))
         .collect()

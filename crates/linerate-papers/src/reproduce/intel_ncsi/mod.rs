@@ -1,8 +1,10 @@
-//! Intel, NC-SI Overview and Performance (2013), items S1.1 to S1.14, shapes V1.1 to V1.14 of the methodology.
+//! Intel, NC-SI Overview and Performance (2013), items S1.1 to S1.14, shapes V1.1 to V1.14 of the
+//! methodology.
 //!
-//! Console a is a sender of today, console b one of the paper's time. *Default* is a management controller with the windows of
-//! its kernel, *tuned* one with the paper's `tcp_rmem` and `tcp_wmem`. Figures are Mbit/s of L4 payload, counted where they are
-//! delivered; "net2bmc" is from a console to a management controller. What is not reproduced: Windows itself.
+//! Console a is a sender of today, console b one of the paper's time. *Default* is a management
+//! controller with the windows of its kernel, *tuned* one with the paper's `tcp_rmem` and
+//! `tcp_wmem`. Figures are Mbit/s of L4 payload, counted where they are delivered; "net2bmc" is
+//! from a console to a management controller. What is not reproduced: Windows itself.
 
 mod causes;
 mod shapes;
@@ -36,7 +38,8 @@ pub struct IntelStudies<'a> {
 
 /// Rate of the sideband, bit/s.
 const SIDEBAND: f64 = 1e8;
-/// What two figures of few runs may differ by and still be called equal: the paper's own noise, 5 of 70 Mbit/s.
+/// What two figures of few runs may differ by and still be called equal: the paper's own noise, 5
+/// of 70 Mbit/s.
 const NOISE: f64 = 0.07;
 
 /// Judges the shapes of the Intel paper.
@@ -47,7 +50,11 @@ pub fn intel_ncsi(studies: &IntelStudies<'_>) -> Reproduction {
     tables.push(causes::rows(studies.causes, studies.causes_tuned));
     tables.push(causes::both_ways(studies.default, studies.tuned));
     tables.extend(worse(studies));
-    Reproduction { paper: "Intel, NC-SI overview and performance (2013)".into(), tables, shapes: shapes::all(studies) }
+    Reproduction {
+        paper: "Intel, NC-SI overview and performance (2013)".into(),
+        tables,
+        shapes: shapes::all(studies),
+    }
 }
 
 /// The only point of sweep `name`.
@@ -62,12 +69,18 @@ fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Optio
 
 /// Goodput of one way of one cell of the tables, bit/s.
 fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection) -> Option<f64> {
-    value(study, &format!("{console} {bmc} {mode} {}", way.word()), metric::GOODPUT, way.direction())
+    value(
+        study,
+        &format!("{console} {bmc} {mode} {}", way.word()),
+        metric::GOODPUT,
+        way.direction(),
+    )
 }
 
 /// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
 fn unsettled(study: &Study, name: &str, way: DataDirection) -> Option<String> {
-    let settled = whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
+    let settled =
+        whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
     (!settled.has_single_number).then(|| settled.word.clone())
 }
 
@@ -103,7 +116,8 @@ fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
     rows.extend(causes::worse(studies.causes, studies.causes_tuned));
     (!rows.is_empty()).then(|| Comparison {
         title:
-            "What the small windows made worse (the paper does not say that its cure cost up to 50 % of BMC to network)"
+            "What the small windows made worse (the paper does not say that its cure cost up to 50 \
+                % of BMC to network)"
                 .into(),
         head: ["what", "default", "tuned", "change"].map(str::to_owned).to_vec(),
         rows,
@@ -112,7 +126,12 @@ fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
 
 /// A row of a table of changes.
 fn change(what: String, before: f64, after: f64) -> Vec<String> {
-    vec![what, super::mbit(before), super::mbit(after), format!("{:+.1} %", (after / before - 1.0) * 100.0)]
+    vec![
+        what,
+        super::mbit(before),
+        super::mbit(after),
+        format!("{:+.1} %", (after / before - 1.0) * 100.0),
+    ]
 }
 
 /// Whether `after` is worse than `before` by more than the noise.

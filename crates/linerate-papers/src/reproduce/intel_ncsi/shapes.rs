@@ -1,5 +1,5 @@
-//! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked "hard"; the others compare with
-//! what the paper saw.
+//! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked
+//! "hard"; the others compare with what the paper saw.
 
 use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
@@ -34,14 +34,21 @@ pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
 fn management(causes: &Study) -> Vec<Shape> {
     /// The larger of request and response, which go opposite ways.
     const BITS: f64 = 100.0 * 8.0;
-    let claim = "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
-    let Some(point) = only(causes, "management") else { return vec![not_judged("V1.1", claim, "it was not run")] };
+    let claim =
+        "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
+    let Some(point) = only(causes, "management") else {
+        return vec![not_judged("V1.1", claim, "it was not run")];
+    };
     let Some(rate) = value(causes, "management", metric::TRANSACTION_RATE, Direction::Sum) else {
         return vec![not_judged("V1.1", claim, "no valid transaction rate")];
     };
     let share = rate * BITS / SIDEBAND;
-    let mut shapes =
-        vec![shape("V1.1a", claim, format!("{rate:.0}/s, {:.2} % of it", share * 100.0), Some(share <= 0.02))];
+    let mut shapes = vec![shape(
+        "V1.1a",
+        claim,
+        format!("{rate:.0}/s, {:.2} % of it", share * 100.0),
+        Some(share <= 0.02),
+    )];
     let claim = "V1.1 (hard): one outstanding request: rate x mean response time = 1, within 2 %";
     shapes.push(match mean_response(point) {
         Some(mean) => {
@@ -56,64 +63,91 @@ fn management(causes: &Study) -> Vec<Shape> {
 /// Mean response time in seconds.
 fn mean_response(point: &PointStudy) -> Option<f64> {
     let buckets = &whole(point)?.service.buckets;
-    let (sum, n) =
-        buckets.iter().fold((0.0, 0_u64), |(sum, n), (ns, count)| (sum + *ns as f64 * *count as f64, n + count));
+    let (sum, n) = buckets
+        .iter()
+        .fold((0.0, 0_u64), |(sum, n), (ns, count)| (sum + *ns as f64 * *count as f64, n + count));
     (n > 0).then(|| sum / n as f64 * 1e-9)
 }
 
 fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
     let read = |study, metric| value(study, "stream", metric, Direction::Tx);
-    let claim = "V1.4 (hard): at a port as fast as the sideband a stream reaches 97 % of it, and never more than all";
-    let metric = only(slow, "stream").and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share);
+    let claim = "V1.4 (hard): at a port as fast as the sideband a stream reaches 97 % of it, and \
+        never more than all";
+    let metric = only(slow, "stream")
+        .and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share);
     let mut shapes = vec![match metric {
-        Some(share) => shape("V1.4", claim, format!("{:.1} %", share * 100.0), Some((0.97..=1.0025).contains(&share))),
+        Some(share) => shape(
+            "V1.4",
+            claim,
+            format!("{:.1} %", share * 100.0),
+            Some((0.97..=1.0025).contains(&share)),
+        ),
         None => not_judged("V1.4", claim, "no figure or no ceiling"),
     }];
     let dropped = |study| value(study, "stream", metric::CONTROLLER_DROPPED, Direction::Sum);
     let said = |again: f64, dropped: f64| {
         format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
     };
-    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the controller drops nothing";
+    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the \
+        controller drops nothing";
     shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
-        Some((again, dropped)) => shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0)),
+        Some((again, dropped)) => {
+            shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0))
+        }
         None => not_judged("V1.5a", claim, "no figure"),
     });
-    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again (paper: up to 5 %), and the controller drops";
+    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again \
+        (paper: up to 5 %), and the controller drops";
     shapes.push(match read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast)) {
-        Some((again, dropped)) => {
-            shape("V1.5b", claim, said(again, dropped), Some(again >= NONE * 10.0 && dropped >= 1.0))
-        }
+        Some((again, dropped)) => shape(
+            "V1.5b",
+            claim,
+            said(again, dropped),
+            Some(again >= NONE * 10.0 && dropped >= 1.0),
+        ),
         None => not_judged("V1.5b", claim, "no figure"),
     });
     shapes
 }
 
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
-    let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the controller drops nothing";
-    let cells =
-        || CONSOLES.iter().flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")));
+    let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the \
+        controller drops nothing";
+    let cells = || {
+        CONSOLES
+            .iter()
+            .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
+    };
     let most = |metric, direction| -> Option<f64> {
-        let all: Option<Vec<f64>> = cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
+        let all: Option<Vec<f64>> =
+            cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
         Some(all?.into_iter().fold(0.0, f64::max))
     };
-    let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx).zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
+    let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx)
+        .zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
     let mut shapes = vec![match worst {
         Some((again, dropped)) => {
-            let measured = format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
+            let measured = format!(
+                "at most {:.4} % sent again and {dropped:.0} frames dropped",
+                again * 100.0
+            );
             shape("V1.6a", claim, measured, Some(again <= PROBES && dropped < 1.0))
         }
         None => not_judged("V1.6a", claim, "a cell has no figure"),
     }];
     shapes.push(steadier(studies));
-    let claim = "V1.6: a sender of today, alone, gains nothing from the small window (paper's Linux: 0.99)";
+    let claim =
+        "V1.6: a sender of today, alone, gains nothing from the small window (paper's Linux: 0.99)";
     shapes.push(match causes::figures(studies.causes, studies.causes_tuned, "stream, cubic") {
         Some((before, after)) => {
-            let measured = format!("{} to {} Mbit/s, {:.2}", mbit(before), mbit(after), after / before);
+            let measured =
+                format!("{} to {} Mbit/s, {:.2}", mbit(before), mbit(after), after / before);
             shape("V1.6c", claim, measured, Some(after / before <= 1.0 + NOISE))
         }
         None => not_judged("V1.6c", claim, "a row has no figure"),
     });
-    let claim = "V1.6: the collapse that the small window cures: at least three times as fast (paper's Windows: 8.2)";
+    let claim = "V1.6: the collapse that the small window cures: at least three times as fast \
+        (paper's Windows: 8.2)";
     shapes.push(match causes::best_gain(studies.causes, studies.causes_tuned) {
         Some((row, gain)) => shape("V1.6d", claim, format!("{row}: {gain:.2}"), Some(gain >= 3.0)),
         None => not_judged("V1.6d", claim, "no row has figures"),
@@ -139,7 +173,8 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
     };
     match (spread(studies.default), spread(studies.tuned)) {
         (Some(default), Some(tuned)) => {
-            let measured = format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
+            let measured =
+                format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
             shape("V1.6b", claim, measured, Some(tuned <= default / 2.0))
         }
         _ => not_judged("V1.6b", claim, "fewer than 10 seconds a series (the quick run)"),
@@ -158,7 +193,12 @@ fn to_network(default: &Study) -> Shape {
     match pairs {
         Some(pairs) => {
             let worst = pairs.into_iter().map(f64::abs).fold(0.0, f64::max);
-            shape("V1.7a", claim, format!("at most {:.2} % apart", worst * 100.0), Some(worst <= 0.05))
+            shape(
+                "V1.7a",
+                claim,
+                format!("at most {:.2} % apart", worst * 100.0),
+                Some(worst <= 0.05),
+            )
         }
         None => not_judged("V1.7a", claim, "a cell has no figure"),
     }
@@ -170,10 +210,12 @@ fn cpu_share(study: &Study) -> Shape {
     const FULL: f64 = 0.9;
     /// How far "in proportion" reaches, both ways.
     const PROPORTION: f64 = 0.25;
-    let claim =
-        "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, until the sideband is full";
+    let claim = "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, \
+        until the sideband is full";
     // The lab's management controllers are named after their share, in per cent.
-    let share = |name: &str| name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>().ok();
+    let share = |name: &str| {
+        name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>().ok()
+    };
     let mut sent: Vec<(f64, f64)> = sweep(study, "share")
         .filter_map(|point| {
             let job = whole(point)?;
@@ -181,12 +223,17 @@ fn cpu_share(study: &Study) -> Shape {
         })
         .collect();
     sent.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let measured: Vec<String> = sent.iter().map(|(share, rate)| format!("{share} %: {}", mbit(*rate))).collect();
+    let measured: Vec<String> =
+        sent.iter().map(|(share, rate)| format!("{share} %: {}", mbit(*rate))).collect();
     let measured = format!("Mbit/s at a share of {}", measured.join(", "));
     let n_rising = sent.windows(2).take_while(|pair| pair[1].1 < FULL * SIDEBAND).count();
     let full = sent.last().is_some_and(|(_, rate)| *rate >= FULL * SIDEBAND);
     if n_rising == 0 || !full {
-        return not_judged("V1.7b", claim, &format!("the sideband is full at every share, or at none ({measured})"));
+        return not_judged(
+            "V1.7b",
+            claim,
+            &format!("the sideband is full at every share, or at none ({measured})"),
+        );
     }
     let in_proportion = sent.windows(2).take(n_rising).all(|pair| {
         let ((less, slow), (more, fast)) = (pair[0], pair[1]);
@@ -209,19 +256,25 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
         }
     };
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
-    let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way (E1.c: the paper says the opposite)";
+    let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way \
+        (E1.c: the paper says the opposite)";
     let mut shapes = vec![worst(against(default, DataDirection::ToNetwork)).map_or_else(
         || not_judged("V1.8a", claim, "a cell has no figure"),
         |share| shape("V1.8a", claim, percent(share), Some(share >= 0.9)),
     )];
-    let claim =
-        "V1.8: data to the BMC collapses when data goes the other way: to less than half (paper: 0.14 and 0.54)";
-    let collapse = worst(move |console, bmc| against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share));
+    let claim = "V1.8: data to the BMC collapses when data goes the other way: to less than half \
+        (paper: 0.14 and 0.54)";
+    let collapse = worst(move |console, bmc| {
+        against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share)
+    });
     shapes.push(collapse.map_or_else(
         || not_judged("V1.8b", claim, "a cell has no figure"),
-        |share| shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5)),
+        |share| {
+            shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5))
+        },
     ));
-    let claim = "V1.8: the small window helps data to the BMC while data goes the other way (paper: 5.2 and 7.4 times)";
+    let claim = "V1.8: the small window helps data to the BMC while data goes the other way \
+        (paper: 5.2 and 7.4 times)";
     let gain = worst(|console, bmc| {
         let of = |study| cell(study, console, bmc, "bidi", DataDirection::ToBmc);
         Some(of(tuned)? / of(default)?)
@@ -236,17 +289,25 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
 fn windows(default: &Study, tuned: &Study) -> Shape {
     /// The paper's `tcp_rmem`.
     const RECEIVE_MEMORY: f64 = 12_288.0;
-    let claim =
-        "V1.10 (hard): the window the console sees grows with default settings and stays within tcp_rmem when tuned";
+    let claim = "V1.10 (hard): the window the console sees grows with default settings and stays \
+        within tcp_rmem when tuned";
     let seen = |study| {
         let point = only(study, "a bmc1 uni net2bmc")?;
-        let windows: Vec<f64> =
-            point.trials.first()?.series.get(metric::PEER_WINDOW)?.iter().flatten().copied().collect();
+        let windows: Vec<f64> = point
+            .trials
+            .first()?
+            .series
+            .get(metric::PEER_WINDOW)?
+            .iter()
+            .flatten()
+            .copied()
+            .collect();
         Some((*windows.first()?, windows.into_iter().fold(0.0, f64::max)))
     };
     match (seen(default), seen(tuned)) {
         (Some((first, largest)), Some((_, bound))) => {
-            let measured = format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
+            let measured =
+                format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
             shape("V1.10", claim, measured, Some(largest >= first && bound <= RECEIVE_MEMORY))
         }
         _ => not_judged("V1.10", claim, "the kernel does not tell the peer's window"),
@@ -280,7 +341,9 @@ fn inferred(study: &Study, lab: &Hose) -> Shape {
     let claim = "V1.11 (hard): bursts tell the controller's buffer within one frame";
     let mut search = BufferSearch::new();
     for point in sweep(study, "burst") {
-        let Some(length) = coordinate(&point.parameters, "burst").and_then(|text| text.parse::<u32>().ok()) else {
+        let Some(length) =
+            coordinate(&point.parameters, "burst").and_then(|text| text.parse::<u32>().ok())
+        else {
             continue;
         };
         let Some(loss) = whole(point).and_then(|job| job.loss.first()) else { continue };
@@ -300,7 +363,8 @@ fn inferred(study: &Study, lab: &Hose) -> Shape {
 }
 
 fn loss_onset(study: &Study, lab: &Hose) -> Shape {
-    let claim = "V1.12 (hard): loss begins between the frame-granular window and two segments above the widest form";
+    let claim = "V1.12 (hard): loss begins between the frame-granular window and two segments \
+        above the widest form";
     let points: Vec<WindowPoint> = sweep(study, "window")
         .filter_map(|point| {
             let job = whole(point)?;
@@ -313,11 +377,16 @@ fn loss_onset(study: &Study, lab: &Hose) -> Shape {
         })
         .collect();
     let bracket = lab.bracket();
-    let Some(found) = onset(&points) else { return not_judged("V1.12", claim, "no window has figures") };
+    let Some(found) = onset(&points) else {
+        return not_judged("V1.12", claim, "no window has figures");
+    };
     match (found.last_clean, found.first_lossy, found.within(&bracket, lab)) {
         (Some(clean), Some(lossy), Some(within)) => {
             let [low, high] = bracket.onset();
-            let form = found.nearest_form(&bracket).map(|(form, _)| format!("{form:?}")).unwrap_or_default();
+            let form = found
+                .nearest_form(&bracket)
+                .map(|(form, _)| format!("{form:?}"))
+                .unwrap_or_default();
             let measured = format!(
                 "between {} B and {} B; bracket {} B to {} B at {} us; nearest form: {form}",
                 clean.0,
@@ -338,5 +407,10 @@ fn replayed() -> Shape {
     let averages: Vec<bool> =
         items.iter().filter(|item| item.what.starts_with("average of")).map(|i| i.agrees).collect();
     let agree = averages.iter().filter(|agrees| **agrees).count();
-    shape("V1.14", claim, format!("{agree} of {}", averages.len()), Some(agree == 32 && averages.len() == 32))
+    shape(
+        "V1.14",
+        claim,
+        format!("{agree} of {}", averages.len()),
+        Some(agree == 32 && averages.len() == 32),
+    )
 }

@@ -1,4 +1,5 @@
-//! The paper's four raw tables in its columns, with their Average rows, and its bars before and after tuning.
+//! The paper's four raw tables in its columns, with their Average rows, and its bars before and
+//! after tuning.
 
 use linerate_model::metric;
 use std::collections::BTreeMap;
@@ -30,13 +31,15 @@ fn printed() -> BTreeMap<String, Printed> {
 
 /// The columns of one table: bmc, mode, way.
 fn columns() -> impl Iterator<Item = (usize, usize, DataDirection)> {
-    (0..BMCS.len())
-        .flat_map(|bmc| (0..MODES.len()).flat_map(move |mode| DataDirection::BOTH.map(|way| (bmc, mode, way))))
+    (0..BMCS.len()).flat_map(|bmc| {
+        (0..MODES.len()).flat_map(move |mode| DataDirection::BOTH.map(|way| (bmc, mode, way)))
+    })
 }
 
 /// The name of a series in the paper's data.
 fn series_name(section: &str, bmc: usize, mode: usize, way: DataDirection) -> String {
-    let (mode, way) = (["uni", "bi"][mode], if way == DataDirection::ToBmc { "N2B" } else { "B2N" });
+    let (mode, way) =
+        (["uni", "bi"][mode], if way == DataDirection::ToBmc { "N2B" } else { "B2N" });
     format!("{section} | B{} {mode} {way}", bmc + 1)
 }
 
@@ -44,8 +47,18 @@ fn series_name(section: &str, bmc: usize, mode: usize, way: DataDirection) -> St
 pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
     let printed = printed();
     let sections = [
-        ("11.1.1 default RHEL", default, "a", "default windows, console a: a sender of today (paper: RHEL 6.3)"),
-        ("11.1.2 default WIN", default, "b", "default windows, console b: a legacy sender (paper: Windows 2008)"),
+        (
+            "11.1.1 default RHEL",
+            default,
+            "a",
+            "default windows, console a: a sender of today (paper: RHEL 6.3)",
+        ),
+        (
+            "11.1.2 default WIN",
+            default,
+            "b",
+            "default windows, console b: a legacy sender (paper: Windows 2008)",
+        ),
         ("11.2.1 modified RHEL", tuned, "a", "tuned windows, console a"),
         ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
     ];
@@ -55,8 +68,10 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
             let point = only(study, &name)?;
             Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
         };
-        let series: Vec<Series> = columns().map(|column| series(column).unwrap_or_default()).collect();
-        let papers = columns().map(|(bmc, mode, way)| &printed[&series_name(section, bmc, mode, way)]);
+        let series: Vec<Series> =
+            columns().map(|column| series(column).unwrap_or_default()).collect();
+        let papers =
+            columns().map(|(bmc, mode, way)| &printed[&series_name(section, bmc, mode, way)]);
         let papers = papers.map(|series| format!("{:.2}", series.printed)).collect();
         one(format!("{section}: {what}, Mbit/s"), &series, papers)
     };
@@ -72,9 +87,16 @@ struct Series {
     unsettled: Option<&'static str>,
 }
 
-/// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may not stand for it.
+/// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may
+/// not stand for it.
 fn unsettled_first(point: &PointStudy, way: DataDirection) -> Option<&'static str> {
-    let first = whole(point)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?.trials.first()?.as_ref()?;
+    let first = whole(point)?
+        .metric(metric::GOODPUT, way.direction())?
+        .settled
+        .as_ref()?
+        .trials
+        .first()?
+        .as_ref()?;
     (!first.class.has_single_number()).then(|| first.class.word())
 }
 
@@ -86,19 +108,23 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
     let text = |value: f64| half_up(value, PLACES as usize);
     let longest = series.iter().map(|series| series.seconds.len()).max().unwrap_or(0);
     let row = |second: usize| {
-        let value = |series: &Series| series.seconds.get(second).map_or("-".into(), |value| text(*value));
+        let value =
+            |series: &Series| series.seconds.get(second).map_or("-".into(), |value| text(*value));
         let values = series.iter().map(value);
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
     };
-    // What never settles has no average: it would depend on when the run was stopped (methodology 6.3).
+    // What never settles has no average: it would depend on when the run was stopped (methodology
+    // 6.3).
     let average = |series: &Series| {
         if let Some(word) = series.unsettled {
             return format!("no single number: {word}");
         }
-        let as_printed: Vec<f64> = series.seconds.iter().filter_map(|value| text(*value).parse().ok()).collect();
+        let as_printed: Vec<f64> =
+            series.seconds.iter().filter_map(|value| text(*value).parse().ok()).collect();
         mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
     };
-    let averages = std::iter::once("Average".to_owned()).chain(series.iter().map(average)).collect();
+    let averages =
+        std::iter::once("Average".to_owned()).chain(series.iter().map(average)).collect();
     let papers = std::iter::once("paper's average".to_owned()).chain(papers).collect();
     Comparison {
         title,
@@ -123,7 +149,10 @@ pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
     }
     /// A second of which less was recorded is none.
     const WHOLE: f64 = 0.95;
-    sums.into_iter().filter(|(_, length)| *length >= WHOLE).map(|(bits, length)| bits / length / MEGABIT).collect()
+    sums.into_iter()
+        .filter(|(_, length)| *length >= WHOLE)
+        .map(|(bits, length)| bits / length / MEGABIT)
+        .collect()
 }
 
 /// Mean over both controllers, which is never shown without the two.
@@ -146,17 +175,24 @@ pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
     let rows = CONSOLES.into_iter().flat_map(|console| {
         MODES.into_iter().flat_map(move |mode| {
             DataDirection::BOTH.map(|way| {
-                let (before, after) = (both(default, console, mode, way), both(tuned, console, mode, way));
+                let (before, after) =
+                    (both(default, console, mode, way), both(tuned, console, mode, way));
                 let ratios = before.zip(after).map_or("-".into(), |(before, after)| {
                     format!("{:.2} | {:.2}", after[0] / before[0], after[1] / before[1])
                 });
                 let pair = |study| pair(study, console, mode, way);
-                vec![format!("console {console}, {mode}, {}", way.word()), pair(default), pair(tuned), ratios]
+                vec![
+                    format!("console {console}, {mode}, {}", way.word()),
+                    pair(default),
+                    pair(tuned),
+                    ratios,
+                ]
             })
         })
     });
     Comparison {
-        title: "Figures 12 and 15: before and after, Mbit/s, controller 1 | controller 2 (never averaged over both)"
+        title: "Figures 12 and 15: before and after, Mbit/s, controller 1 | controller 2 (never \
+            averaged over both)"
             .into(),
         head: ["what", "default", "tuned", "ratio"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
@@ -169,9 +205,15 @@ pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
     for console in CONSOLES {
         for (bmc, mode, way) in columns() {
             let (bmc, mode) = (BMCS[bmc], MODES[mode]);
-            let cells = cell(default, console, bmc, mode, way).zip(cell(tuned, console, bmc, mode, way));
-            if let Some((before, after)) = cells.filter(|(before, after)| is_worse(*before, *after)) {
-                rows.push(change(format!("console {console}, {bmc}, {mode}, {}", way.word()), before, after));
+            let cells =
+                cell(default, console, bmc, mode, way).zip(cell(tuned, console, bmc, mode, way));
+            if let Some((before, after)) = cells.filter(|(before, after)| is_worse(*before, *after))
+            {
+                rows.push(change(
+                    format!("console {console}, {bmc}, {mode}, {}", way.word()),
+                    before,
+                    after,
+                ));
             }
         }
     }
@@ -187,13 +229,19 @@ mod tests {
     fn tenths_make_whole_seconds_and_an_unfinished_one_is_none() {
         let trial = TrialStudy {
             seconds: (1..=25).map(|tenth| f64::from(tenth) / 10.0).collect(),
-            series: [("goodput_tx".to_owned(), (1..=25).map(|t| Some(if t <= 10 { 8e6 } else { 4e6 })).collect())]
-                .into(),
+            series: [(
+                "goodput_tx".to_owned(),
+                (1..=25).map(|t| Some(if t <= 10 { 8e6 } else { 4e6 })).collect(),
+            )]
+            .into(),
             ..TrialStudy::default()
         };
         let point = PointStudy { trials: vec![trial], ..PointStudy::default() };
         let seconds = seconds(&point, DataDirection::ToBmc);
-        assert_eq!(seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(), ["8.00", "4.00"]);
+        assert_eq!(
+            seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(),
+            ["8.00", "4.00"]
+        );
     }
 
     /// The paper prints 6.61 for a series that was 17.5 for twelve seconds and 3.9 after.
@@ -210,11 +258,19 @@ mod tests {
     #[test]
     fn every_column_has_its_series_in_the_paper() {
         let printed = printed();
-        for section in ["11.1.1 default RHEL", "11.1.2 default WIN", "11.2.1 modified RHEL", "11.2.2 modified WIN"] {
+        for section in [
+            "11.1.1 default RHEL",
+            "11.1.2 default WIN",
+            "11.2.1 modified RHEL",
+            "11.2.2 modified WIN",
+        ] {
             for (bmc, mode, way) in columns() {
                 assert!(printed.contains_key(&series_name(section, bmc, mode, way)));
             }
         }
-        assert_eq!(printed[&series_name("11.1.2 default WIN", 0, 0, DataDirection::ToBmc)].printed, 7.88);
+        assert_eq!(
+            printed[&series_name("11.1.2 default WIN", 0, 0, DataDirection::ToBmc)].printed,
+            7.88
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Maxima by scope, as in the Sun paper's Table 2: a single connection, a single CPU, a single NIC (one pair of endpoints
-//! where others work too), what several share (a bus), all. Requests are told with their latency at the same point.
+//! Maxima by scope, as in the Sun paper's Table 2: a single connection, a single CPU, a single NIC
+//! (one pair of endpoints where others work too), what several share (a bus), all. Requests are
+//! told with their latency at the same point.
 //!
-//! A scope the campaign did not measure is absent; scopes that are met by the same point share a row. A table that would
-//! only repeat the key figures is left out.
+//! A scope the campaign did not measure is absent; scopes that are met by the same point share a
+//! row. A table that would only repeat the key figures is left out.
 
 use linerate_analysis::{JobStudy, PointStudy};
 use linerate_model::{Campaign, Capacity, Direction, Use, Validity, metric};
@@ -17,17 +18,23 @@ use crate::sections::Subject;
 /// Parameters that say how many connections a job opens.
 const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
 /// Response times told beside a rate.
-const TIMES: [(&str, &str); 3] =
-    [(metric::RESPONSE_TIME_P50, "median"), (metric::RESPONSE_TIME_P99, "p99"), (metric::RESPONSE_TIME_P999, "p99.9")];
+const TIMES: [(&str, &str); 3] = [
+    (metric::RESPONSE_TIME_P50, "median"),
+    (metric::RESPONSE_TIME_P99, "p99"),
+    (metric::RESPONSE_TIME_P999, "p99.9"),
+];
 
 /// A table for each rate of streams, and one for requests.
 pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
     let streams = STREAM_RATES.iter().filter_map(|name| maxima(subject, name));
-    streams.chain(Use::Request.metrics().filter_map(|metric| requests(subject, metric.name))).collect()
+    streams
+        .chain(Use::Request.metrics().filter_map(|metric| requests(subject, metric.name)))
+        .collect()
 }
 
 fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
-    let rows: Vec<Best<'_>> = workloads(subject).iter().flat_map(|of| scopes(subject, name, of)).collect();
+    let rows: Vec<Best<'_>> =
+        workloads(subject).iter().flat_map(|of| scopes(subject, name, of)).collect();
     // One row for each workload would repeat the key figures.
     if rows.len() <= workloads(subject).len() {
         return None;
@@ -39,7 +46,10 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     let mut columns = vec![
         Column::text("workload"),
         Column::text("scope"),
-        Column { direction: None, ..Column::estimate("maximum", scale, known.layer, Direction::Sum) },
+        Column {
+            direction: None,
+            ..Column::estimate("maximum", scale, known.layer, Direction::Sum)
+        },
         Column::text("direction"),
         Column::number("n", Scale::COUNT),
         Column::number("confidence", Scale::PERCENT),
@@ -68,7 +78,10 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     } else {
         "No ceiling on this rate is known here.".to_owned()
     };
-    table.note = Some(format!("{}. tx: the job's first endpoint sends. {bounds}", capitalised(known.meaning)));
+    table.note = Some(format!(
+        "{}. tx: the job's first endpoint sends. {bounds}",
+        capitalised(known.meaning)
+    ));
     Some(table)
 }
 
@@ -107,13 +120,16 @@ fn place(best: &Best<'_>) -> String {
     }
 }
 
-/// The best figures of `name` of the workload `of`, scope by scope; scopes the campaign did not measure are absent.
+/// The best figures of `name` of the workload `of`, scope by scope; scopes the campaign did not
+/// measure are absent.
 fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
     let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
     for ways in [Ways::One, Ways::Both] {
         let mut tell = |scope: &str, admits: &dyn Fn(&PointStudy, &JobStudy) -> bool| {
-            let admitted = |point: &PointStudy, job: &JobStudy| workload(point, job) == of && admits(point, job);
+            let admitted = |point: &PointStudy, job: &JobStudy| {
+                workload(point, job) == of && admits(point, job)
+            };
             let Some(found) = best(subject, name, ways, scope, admitted) else { return };
             let same = |row: &&mut Best<'_>| std::ptr::eq(row.metric, found.metric);
             match rows.iter_mut().find(same) {
@@ -144,14 +160,18 @@ fn capacity_scope(capacity: &Capacity) -> String {
     capacity.part().short_name()
 }
 
-/// Requests or connections: for each workload its highest rate, and its lowest tail if that is at another point.
+/// Requests or connections: for each workload its highest rate, and its lowest tail if that is at
+/// another point.
 fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     let mut rows: Vec<Best<'_>> = Vec::new();
     for of in workloads(subject) {
         let admits = |point: &PointStudy, job: &JobStudy| {
-            workload(point, job) == of && job.metric(name, Direction::Sum).is_some_and(|m| m.estimate.is_some())
+            workload(point, job) == of
+                && job.metric(name, Direction::Sum).is_some_and(|m| m.estimate.is_some())
         };
-        let Some(fastest) = best(subject, name, Ways::Both, "highest rate", admits) else { continue };
+        let Some(fastest) = best(subject, name, Ways::Both, "highest rate", admits) else {
+            continue;
+        };
         let calmest = best(subject, TAIL, Ways::Both, "lowest p99", admits);
         let apart = calmest.filter(|calmest| !std::ptr::eq(calmest.point, fastest.point));
         rows.push(fastest);
@@ -161,21 +181,33 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
         return None;
     }
     let known = metric(name)?;
-    let rate = |best: &Best<'_>| best.job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
+    let rate = |best: &Best<'_>| {
+        best.job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value)
+    };
     let scale = Scale::fit(name, known.unit, rows.iter().filter_map(rate));
-    let time = |best: &Best<'_>, time: &str| best.job.metric(time, Direction::Sum)?.estimate.map(|e| e.value);
-    let seconds = rows.iter().flat_map(|best| TIMES.iter().filter_map(|(name, _)| time(best, name)));
+    let time = |best: &Best<'_>, time: &str| {
+        best.job.metric(time, Direction::Sum)?.estimate.map(|e| e.value)
+    };
+    let seconds =
+        rows.iter().flat_map(|best| TIMES.iter().filter_map(|(name, _)| time(best, name)));
     let unit = metric(TAIL)?.unit;
     let times = Scale::fit(TAIL, unit, seconds);
     let mut columns = vec![
         Column::text("workload"),
         Column::text("at its"),
-        Column { direction: None, ..Column::estimate(uncapitalised(&metric_title(name)), scale, None, Direction::Sum) },
+        Column {
+            direction: None,
+            ..Column::estimate(uncapitalised(&metric_title(name)), scale, None, Direction::Sum)
+        },
     ];
-    let told: Vec<_> = TIMES.iter().filter(|(name, _)| rows.iter().any(|best| time(best, name).is_some())).collect();
-    columns.extend(
-        told.iter().map(|(_, head)| Column { direction: None, ..Column::estimate(*head, times, None, Direction::Sum) }),
-    );
+    let told: Vec<_> = TIMES
+        .iter()
+        .filter(|(name, _)| rows.iter().any(|best| time(best, name).is_some()))
+        .collect();
+    columns.extend(told.iter().map(|(_, head)| Column {
+        direction: None,
+        ..Column::estimate(*head, times, None, Direction::Sum)
+    }));
     columns.extend([
         Column::number("n", Scale::COUNT),
         Column::number("confidence", Scale::PERCENT),
@@ -189,8 +221,11 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     for best in &rows {
         let cell = |name: &str| estimate_cell(best.point, best.job.metric(name, Direction::Sum));
         let estimate = best.job.metric(name, Direction::Sum).and_then(|metric| metric.estimate);
-        let mut cells =
-            vec![Cell::text(workload_label(workload(best.point, best.job))), Cell::text(&best.scope), cell(name)];
+        let mut cells = vec![
+            Cell::text(workload_label(workload(best.point, best.job))),
+            Cell::text(&best.scope),
+            cell(name),
+        ];
         cells.extend(told.iter().map(|(name, _)| cell(name)));
         cells.push(Cell::Number(estimate.map_or(0.0, |estimate| f64::from(estimate.n))));
         let level = estimate.and_then(|estimate| estimate.confidence);
@@ -199,7 +234,8 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
         table.rows.push(Row::judged(cells, best.point.validity));
     }
     table.note = Some(format!(
-        "{}. A response time runs from the intended start of a request to the end of its response; percentiles are taken per \
+        "{}. A response time runs from the intended start of a request to the end of its response; \
+            percentiles are taken per \
          trial, their median over trials is shown.",
         capitalised(known.meaning)
     ));
@@ -208,25 +244,32 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
 
 /// The number that axis or parameter says, if it does.
 fn said(point: &PointStudy, job: &JobStudy, names: &[&str]) -> Option<f64> {
-    let on_axis =
-        point.parameters.iter().find(|(path, _)| names.iter().any(|name| path.rsplit('.').next() == Some(name)));
-    let value = on_axis.map(|(_, value)| value).or_else(|| names.iter().find_map(|name| job.params.get(name)))?;
+    let on_axis = point
+        .parameters
+        .iter()
+        .find(|(path, _)| names.iter().any(|name| path.rsplit('.').next() == Some(name)));
+    let value = on_axis
+        .map(|(_, value)| value)
+        .or_else(|| names.iter().find_map(|name| job.params.get(name)))?;
     value.as_f64().or_else(|| value.as_array().map(|items| items.len() as f64))
 }
 
 /// Directed pairs of endpoints at work at a point.
 fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
     let jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all");
-    let mut pairs: Vec<(&str, &str)> = jobs.map(|job| (job.from.as_str(), job.to.as_str())).collect();
+    let mut pairs: Vec<(&str, &str)> =
+        jobs.map(|job| (job.from.as_str(), job.to.as_str())).collect();
     pairs.sort_unstable();
     pairs.dedup();
     pairs
 }
 
-/// Capacities that several pairs share, such as a bus under several NICs; one of each direction's two, smallest first.
+/// Capacities that several pairs share, such as a bus under several NICs; one of each direction's
+/// two, smallest first.
 fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
     let ends = |capacity: &Capacity| {
-        let mut ends: Vec<String> = capacity.pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
+        let mut ends: Vec<String> =
+            capacity.pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
         ends.sort_unstable();
         ends.dedup();
         ends
@@ -234,7 +277,8 @@ fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
     let mut shared: Vec<(Vec<String>, &Capacity)> = Vec::new();
     for capacity in &campaign.header.capacities {
         let ends = ends(capacity);
-        let told = shared.iter().any(|(known, other)| *known == ends && other.edge == capacity.edge);
+        let told =
+            shared.iter().any(|(known, other)| *known == ends && other.edge == capacity.edge);
         if ends.len() > 2 && !told {
             shared.push((ends, capacity));
         }
@@ -244,7 +288,8 @@ fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
 }
 
 fn ends(point: &PointStudy) -> String {
-    let told: Vec<String> = pairs_at(point).iter().map(|(from, to)| format!("{from} to {to}")).collect();
+    let told: Vec<String> =
+        pairs_at(point).iter().map(|(from, to)| format!("{from} to {to}")).collect();
     match told.len() {
         0 | 1 => told.concat(),
         n => format!("{n} pairs"),

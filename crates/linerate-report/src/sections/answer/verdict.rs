@@ -1,10 +1,12 @@
-//! The verdict in one sentence, and the picture of the path it is about. Both say what [`linerate_analysis::headline`] found and
-//! nothing else: a stage that nobody looked at says so.
+//! The verdict in one sentence, and the picture of the path it is about. Both say what
+//! [`linerate_analysis::headline`] found and nothing else: a stage that nobody looked at says so.
 
 use linerate_analysis::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety};
 use linerate_model::{ARM_AXIS, Direction, Layer, Unit, metric};
 
-use crate::document::{Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone};
+use crate::document::{
+    Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone,
+};
 use crate::grid::words;
 use crate::number::{Scale, percent, round_half_up};
 use crate::words::count;
@@ -19,7 +21,8 @@ pub(super) fn lead(headline: &Headline) -> Lead {
     Lead { surety: surety(headline.limit.surety), text: sentence(headline) }
 }
 
-/// The figure, what it is of, and how good it is; the bottleneck and how sure that is; what to do next.
+/// The figure, what it is of, and how good it is; the bottleneck and how sure that is; what to do
+/// next.
 fn sentence(headline: &Headline) -> String {
     let (what, place) = (what(headline), place(headline, false));
     let limit = limit(&headline.limit);
@@ -47,7 +50,8 @@ fn what(headline: &Headline) -> String {
 
 /// Whether it is the load of one end on its disk.
 fn is_alone(headline: &Headline) -> bool {
-    headline.from == headline.to || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == End::Sender)
+    headline.from == headline.to
+        || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == End::Sender)
 }
 
 /// Of many points, which it is; without the arm where that is told elsewhere.
@@ -70,16 +74,19 @@ fn place(headline: &Headline, is_arm_told: bool) -> String {
     }
 }
 
-/// The figure of `of`: `95.6 Mbit/s goodput: TCP, a to b (L4, median of 6 runs), 99.9 % of what the path allows`.
+/// The figure of `of`: `95.6 Mbit/s goodput: TCP, a to b (L4, median of 6 runs), 99.9 % of what the
+/// path allows`.
 fn rate(moved: &Moved, of: &str) -> String {
     let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
     let (value, interval) = scale.estimate(&moved.estimate);
     let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
     let figure = format!("{value}{interval} {}", scale.symbol);
     let n = moved.estimate.n;
-    let runs = if n == 1 { "one run, no interval".to_owned() } else { format!("median of {n} runs") };
+    let runs =
+        if n == 1 { "one run, no interval".to_owned() } else { format!("median of {n} runs") };
     if let Some((goal, above)) = &moved.goal {
-        let above = above.map_or(String::new(), |above| format!(", {} does not", scale.shown(above)));
+        let above =
+            above.map_or(String::new(), |above| format!(", {} does not", scale.shown(above)));
         return format!("{figure} meets {goal}: {of} ({runs}{above})");
     }
     let what = match (moved.metric.as_str(), moved.layer) {
@@ -89,10 +96,18 @@ fn rate(moved: &Moved, of: &str) -> String {
         (metric::CONNECTION_RATE, _) => " connections",
         _ => "",
     };
-    let ways =
-        if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) { ", all directions" } else { "" };
-    let layer = moved.layer.filter(|_| moved.unit == Unit::BitPerSecond).map_or(String::new(), |l| format!("{l}, "));
-    let share = moved.share.map_or(String::new(), |share| format!(", {} % of what the path allows", percent(share)));
+    let ways = if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) {
+        ", all directions"
+    } else {
+        ""
+    };
+    let layer = moved
+        .layer
+        .filter(|_| moved.unit == Unit::BitPerSecond)
+        .map_or(String::new(), |l| format!("{l}, "));
+    let share = moved
+        .share
+        .map_or(String::new(), |share| format!(", {} % of what the path allows", percent(share)));
     let standing = match moved.validity {
         linerate_model::Validity::Valid => String::new(),
         other => format!(", {}", other.word()),
@@ -142,7 +157,8 @@ const fn surety(surety: Surety) -> &'static str {
     }
 }
 
-/// The picture as a block: of two arms the first one and the other beside it. Nothing where the path has no stages.
+/// The picture as a block: of two arms the first one and the other beside it. Nothing where the
+/// path has no stages.
 pub(super) fn picture(headline: &Headline) -> Option<Block> {
     if headline.stages.is_empty() {
         return None;
@@ -152,10 +168,15 @@ pub(super) fn picture(headline: &Headline) -> Option<Block> {
         Some(changed) => both(arm_stages(headline, true), arm_stages(changed, true)),
         None => arm_stages(headline, false),
     };
-    let arms = against.map_or(String::new(), |changed| format!(": {} beside {}", arm(headline), arm(changed)));
+    let arms = against
+        .map_or(String::new(), |changed| format!(": {} beside {}", arm(headline), arm(changed)));
     let told: Vec<String> = stages.iter().map(spoken).collect();
     Some(Block::Path(PathPicture {
-        title: format!("The path of {}{}{arms}", what(headline), place(headline, against.is_some())),
+        title: format!(
+            "The path of {}{}{arms}",
+            what(headline),
+            place(headline, against.is_some())
+        ),
         summary: format!("From application to application, {}", told.join("; ")),
         alone: is_alone(headline),
         table: table(&stages, against.is_some()),
@@ -173,17 +194,22 @@ fn arm_stages(headline: &Headline, is_one_of_two: bool) -> Vec<PathStage> {
     headline.stages.iter().map(|stage| drawn(headline, stage, arm.clone())).collect()
 }
 
-/// The stages of two arms: at the ends each beside its like; between them as one path if they have it in common, else one after the
-/// other.
+/// The stages of two arms: at the ends each beside its like; between them as one path if they have
+/// it in common, else one after the other.
 fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
     let names = |stages: &[PathStage]| -> Vec<String> {
-        stages.iter().filter(|stage| stage.end == End::Between).map(|stage| stage.name.clone()).collect()
+        stages
+            .iter()
+            .filter(|stage| stage.end == End::Between)
+            .map(|stage| stage.name.clone())
+            .collect()
     };
     let common = names(&base) == names(&changed);
     let mut stages = base;
     for stage in changed {
         let is_like = |known: &&mut PathStage| {
-            let alike = (known.end, known.place) == (stage.end, stage.place) && (common || known.end != End::Between);
+            let alike = (known.end, known.place) == (stage.end, stage.place)
+                && (common || known.end != End::Between);
             alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
         };
         match stages.iter_mut().find(is_like) {
@@ -194,7 +220,10 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
                 known.seen.extend(stage.seen);
             }
             None => {
-                let after = stages.iter().rposition(|known| known.end <= stage.end).map_or(0, |last| last + 1);
+                let after = stages
+                    .iter()
+                    .rposition(|known| known.end <= stage.end)
+                    .map_or(0, |last| last + 1);
                 stages.insert(after, stage);
             }
         }
@@ -204,10 +233,12 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
 
 fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
     // Bits say more than packets, packets more than nothing.
-    let rated =
-        |reading: &&Reading| matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond);
+    let rated = |reading: &&Reading| {
+        matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond)
+    };
     let rate = stage.readings.iter().find(rated);
-    let others = stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.what != reading.what));
+    let others =
+        stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.what != reading.what));
     let mut details: Vec<String> = rate.map(|rate| rate.what.clone()).into_iter().collect();
     // What the ledger of losses says of a place is said once.
     let details_of = others.filter(|reading| stage.lost.is_none() || reading.what != "dropped");
@@ -217,11 +248,16 @@ fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
         arm,
         rate: rate.map(|rate| figure(rate.value, rate.unit, rate.layer)),
         details,
-        ceiling: stage.ceiling.as_ref().and_then(|ceiling| bound(headline, stage.end, ceiling, rate)),
-        lost: stage.lost.map(|lost| match (lost, headline.moved.as_ref().is_some_and(|moved| moved.goal.is_some())) {
-            (0, _) => "nothing lost".to_owned(),
-            (_, true) => format!("{lost} lost at the loads above"),
-            (_, false) => format!("{lost} lost"),
+        ceiling: stage
+            .ceiling
+            .as_ref()
+            .and_then(|ceiling| bound(headline, stage.end, ceiling, rate)),
+        lost: stage.lost.map(|lost| {
+            match (lost, headline.moved.as_ref().is_some_and(|moved| moved.goal.is_some())) {
+                (0, _) => "nothing lost".to_owned(),
+                (_, true) => format!("{lost} lost at the loads above"),
+                (_, false) => format!("{lost} lost"),
+            }
         }),
         loses: stage.lost.is_some_and(|lost| lost > 0),
         limit: stage.limits.then(|| match standing {
@@ -266,12 +302,16 @@ fn detail(reading: &Reading) -> String {
 fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
     /// Bytes in 1 KiB, IEC 80000-13.
     const KIBI: f64 = 1024.0;
-    let layer = layer.filter(|_| unit == Unit::BitPerSecond).map_or(String::new(), |layer| format!(" {layer}"));
+    let layer = layer
+        .filter(|_| unit == Unit::BitPerSecond)
+        .map_or(String::new(), |layer| format!(" {layer}"));
     match unit {
         Unit::Core => format!("{} % of a core", short(value * 100.0)),
         Unit::Byte if value >= KIBI * KIBI => format!("{} MiB", short(value / KIBI / KIBI)),
         Unit::Byte if value >= KIBI => format!("{} KiB", short(value / KIBI)),
-        Unit::Byte | Unit::Count => format!("{}{}", short(value), if unit == Unit::Byte { " B" } else { "" }),
+        Unit::Byte | Unit::Count => {
+            format!("{}{}", short(value), if unit == Unit::Byte { " B" } else { "" })
+        }
         Unit::PerSecond => format!("{} a second", short(value)),
         unit => {
             let scale = Scale::fit("", unit, [value]);
@@ -291,8 +331,8 @@ fn short(value: f64) -> String {
     round_half_up(value, places)
 }
 
-/// A ceiling in words, and the share of it that was reached: of what was counted there, or between the ends of what arrived. What is
-/// expected and far from being reached says nothing.
+/// A ceiling in words, and the share of it that was reached: of what was counted there, or between
+/// the ends of what arrived. What is expected and far from being reached says nothing.
 fn bound(
     headline: &Headline,
     end: End,
@@ -331,31 +371,43 @@ fn observed(seen: &StageSeen) -> String {
     if seen.is_nothing() {
         return UNOBSERVED.to_owned();
     }
-    let told: Vec<String> = seen.rate.iter().chain(&seen.details).chain(&seen.lost).cloned().collect();
+    let told: Vec<String> =
+        seen.rate.iter().chain(&seen.details).chain(&seen.lost).cloned().collect();
     told.join(", ")
 }
 
 fn table(stages: &[PathStage], of_arms: bool) -> Table {
     let arm = of_arms.then_some("arm");
-    let heads = ["stage", "what"].into_iter().chain(arm).chain(["observed", "ceiling", "of it", "limit"]);
-    let mut table = Table::new("answer-path", "The path, stage by stage", heads.map(Column::text).collect());
+    let heads =
+        ["stage", "what"].into_iter().chain(arm).chain(["observed", "ceiling", "of it", "limit"]);
+    let mut table =
+        Table::new("answer-path", "The path, stage by stage", heads.map(Column::text).collect());
     let of_stage = |stage: &'_ PathStage, seen: &StageSeen| {
-        let text = |text: Option<String>| text.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
+        let text =
+            |text: Option<String>| text.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
         let ceiling = seen.ceiling.as_ref();
         let mut cells = vec![Cell::text(word(stage.place)), Cell::text(&stage.name)];
         cells.extend(seen.arm.as_ref().map(Cell::text));
         cells.extend([
-            if seen.is_nothing() { Cell::Missing(UNOBSERVED.into()) } else { Cell::Text(observed(seen)) },
+            if seen.is_nothing() {
+                Cell::Missing(UNOBSERVED.into())
+            } else {
+                Cell::Text(observed(seen))
+            },
             text(ceiling.map(|(told, _)| told.clone())),
-            text(ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share)))),
+            text(
+                ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share))),
+            ),
             text(seen.limit.clone()),
         ]);
         Row { cells, tone: if seen.limit.is_some() { Tone::Marked } else { Tone::Plain } }
     };
-    let rows = stages.iter().flat_map(|stage| stage.seen.iter().map(move |seen| of_stage(stage, seen)));
+    let rows =
+        stages.iter().flat_map(|stage| stage.seen.iter().map(move |seen| of_stage(stage, seen)));
     table.rows = rows.collect();
     table.note = Some(
-        "Medians over the trials that carry figures. L4: payload; L2: frames without their check sequence. Stages \
+        "Medians over the trials that carry figures. L4: payload; L2: frames without their check \
+            sequence. Stages \
          without measurements are marked \"not observed\"."
             .into(),
     );
@@ -390,9 +442,16 @@ mod tests {
             };
             PathStage { end, place, name: name.into(), seen: vec![seen] }
         };
-        let sends = [stage(End::Sender, Place::Application, "load"), stage(End::Sender, Place::Interface, arm)];
+        let sends = [
+            stage(End::Sender, Place::Application, "load"),
+            stage(End::Sender, Place::Interface, arm),
+        ];
         let between = ways.iter().map(|way| stage(End::Between, Place::Wire, way));
-        sends.into_iter().chain(between).chain([stage(End::Receiver, Place::Application, "load")]).collect()
+        sends
+            .into_iter()
+            .chain(between)
+            .chain([stage(End::Receiver, Place::Application, "load")])
+            .collect()
     }
 
     fn shown(stages: &[PathStage]) -> Vec<(&str, usize)> {
@@ -402,10 +461,24 @@ mod tests {
     #[test]
     fn arms_share_the_stages_they_both_pass_and_keep_their_own_ways_apart() {
         let same = both(path("base", &["link", "link"]), path("more", &["link", "link"]));
-        assert_eq!(shown(&same), [("load", 2), ("base / more", 2), ("link", 2), ("link", 2), ("load", 2)]);
-        assert!(same.iter().all(|stage| stage.seen[0].arm.as_deref() == Some("base")), "the base first");
+        assert_eq!(
+            shown(&same),
+            [("load", 2), ("base / more", 2), ("link", 2), ("link", 2), ("load", 2)]
+        );
+        assert!(
+            same.iter().all(|stage| stage.seen[0].arm.as_deref() == Some("base")),
+            "the base first"
+        );
         let other = both(path("wire", &["link"]), path("device", &["in", "device", "out"]));
-        let ways = [("load", 2), ("wire / device", 2), ("link", 1), ("in", 1), ("device", 1), ("out", 1), ("load", 2)];
+        let ways = [
+            ("load", 2),
+            ("wire / device", 2),
+            ("link", 1),
+            ("in", 1),
+            ("device", 1),
+            ("out", 1),
+            ("load", 2),
+        ];
         assert_eq!(shown(&other), ways);
     }
 }

@@ -1,4 +1,5 @@
-//! The facts of a host one asks for first, each in a line: processor, memory, kernel, interface, TCP settings.
+//! The facts of a host one asks for first, each in a line: processor, memory, kernel, interface,
+//! TCP settings.
 //!
 //! A fact the host did not report leaves its line out; one that could not be read says why.
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::grid::words;
 
-/// A line: its name, and how it is told from the facts of a host and the interfaces the campaign used there.
+/// A line: its name, and how it is told from the facts of a host and the interfaces the campaign
+/// used there.
 type Line = (&'static str, fn(&Value, &[&str]) -> Option<String>);
 
 /// What one asks for first, in this order.
@@ -33,7 +35,9 @@ const LINES: [Line; 13] = [
 /// One column for each host.
 pub(super) fn table(campaign: &Campaign) -> Table {
     let hosts = &campaign.hosts;
-    let columns = std::iter::once(Column::text("")).chain(hosts.iter().map(|host| Column::text(&host.host))).collect();
+    let columns = std::iter::once(Column::text(""))
+        .chain(hosts.iter().map(|host| Column::text(&host.host)))
+        .collect();
     let mut table = Table::new("environment-hosts", "The hosts", columns);
     for (name, told) in LINES {
         let told: Vec<Option<String>> =
@@ -43,7 +47,9 @@ pub(super) fn table(campaign: &Campaign) -> Table {
         }
         let differs = name != "interface" && told.windows(2).any(|pair| pair[0] != pair[1]);
         let mut cells = vec![Cell::text(name)];
-        cells.extend(told.into_iter().map(|told| told.map_or_else(|| Cell::Missing("–".into()), Cell::Text)));
+        cells.extend(
+            told.into_iter().map(|told| told.map_or_else(|| Cell::Missing("–".into()), Cell::Text)),
+        );
         table.rows.push(Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } });
     }
     table
@@ -53,7 +59,9 @@ pub(super) fn table(campaign: &Campaign) -> Table {
 pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
     let mut machines: Vec<(&str, Vec<&str>)> = Vec::new();
     for host in hosts {
-        let Some(boot) = at(&host.facts, "kernel.boot_id").and_then(Value::as_str) else { continue };
+        let Some(boot) = at(&host.facts, "kernel.boot_id").and_then(Value::as_str) else {
+            continue;
+        };
         match machines.iter_mut().find(|(known, _)| *known == boot) {
             Some((_, names)) => names.push(&host.host),
             None => machines.push((boot, vec![&host.host])),
@@ -101,7 +109,10 @@ fn gibibytes(bytes: f64) -> String {
 fn each(facts: &Value, used: &[&str], told: fn(&Value) -> Option<String>) -> Option<String> {
     let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
     for name in used {
-        let Some(line) = facts.get("interfaces").and_then(|all| all.get(name)).and_then(told) else { continue };
+        let Some(line) = facts.get("interfaces").and_then(|all| all.get(name)).and_then(told)
+        else {
+            continue;
+        };
         match lines.iter_mut().find(|(_, known)| *known == line) {
             Some((names, _)) => names.push(name),
             None => lines.push((vec![name], line)),
@@ -126,7 +137,9 @@ fn interface(facts: &Value) -> Option<String> {
         Some(speed) => told.push(BitRate(speed).to_string()),
         None => told.extend(text(facts, "speed")),
     }
-    told.extend(at(facts, "mtu").and_then(Value::as_u64).map(|mtu| format!("MTU {}", Bytes(mtu).0)));
+    told.extend(
+        at(facts, "mtu").and_then(Value::as_u64).map(|mtu| format!("MTU {}", Bytes(mtu).0)),
+    );
     told.extend(text(facts, "firmware").filter(|firmware| !firmware.starts_with("unavailable")));
     Some(told.join(", "))
 }
@@ -161,7 +174,12 @@ mod tests {
     #[test]
     fn hosts_of_one_boot_are_one_machine() {
         let boot = |id: &str| json!({ "kernel": { "boot_id": id } });
-        let hosts = [host("a", boot("1")), host("b", boot("1")), host("c", boot("2")), host("d", json!({}))];
+        let hosts = [
+            host("a", boot("1")),
+            host("b", boot("1")),
+            host("c", boot("2")),
+            host("d", json!({})),
+        ];
         assert_eq!(one_machine(&hosts), [["a", "b"]]);
     }
 

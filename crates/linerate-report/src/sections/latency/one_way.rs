@@ -1,9 +1,11 @@
-//! One-way latency of frames as RFC 8219 7.2 and 7.3 ask for it: typical and worst-case latency, and the variation of delay.
+//! One-way latency of frames as RFC 8219 7.2 and 7.3 ask for it: typical and worst-case latency,
+//! and the variation of delay.
 //!
-//! Each figure is that of a run, and its error bar is over runs: the median of the runs' medians, 99.9th percentiles and
-//! variations. Delay runs from the frame's own departure; what it waited for its sender before stands apart, as the time from its
-//! scheduled departure. Between hosts whose clocks differ, each figure may be as wrong as the clocks are to each other, and one that
-//! is no longer than that is withheld; the variation of delay is not concerned.
+//! Each figure is that of a run, and its error bar is over runs: the median of the runs' medians,
+//! 99.9th percentiles and variations. Delay runs from the frame's own departure; what it waited for
+//! its sender before stands apart, as the time from its scheduled departure. Between hosts whose
+//! clocks differ, each figure may be as wrong as the clocks are to each other, and one that is no
+//! longer than that is withheld; the variation of delay is not concerned.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, FrameClocks, Unit, metric};
@@ -28,29 +30,37 @@ const DOUBT: &str = metric::CLOCK_UNCERTAINTY;
 const WITHHELD: &str = "withheld: shorter than the clocks are known";
 /// What the note says of clocks, and what instead where hosts have two.
 const ONE_CLOCK: &str = "on one clock; the last column is from its scheduled departure.";
-const TWO_READ: &str = "on two clocks that were compared by four time stamps before, during and after each run: a one-way time may be wrong \
-     by as much as the last column says, which its interval holds, and is withheld if it is no longer; variation is not concerned.";
+const TWO_READ: &str = "on two clocks that were compared by four time stamps before, during and \
+    after each run: a one-way time may be wrong \
+     by as much as the last column says, which its interval holds, and is withheld if it is no \
+     longer; variation is not concerned.";
 /// What is drawn over the load.
-const DRAWN: [&str; 3] = [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
+const DRAWN: [&str; 3] =
+    [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
 
-/// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed one way.
+/// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed
+/// one way.
 pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let points: Vec<(&Grid<'_>, &PointStudy)> =
         grids.iter().flat_map(|grid| grid.points.iter().map(|point| (*grid, *point))).collect();
     let mut blocks = Vec::new();
     for grid in grids {
-        if let Some(load) = load_axis(grid).filter(|_| grid.points.iter().any(|point| is_timed(point))) {
+        if let Some(load) =
+            load_axis(grid).filter(|_| grid.points.iter().any(|point| is_timed(point)))
+        {
             blocks.extend(DRAWN.iter().flat_map(|name| curves("latency", grid, load, name)));
         }
     }
-    let timed: Vec<(&Grid<'_>, &PointStudy)> = points.iter().copied().filter(|(_, point)| is_timed(point)).collect();
+    let timed: Vec<(&Grid<'_>, &PointStudy)> =
+        points.iter().copied().filter(|(_, point)| is_timed(point)).collect();
     if !timed.is_empty() {
         blocks.push(Block::Table(table(id, of, &timed)));
     }
     let untimed = points.iter().filter(|(_, point)| has_two_clocks(point)).count();
     if untimed > 0 {
         blocks.push(Block::Paragraph(format!(
-            "{untimed} of {} points have no one-way times: their ends have two clocks, and it was not known how they stand to each other.",
+            "{untimed} of {} points have no one-way times: their ends have two clocks, and it was \
+                not known how they stand to each other.",
             points.len()
         )));
     }
@@ -59,7 +69,8 @@ pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
 
 /// Whether frames of `point` were timed one way.
 fn is_timed(point: &PointStudy) -> bool {
-    headline(point).is_some_and(|job| job.metric(metric::DELAY_VARIATION_P50, Direction::Sum).is_some())
+    headline(point)
+        .is_some_and(|job| job.metric(metric::DELAY_VARIATION_P50, Direction::Sum).is_some())
 }
 
 fn has_two_clocks(point: &PointStudy) -> bool {
@@ -70,7 +81,9 @@ fn has_two_clocks(point: &PointStudy) -> bool {
 /// The axis that is the offered load.
 fn load_axis(grid: &Grid<'_>) -> Option<usize> {
     grid.axes.iter().position(|axis| {
-        axis.values.len() > 1 && axis.path.ends_with("rate") && matches!(axis.dimension, Dimension::Quantity(_))
+        axis.values.len() > 1
+            && axis.path.ends_with("rate")
+            && matches!(axis.dimension, Dimension::Quantity(_))
     })
 }
 
@@ -79,8 +92,10 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         let estimate = headline(point)?.metric(name, Direction::Sum)?.estimate?;
         Some(estimate.value.abs()).filter(|value| value.is_finite())
     };
-    let grid =
-        points.first().map(|(grid, _)| *grid).filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
+    let grid = points
+        .first()
+        .map(|(grid, _)| *grid)
+        .filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
     let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
     let layer = metric(metric::SERVICE_TIME_P50).and_then(|metric| metric.layer);
     // One unit for all: that of the smallest median.
@@ -89,28 +104,41 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         Unit::Second,
         points.iter().filter_map(|(_, point)| seconds(point, metric::SERVICE_TIME_P50)),
     );
-    columns.extend(FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)));
-    let doubts = |point: &PointStudy| headline(point).and_then(|job| job.metric(DOUBT, Direction::Sum)).cloned();
+    columns.extend(
+        FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)),
+    );
+    let doubts = |point: &PointStudy| {
+        headline(point).and_then(|job| job.metric(DOUBT, Direction::Sum)).cloned()
+    };
     let doubtful = points.iter().any(|(_, point)| doubts(point).is_some());
     if doubtful {
         columns.push(Column::estimate("clocks known to ±", scale, None, Direction::Sum));
     }
     let mut table = Table::new(format!("{id}-one-way"), format!("One-way latency{of}"), columns);
     for (own, point) in points {
-        let mut cells = grid.map_or_else(|| vec![Cell::Text(own.full_place_of(point))], |grid| grid.axis_cells(point));
+        let mut cells = grid.map_or_else(
+            || vec![Cell::Text(own.full_place_of(point))],
+            |grid| grid.axis_cells(point),
+        );
         let job = headline(point);
         cells.extend(FIGURES.iter().map(|(_, name)| {
             let study = job.and_then(|job| job.metric(name, Direction::Sum));
             match (study, *name) {
-                (None, time) if doubts(point).is_some() && time.contains("time_p50") => Cell::Missing(WITHHELD.into()),
-                (None, metric::SERVICE_TIME_P999 | metric::DELAY_VARIATION) => Cell::Missing("too few".into()),
+                (None, time) if doubts(point).is_some() && time.contains("time_p50") => {
+                    Cell::Missing(WITHHELD.into())
+                }
+                (None, metric::SERVICE_TIME_P999 | metric::DELAY_VARIATION) => {
+                    Cell::Missing("too few".into())
+                }
                 (study, _) => estimate_cell(point, study),
             }
         }));
         if doubtful {
             let exact = || Cell::Text("exact: one clock".into());
             let known = |study: MetricStudy| match study.estimate {
-                Some(estimate) if estimate.value.is_infinite() => Cell::Missing("not at all".into()),
+                Some(estimate) if estimate.value.is_infinite() => {
+                    Cell::Missing("not at all".into())
+                }
                 _ => estimate_cell(point, Some(&study)),
             };
             cells.push(doubts(point).map_or_else(exact, known));
@@ -118,9 +146,12 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     let mut note = String::from(
-        "RFC 8219 7.2 and 7.3: of each run the median (TL), the 99.9th percentile (WCL) and that less the smallest delay (PDV), by \
-         nearest rank, a lost frame infinitely slow; below 10 000 frames a run the last two are withheld (too few). IPDV is the change from \
-         one frame to the next of its flow. Medians over runs with their interval. From the departure of a frame to the receiving \
+        "RFC 8219 7.2 and 7.3: of each run the median (TL), the 99.9th percentile (WCL) and that \
+            less the smallest delay (PDV), by \
+         nearest rank, a lost frame infinitely slow; below 10 000 frames a run the last two are \
+         withheld (too few). IPDV is the change from \
+         one frame to the next of its flow. Medians over runs with their interval. From the \
+         departure of a frame to the receiving \
          kernel, on one clock; the last column is from its scheduled departure.",
     );
     if doubtful {

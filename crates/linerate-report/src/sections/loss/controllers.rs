@@ -1,8 +1,9 @@
-//! What network controllers dropped before their sideband, by their own NC-SI statistics, beside what the ends noticed of it:
-//! TCP's retransmissions and datagrams that did not arrive.
+//! What network controllers dropped before their sideband, by their own NC-SI statistics, beside
+//! what the ends noticed of it: TCP's retransmissions and datagrams that did not arrive.
 //!
-//! Frames at L2, of every host behind a controller, added, and all traffic to that host with them. A point at which no
-//! controller was read is absent: that a controller dropped nothing is said only where it was asked.
+//! Frames at L2, of every host behind a controller, added, and all traffic to that host with them.
+//! A point at which no controller was read is absent: that a controller dropped nothing is said
+//! only where it was asked.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -29,8 +30,10 @@ struct Reading<'a> {
 
 /// One row for each point at which a controller was read.
 pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
-    let points = subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-    let readings: Vec<Reading<'_>> = points.filter_map(|(grid, point)| reading(grid, point)).collect();
+    let points =
+        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+    let readings: Vec<Reading<'_>> =
+        points.filter_map(|(grid, point)| reading(grid, point)).collect();
     if readings.is_empty() {
         return None;
     }
@@ -42,7 +45,11 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     let noticed: Vec<_> = NOTICED
         .iter()
         .filter_map(|name| metric(name))
-        .filter(|known| readings.iter().any(|one| one.noticed(known.name).is_some_and(|found| value(&found) > 0.0)))
+        .filter(|known| {
+            readings
+                .iter()
+                .any(|one| one.noticed(known.name).is_some_and(|found| value(&found) > 0.0))
+        })
         .collect();
     let mut columns = vec![
         Column::text("where"),
@@ -51,12 +58,17 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
         Column::number("of those received", Scale::PERCENT),
     ];
     for known in &noticed {
-        let values = readings.iter().filter_map(|one| one.noticed(known.name)).map(|found| value(&found));
+        let values =
+            readings.iter().filter_map(|one| one.noticed(known.name)).map(|found| value(&found));
         let scale = Scale::fit(known.name, known.unit, values);
         let head = uncapitalised(&metric_title(known.name));
-        columns.push(Column { direction: None, ..Column::estimate(head, scale, known.layer, Direction::Sum) });
+        columns.push(Column {
+            direction: None,
+            ..Column::estimate(head, scale, known.layer, Direction::Sum)
+        });
     }
-    let mut table = Table::new("loss-controllers", "Frames that network controllers dropped", columns);
+    let mut table =
+        Table::new("loss-controllers", "Frames that network controllers dropped", columns);
     for one in &readings {
         let mut cells = vec![
             Cell::Text(one.grid.full_place_of(one.point)),
@@ -64,13 +76,17 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
             estimate_cell(one.point, Some(one.dropped)),
             one.share().map_or(Cell::Missing("–".into()), Cell::Number),
         ];
-        cells.extend(noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known.name).as_ref())));
+        cells.extend(
+            noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known.name).as_ref())),
+        );
         let tone = if value(one.dropped) > 0.0 { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "Frames from the network to the host behind a controller's sideband, while measuring, by the controller's own NC-SI \
-         statistics. What it drops no counter of a host shows; TCP makes up for it by retransmitting. The share is of the \
+        "Frames from the network to the host behind a controller's sideband, while measuring, by \
+            the controller's own NC-SI \
+         statistics. What it drops no counter of a host shows; TCP makes up for it by \
+         retransmitting. The share is of the \
          medians. Points at which no controller was read are left out."
             .into(),
     );

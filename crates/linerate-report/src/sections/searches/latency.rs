@@ -10,12 +10,14 @@ use crate::number::Scale;
 /// A row for each run and load; `None` if no search measured latency.
 pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
     let measured = || {
-        let runs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
+        let runs =
+            searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
         runs.flat_map(|(search, run)| run.latencies.iter().map(move |at| (search, run, at)))
     };
     measured().next()?;
     let loads = scale(searches);
-    let times = Scale::fit("latency", Unit::Second, measured().filter_map(|(_, _, at)| at.latency.typical));
+    let times =
+        Scale::fit("latency", Unit::Second, measured().filter_map(|(_, _, at)| at.latency.typical));
     let mut table = Table::new(
         "searches-latency",
         "Latency at shares of the throughput",
@@ -46,8 +48,10 @@ pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
         cells.extend(figures(at));
         table.rows.push(Row::plain(cells));
     }
-    let note = "One way, from a frame's departure to its receipt by one clock, store-and-forward delay included; a lost frame is infinitely slow. \
-                TL is the median, WCL the 99.9th percentile (of 10 000 frames of a trial at least), PDV that less the smallest, IPDV the \
+    let note = "One way, from a frame's departure to its receipt by one clock, store-and-forward \
+        delay included; a lost frame is infinitely slow. \
+                TL is the median, WCL the 99.9th percentile (of 10 000 frames of a trial at \
+                least), PDV that less the smallest, IPDV the \
                 difference between frames that follow each other; each the median over the trials.";
     table.note = Some(note.into());
     Some(table)

@@ -22,7 +22,10 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Maps the ring of `socket`, whose shape must be this.
     pub(super) fn map(socket: &impl AsFd, block_bytes: usize, n: usize) -> io::Result<Self> {
-        assert!(block_bytes.is_power_of_two() && block_bytes >= 4096 && n > 0, "{n} blocks of {block_bytes} B");
+        assert!(
+            block_bytes.is_power_of_two() && block_bytes >= 4096 && n > 0,
+            "{n} blocks of {block_bytes} B"
+        );
         Ok(Self { mapping: Mapping::shared(socket, block_bytes * n, 0)?, block_bytes, n })
     }
 
@@ -37,8 +40,8 @@ impl Blocks {
     }
 
     fn status(&self, idx: usize) -> &AtomicU32 {
-        // SAFETY: the status word lies within the block, is aligned (blocks begin on pages), lives as long as the mapping, and
-        // both sides only access it atomically.
+        // SAFETY: the status word lies within the block, is aligned (blocks begin on pages), lives
+        // as long as the mapping, and both sides only access it atomically.
         unsafe { AtomicU32::from_ptr(self.start(idx).add(STATUS_AT).cast()) }
     }
 
@@ -46,8 +49,8 @@ impl Blocks {
     pub(super) fn handed_over(&self, idx: usize) -> Option<&[u8]> {
         // Acquire: what the kernel wrote before it handed the block over is seen after.
         let ours = self.status(idx).load(Ordering::Acquire) & OURS != 0;
-        // SAFETY: the range is one block of the mapping. While it is ours the kernel does not write to it, and giving it back
-        // takes `&mut self`, which this borrow excludes.
+        // SAFETY: the range is one block of the mapping. While it is ours the kernel does not write
+        // to it, and giving it back takes `&mut self`, which this borrow excludes.
         ours.then(|| unsafe { std::slice::from_raw_parts(self.start(idx), self.block_bytes) })
     }
 

@@ -18,7 +18,10 @@ pub(super) struct Slots {
 impl Slots {
     /// Maps the ring of `socket`, whose shape must be this.
     pub(super) fn map(socket: &impl AsFd, slot_bytes: usize, n: usize) -> io::Result<Self> {
-        assert!(slot_bytes.is_power_of_two() && slot_bytes > FRAME_AT && n > 0, "{n} slots of {slot_bytes} B");
+        assert!(
+            slot_bytes.is_power_of_two() && slot_bytes > FRAME_AT && n > 0,
+            "{n} slots of {slot_bytes} B"
+        );
         Ok(Self { mapping: Mapping::shared(socket, slot_bytes * n, 0)?, slot_bytes, n })
     }
 
@@ -34,8 +37,8 @@ impl Slots {
 
     fn word(&self, idx: usize, at: usize) -> &AtomicU32 {
         debug_assert!(at.is_multiple_of(size_of::<u32>()) && at < FRAME_AT, "a word of the header");
-        // SAFETY: the word lies within the slot's header, is aligned (slots are powers of two, a ring begins on a page), lives as
-        // long as the mapping, and is only accessed atomically.
+        // SAFETY: the word lies within the slot's header, is aligned (slots are powers of two, a
+        // ring begins on a page), lives as long as the mapping, and is only accessed atomically.
         unsafe { AtomicU32::from_ptr(self.start(idx).add(at).cast()) }
     }
 
@@ -50,10 +53,14 @@ impl Slots {
     #[inline]
     pub(super) fn frame_mut(&mut self, idx: usize) -> Option<&mut [u8]> {
         let ours = self.status(idx) == Status::Ours;
-        // SAFETY: the range is the slot's behind its header, within the mapping. While it is ours the kernel does not read it, and
-        // handing it over takes `&mut self`, which this borrow excludes.
+        // SAFETY: the range is the slot's behind its header, within the mapping. While it is ours
+        // the kernel does not read it, and handing it over takes `&mut self`, which this borrow
+        // excludes.
         ours.then(|| unsafe {
-            std::slice::from_raw_parts_mut(self.start(idx).add(FRAME_AT), self.slot_bytes - FRAME_AT)
+            std::slice::from_raw_parts_mut(
+                self.start(idx).add(FRAME_AT),
+                self.slot_bytes - FRAME_AT,
+            )
         })
     }
 
@@ -65,7 +72,8 @@ impl Slots {
         self.word(idx, Status::AT).store(Status::REQUESTED, Ordering::Release);
     }
 
-    /// Takes slot `idx` back that the kernel did not take. Nothing but a call of ours makes the kernel look at it.
+    /// Takes slot `idx` back that the kernel did not take. Nothing but a call of ours makes the
+    /// kernel look at it.
     #[inline]
     pub(super) fn withdraw(&mut self, idx: usize) {
         self.word(idx, Status::AT).store(Status::AVAILABLE, Ordering::Relaxed);

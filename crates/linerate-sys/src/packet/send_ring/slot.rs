@@ -1,6 +1,8 @@
-//! A slot of a TPACKET_V2 send ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst), and why a call stopped. Pure.
+//! A slot of a TPACKET_V2 send ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst),
+//! and why a call stopped. Pure.
 //!
-//! A slot begins with a `struct tpacket2_hdr`, then comes the frame. Numbers are in host byte order.
+//! A slot begins with a `struct tpacket2_hdr`, then comes the frame. Numbers are in host byte
+//! order.
 
 use std::io;
 
@@ -53,7 +55,8 @@ pub enum Stopped {
     Refused,
     /// There is no room: frames under way fill the ring, or the socket's buffer.
     NoRoom,
-    /// The kernel cannot send such a frame here: too short for a header, or longer than the device carries.
+    /// The kernel cannot send such a frame here: too short for a header, or longer than the device
+    /// carries.
     WrongFormat,
     /// Another answer of the kernel's, an `errno`.
     Failed(i32),
@@ -75,7 +78,8 @@ impl Stopped {
     }
 }
 
-/// How large the slots for frames of up to `frame_bytes` are: a power of two, so that they fill blocks without a rest.
+/// How large the slots for frames of up to `frame_bytes` are: a power of two, so that they fill
+/// blocks without a rest.
 pub(super) fn slot_bytes(frame_bytes: usize) -> usize {
     (FRAME_AT + frame_bytes).next_power_of_two()
 }

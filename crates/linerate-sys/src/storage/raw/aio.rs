@@ -59,7 +59,8 @@ pub(in super::super) struct NativeAio {
     pub(in super::super) most_held: u32,
 }
 
-// SAFETY: the addresses in `queued` point into `blocks`, which this structure owns and never grows; nothing in it belongs to a thread.
+// SAFETY: the addresses in `queued` point into `blocks`, which this structure owns and never grows;
+// nothing in it belongs to a thread.
 unsafe impl Send for NativeAio {}
 
 impl NativeAio {
@@ -122,10 +123,16 @@ impl NativeAio {
         let mut handed = 0;
         while handed < self.queued.len() {
             let rest = &mut self.queued[handed..];
-            // SAFETY: each address is that of a whole control block in `blocks`; the file stays open, and the slot's memory mapped and
-            // unreferenced, until its event is reaped: `lend` marked it the kernel's, and `Drop` waits.
+            // SAFETY: each address is that of a whole control block in `blocks`; the file stays
+            // open, and the slot's memory mapped and unreferenced, until its event is reaped:
+            // `lend` marked it the kernel's, and `Drop` waits.
             let taken = unsafe {
-                libc::syscall(libc::SYS_io_submit, self.context, rest.len() as libc::c_long, rest.as_mut_ptr())
+                libc::syscall(
+                    libc::SYS_io_submit,
+                    self.context,
+                    rest.len() as libc::c_long,
+                    rest.as_mut_ptr(),
+                )
             };
             match taken {
                 1.. => handed += taken as usize,
@@ -142,18 +149,31 @@ impl NativeAio {
     }
 
     #[inline]
-    pub(in super::super) fn reap(&mut self, patience: Duration, mut done: impl FnMut(Completion)) -> io::Result<()> {
+    pub(in super::super) fn reap(
+        &mut self,
+        patience: Duration,
+        mut done: impl FnMut(Completion),
+    ) -> io::Result<()> {
         self.hand_over()?;
         let handed_over = self.in_flight - self.queued.len() as u32;
-        let least = if patience.is_zero() { 0 } else { libc::c_long::from(self.least.min(handed_over)) };
+        let least =
+            if patience.is_zero() { 0 } else { libc::c_long::from(self.least.min(handed_over)) };
         let mut timeout = libc::timespec {
             tv_sec: patience.as_secs() as libc::time_t,
             tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),
         };
         let most = self.events.len() as libc::c_long;
-        // SAFETY: the kernel writes at most `most` whole events into `events`, and may write the time left into `timeout`.
+        // SAFETY: the kernel writes at most `most` whole events into `events`, and may write the
+        // time left into `timeout`.
         let n = unsafe {
-            libc::syscall(libc::SYS_io_getevents, self.context, least, most, self.events.as_mut_ptr(), &raw mut timeout)
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                least,
+                most,
+                self.events.as_mut_ptr(),
+                &raw mut timeout,
+            )
         };
         if n < 0 {
             let error = io::Error::last_os_error();
@@ -171,8 +191,8 @@ impl NativeAio {
 
 impl Drop for NativeAio {
     fn drop(&mut self) {
-        // SAFETY: the context is ours and destroyed once. The call cancels what it can and returns when nothing of it is under way, so
-        // that the arena, which goes after, is ours again.
+        // SAFETY: the context is ours and destroyed once. The call cancels what it can and returns
+        // when nothing of it is under way, so that the arena, which goes after, is ours again.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

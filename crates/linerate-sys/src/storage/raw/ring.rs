@@ -38,11 +38,12 @@ struct Setup(&'static str, fn(&mut io_uring::Builder));
 /// A submitting thread sleeps when it has had nothing to do for so long.
 const THREAD_IDLE_MS: u32 = 1_000;
 
-/// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring starts disabled where the thread that
-/// enables it becomes its only submitter.
+/// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring
+/// starts disabled where the thread that enables it becomes its only submitter.
 ///
-/// Deferred task work runs only in a call that asks for completions. `taskrun_flag` makes the kernel say that some is pending, and `submit`
-/// then asks: without it a worker that only looks, as an overloaded one does, finds nothing for ever.
+/// Deferred task work runs only in a call that asks for completions. `taskrun_flag` makes the
+/// kernel say that some is pending, and `submit` then asks: without it a worker that only looks, as
+/// an overloaded one does, finds nothing for ever.
 static LADDER: [Setup; 4] = [
     Setup("single issuer, deferred task work, no submission array", |builder| {
         let builder = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
@@ -61,7 +62,12 @@ static LADDER: [Setup; 4] = [
 /// Likewise for a ring that polls the device.
 static POLLING: [Setup; 2] = [
     Setup("polling the device, single issuer, deferred task work", |builder| {
-        builder.setup_iopoll().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().setup_submit_all();
+        builder
+            .setup_iopoll()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_r_disabled()
+            .setup_submit_all();
     }),
     Setup("polling the device", |builder| {
         builder.setup_iopoll();
@@ -84,12 +90,20 @@ fn ladder(engine: Engine) -> (&'static [Setup], usize) {
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring").field("setup", &self.setup).field("in_flight", &self.in_flight).finish_non_exhaustive()
+        f.debug_struct("Ring")
+            .field("setup", &self.setup)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
     }
 }
 
 impl Ring {
-    pub(in super::super) fn new(engine: Engine, file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
+    pub(in super::super) fn new(
+        engine: Engine,
+        file: File,
+        slots: u32,
+        slot_bytes: usize,
+    ) -> io::Result<Self> {
         let arena = Arena::new(slots, slot_bytes)?;
         let entries = slots.next_power_of_two();
         let mut refusal = io::Error::from(io::ErrorKind::InvalidInput);
@@ -117,8 +131,10 @@ impl Ring {
             iov_base: std::ptr::with_exposed_provenance_mut(arena.mapping.address() as usize),
             iov_len: bytes,
         };
-        // SAFETY: the range is our mapping, which stays mapped until the ring is gone: `Drop` sees to the order.
-        let has_buffers = bytes <= MOST_REGISTERED_BYTES && unsafe { submitter.register_buffers(&[whole]) }.is_ok();
+        // SAFETY: the range is our mapping, which stays mapped until the ring is gone: `Drop` sees
+        // to the order.
+        let has_buffers = bytes <= MOST_REGISTERED_BYTES
+            && unsafe { submitter.register_buffers(&[whole]) }.is_ok();
         Ok(Self {
             ring: ManuallyDrop::new(ring),
             arena: ManuallyDrop::new(arena),
@@ -135,8 +151,15 @@ impl Ring {
     }
 
     pub(in super::super) fn described(&self) -> String {
-        let with = |has, what| if has { format!(", registered {what}") } else { format!(", no registered {what}") };
-        format!("io_uring ({}{}{})", self.setup, with(self.has_file, "file"), with(self.has_buffers, "buffers"))
+        let with = |has, what| {
+            if has { format!(", registered {what}") } else { format!(", no registered {what}") }
+        };
+        format!(
+            "io_uring ({}{}{})",
+            self.setup,
+            with(self.has_file, "file"),
+            with(self.has_buffers, "buffers")
+        )
     }
 
     #[inline]
@@ -148,19 +171,25 @@ impl Ring {
             entry(types::Fd(self.file.as_raw_fd()), start, request, self.has_buffers)
         };
         let entry = entry.user_data(u64::from(request.slot));
-        // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the completion is reaped, or the ring is
-        // gone: `lend` marked it the kernel's, and `Drop` waits or leaves the memory mapped.
+        // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the
+        // completion is reaped, or the ring is gone: `lend` marked it the kernel's, and `Drop`
+        // waits or leaves the memory mapped.
         let mut pushed = unsafe { self.ring.submission().push(&entry) };
         while pushed.is_err() && self.ring.params().is_setup_sqpoll() {
-            // The kernel's thread gives entries back a batch at a time, after what they asked for may have ended.
-            self.ring.submitter().squeue_wait().expect("kernels with a submitting thread can wait for it");
+            // The kernel's thread gives entries back a batch at a time, after what they asked for
+            // may have ended.
+            self.ring
+                .submitter()
+                .squeue_wait()
+                .expect("kernels with a submitting thread can wait for it");
             // SAFETY: as above.
             pushed = unsafe { self.ring.submission().push(&entry) };
         }
         pushed.expect("there is an entry for every slot");
         self.queued += 1;
         self.in_flight += 1;
-        // The first call of `reap` enables the ring, in the thread that is its submitter from then on.
+        // The first call of `reap` enables the ring, in the thread that is its submitter from then
+        // on.
         if self.queued >= self.most_held && self.is_enabled && self.ring.submit().is_ok() {
             // What was not taken stays in the ring; `reap` hands it over, or says why it cannot.
             self.queued = 0;
@@ -177,7 +206,11 @@ impl Ring {
     }
 
     #[inline]
-    pub(in super::super) fn reap(&mut self, patience: Duration, done: impl FnMut(Completion)) -> io::Result<()> {
+    pub(in super::super) fn reap(
+        &mut self,
+        patience: Duration,
+        done: impl FnMut(Completion),
+    ) -> io::Result<()> {
         if !self.is_enabled {
             self.ring.submitter().register_enable_rings()?;
             self.is_enabled = true;
@@ -185,16 +218,20 @@ impl Ring {
         let wait = self.in_flight > 0 && !patience.is_zero();
         let entered = if wait {
             let timeout = types::Timespec::from(patience);
-            self.ring
-                .submitter()
-                .submit_with_args(self.least.min(self.in_flight) as usize, &types::SubmitArgs::new().timespec(&timeout))
+            self.ring.submitter().submit_with_args(
+                self.least.min(self.in_flight) as usize,
+                &types::SubmitArgs::new().timespec(&timeout),
+            )
         } else {
             self.ring.submit()
         };
         match entered {
             Ok(_) => {}
             Err(error)
-                if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                ) => {}
             Err(error) => return Err(error),
         }
         self.queued = 0;
@@ -212,7 +249,12 @@ impl Ring {
     }
 }
 
-fn entry(file: impl Copy + UseFile, start: *mut u8, request: Request, registered: bool) -> io_uring::squeue::Entry {
+fn entry(
+    file: impl Copy + UseFile,
+    start: *mut u8,
+    request: Request,
+    registered: bool,
+) -> io_uring::squeue::Entry {
     let Request { operation, offset, bytes, priority, .. } = request;
     let priority = priority.bits();
     match (operation, registered) {
@@ -228,10 +270,34 @@ fn entry(file: impl Copy + UseFile, start: *mut u8, request: Request, registered
 
 /// A file as an entry names it: by its place among the registered ones, or by its descriptor.
 trait UseFile {
-    fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
-    fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
-    fn read(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
-    fn write(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry;
+    fn read_fixed(
+        self,
+        start: *mut u8,
+        bytes: u32,
+        offset: u64,
+        priority: u16,
+    ) -> io_uring::squeue::Entry;
+    fn write_fixed(
+        self,
+        start: *mut u8,
+        bytes: u32,
+        offset: u64,
+        priority: u16,
+    ) -> io_uring::squeue::Entry;
+    fn read(
+        self,
+        start: *mut u8,
+        bytes: u32,
+        offset: u64,
+        priority: u16,
+    ) -> io_uring::squeue::Entry;
+    fn write(
+        self,
+        start: *mut u8,
+        bytes: u32,
+        offset: u64,
+        priority: u16,
+    ) -> io_uring::squeue::Entry;
     fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry;
     fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry;
 }
@@ -240,19 +306,49 @@ macro_rules! use_file {
     ($kind:ty) => {
         impl UseFile for $kind {
             #[inline]
-            fn read_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
-                opcode::ReadFixed::new(self, start, bytes, FIRST).offset(offset).ioprio(priority).build()
+            fn read_fixed(
+                self,
+                start: *mut u8,
+                bytes: u32,
+                offset: u64,
+                priority: u16,
+            ) -> io_uring::squeue::Entry {
+                opcode::ReadFixed::new(self, start, bytes, FIRST)
+                    .offset(offset)
+                    .ioprio(priority)
+                    .build()
             }
             #[inline]
-            fn write_fixed(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
-                opcode::WriteFixed::new(self, start, bytes, FIRST).offset(offset).ioprio(priority).build()
+            fn write_fixed(
+                self,
+                start: *mut u8,
+                bytes: u32,
+                offset: u64,
+                priority: u16,
+            ) -> io_uring::squeue::Entry {
+                opcode::WriteFixed::new(self, start, bytes, FIRST)
+                    .offset(offset)
+                    .ioprio(priority)
+                    .build()
             }
             #[inline]
-            fn read(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+            fn read(
+                self,
+                start: *mut u8,
+                bytes: u32,
+                offset: u64,
+                priority: u16,
+            ) -> io_uring::squeue::Entry {
                 opcode::Read::new(self, start, bytes).offset(offset).ioprio(priority).build()
             }
             #[inline]
-            fn write(self, start: *mut u8, bytes: u32, offset: u64, priority: u16) -> io_uring::squeue::Entry {
+            fn write(
+                self,
+                start: *mut u8,
+                bytes: u32,
+                offset: u64,
+                priority: u16,
+            ) -> io_uring::squeue::Entry {
                 opcode::Write::new(self, start, bytes).offset(offset).ioprio(priority).build()
             }
             fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry {
@@ -281,7 +377,8 @@ impl Drop for Ring {
                 break;
             }
         }
-        // SAFETY: dropped once, here, and not used again. The ring goes first: its registered buffers lie in the arena.
+        // SAFETY: dropped once, here, and not used again. The ring goes first: its registered
+        // buffers lie in the arena.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
         if self.in_flight == 0 {
             // SAFETY: dropped once, here, and not used again; nothing under way refers to it.

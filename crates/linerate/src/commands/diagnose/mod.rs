@@ -1,9 +1,10 @@
 //! `linerate diagnose`: what limits a path, with proof.
 //!
-//! Of a ledger it says what the rules make of what is recorded. Of a path it runs a short baseline, takes the leading hypothesis,
-//! changes what that says is the limit, beside a placebo, and judges the pairs; where the change lifts the limit it goes on from
-//! there, limit by limit. All it changes are parameters of its own load. Every stage is a campaign in a ledger of its own, so that
-//! everything it says can be judged again.
+//! Of a ledger it says what the rules make of what is recorded. Of a path it runs a short baseline,
+//! takes the leading hypothesis, changes what that says is the limit, beside a placebo, and judges
+//! the pairs; where the change lifts the limit it goes on from there, limit by limit. All it
+//! changes are parameters of its own load. Every stage is a campaign in a ledger of its own, so
+//! that everything it says can be judged again.
 
 mod tell;
 
@@ -41,7 +42,8 @@ pub(crate) struct DiagnoseArgs {
     /// Different limits to look for, one behind the other
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=19))]
     pub(crate) limits: u32,
-    /// Seconds of each run; pairs that noise leaves undecided are run once more, four to eight times as long
+    /// Seconds of each run; pairs that noise leaves undecided are run once more, four to eight
+    /// times as long
     #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
     /// Seconds before each run that do not count
@@ -64,16 +66,21 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
         return Ok(reports::exit_of(&study));
     }
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
-        return Err(Failure::wrong("diagnose: --seconds must be above zero and --omit not below it"));
+        return Err(Failure::wrong(
+            "diagnose: --seconds must be above zero and --omit not below it",
+        ));
     }
-    let has_place = args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
+    let has_place =
+        args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
     if !has_place && args.workload != STORAGE {
-        let what = "diagnose: say what: a LEDGER, --to HOST, --lab NAME or --testbed FILE (a disk of this host: --workload storage)";
+        let what = "diagnose: say what: a LEDGER, --to HOST, --lab NAME or --testbed FILE (a disk \
+            of this host: --workload storage)";
         return Err(Failure::wrong(what));
     }
     let mut ground = testbeds::prepare(&args.path.place())?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::missing(format!("create folder {}: {error}", args.out.display()))
+    })?;
     let ended = look(args, global, &ground);
     ground.dismantle();
     Ended::outcome(ended)
@@ -91,8 +98,11 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     };
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     let watch = || progress::watcher(global);
-    let rungs =
-        climb(&Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch }, load, args.limits as usize)?;
+    let rungs = climb(
+        &Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch },
+        load,
+        args.limits as usize,
+    )?;
     tell::ladder(&rungs, args, global);
     Ok(exit_of(&rungs))
 }

@@ -1,4 +1,5 @@
-//! What diagnosis tells: the verdict first, then each limit with what was seen, why it is believed, and what to try.
+//! What diagnosis tells: the verdict first, then each limit with what was seen, why it is believed,
+//! and what to try.
 
 use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
@@ -26,7 +27,8 @@ pub(super) fn recorded(campaign: &Campaign, study: &Study, global: Global) {
     sentence.iter().for_each(|sentence| println!("{sentence}\n"));
     if study.findings.is_empty() {
         println!(
-            "no rule says anything of what is recorded: no flow carries a figure, no ceiling is known, or nothing of a disk's load speaks for a limit"
+            "no rule says anything of what is recorded: no flow carries a figure, no ceiling is \
+                known, or nothing of a disk's load speaks for a limit"
         );
     }
     for (number, found) in study.findings.iter().enumerate() {
@@ -36,7 +38,8 @@ pub(super) fn recorded(campaign: &Campaign, study: &Study, global: Global) {
     }
     if study.findings.iter().any(|found| found.verdict == Verdict::Suspected) {
         println!(
-            "\nto prove or refute what is suspected: linerate diagnose --to HOST (or --lab NAME), which runs the experiments"
+            "\nto prove or refute what is suspected: linerate diagnose --to HOST (or --lab NAME), \
+                which runs the experiments"
         );
     }
 }
@@ -44,13 +47,19 @@ pub(super) fn recorded(campaign: &Campaign, study: &Study, global: Global) {
 /// The limits found, from the one that shows on.
 pub(super) fn ladder(rungs: &[Rung], args: &DiagnoseArgs, global: Global) {
     if global.json {
-        println!("{}", json!({ "verdict": verdict(rungs), "ladder": rungs.iter().map(rung).collect::<Vec<_>>() }));
+        println!(
+            "{}",
+            json!({ "verdict": verdict(rungs), "ladder": rungs.iter().map(rung).collect::<Vec<_>>() })
+        );
         return;
     }
     println!("{}", verdict(rungs));
     for (number, rung) in rungs.iter().enumerate() {
         println!("\nlimit {}: {} {}", number + 1, rung.metric, amount(rung.metric, rung.goodput));
-        println!("   evidence of each hypothesis, 0.5 and more is suspected: {}", scored(&rung.scores));
+        println!(
+            "   evidence of each hypothesis, 0.5 and more is suspected: {}",
+            scored(&rung.scores)
+        );
         for found in &rung.findings {
             println!(" {}: {} [{}]", word(found.verdict), found.claim, found.rule);
             told(found);
@@ -65,7 +74,9 @@ pub(super) fn ladder(rungs: &[Rung], args: &DiagnoseArgs, global: Global) {
 
 /// One sentence: what limits, and how sure that is.
 fn verdict(rungs: &[Rung]) -> String {
-    let leading = |rung: &Rung| rung.findings.first().map(|found| format!("{} ({})", found.claim, word(found.verdict)));
+    let leading = |rung: &Rung| {
+        rung.findings.first().map(|found| format!("{} ({})", found.claim, word(found.verdict)))
+    };
     let mut limits: Vec<String> = rungs.iter().filter_map(leading).collect();
     // What was lifted by half and limits again is one limit.
     limits.dedup();
@@ -98,7 +109,11 @@ const fn word(verdict: Verdict) -> &'static str {
 }
 
 fn amount(metric: &str, value: f64) -> String {
-    if metric == IOPS { amount_of(metric, value) } else { quantity(metric::GOODPUT, value, Unit::BitPerSecond) }
+    if metric == IOPS {
+        amount_of(metric, value)
+    } else {
+        quantity(metric::GOODPUT, value, Unit::BitPerSecond)
+    }
 }
 
 fn rung(rung: &Rung) -> Value {

@@ -19,7 +19,8 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
     told("claimed", device, &claim, as_json);
     if !as_json {
         println!(
-            "wrote {CLAIM_BYTES} bytes at its start; loads write between byte {RESERVED_BYTES} and byte {}; \
+            "wrote {CLAIM_BYTES} bytes at its start; loads write between byte {RESERVED_BYTES} and \
+                byte {}; \
              jobs must name the serial number (consent = \"{serial}\")",
             claim.size_bytes - RESERVED_BYTES
         );
@@ -33,7 +34,8 @@ pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     told("released", device, &claim, as_json);
     if !as_json {
         println!(
-            "wrote {CLAIM_BYTES} zeros at its start; what loads wrote is still there (blkdiscard -z makes it blank)"
+            "wrote {CLAIM_BYTES} zeros at its start; what loads wrote is still there (blkdiscard \
+                -z makes it blank)"
         );
     }
     Ok(Exit::Done)
@@ -43,7 +45,12 @@ fn told(what: &str, device: &Path, claim: &Claim, as_json: bool) {
     if as_json {
         println!("{}", json!({ "device": device, what: claim }));
     } else {
-        println!("{what} {}, serial number {}, claim {}", device.display(), claim.serial, claim.uuid);
+        println!(
+            "{what} {}, serial number {}, claim {}",
+            device.display(),
+            claim.serial,
+            claim.uuid
+        );
     }
 }
 

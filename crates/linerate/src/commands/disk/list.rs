@@ -26,11 +26,18 @@ pub(super) fn answer(disks: &[Inspection]) -> Document {
         _ => vec![Block::Table(Table::of_words("disks", "Disks", &heads, &rows))],
     };
     for disk in disks.iter().filter(|disk| !disk.refusals.is_empty()) {
-        blocks.push(Block::Paragraph(format!("/dev/{} must not be written to:", disk.topology.name)));
+        blocks
+            .push(Block::Paragraph(format!("/dev/{} must not be written to:", disk.topology.name)));
         blocks.push(Block::List(disk.refusals.iter().map(ToString::to_string).collect()));
     }
     let section = Section { id: "answer", title: "Disks", blocks };
-    Document::answer("Disks of this host", "as the kernel shows them", Origin::Read, vec![section], values)
+    Document::answer(
+        "Disks of this host",
+        "as the kernel shows them",
+        Origin::Read,
+        vec![section],
+        values,
+    )
 }
 
 /// As JSON: what is known, and the verdict in words.
@@ -67,7 +74,9 @@ fn verdict(disk: &Inspection) -> &'static str {
     let unknown_data = disk.content.as_ref().is_some_and(|content| content.inner_data.is_some());
     match (disk.refusals.is_empty(), disk.is_claimed()) {
         (true, true) => "claimed: jobs that name its serial number may overwrite it",
-        (true, false) if unknown_data => "read only: it holds data of no known kind (if that may go: blkdiscard -z)",
+        (true, false) if unknown_data => {
+            "read only: it holds data of no known kind (if that may go: blkdiscard -z)"
+        }
         (true, false) => "read only, blank: it can be claimed (linerate disk claim)",
         (false, _) => "read only: it must not be written to",
     }

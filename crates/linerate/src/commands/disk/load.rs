@@ -21,7 +21,8 @@ use crate::show;
 /// What to do to which disk or file.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// A block device, a file to be read, or a folder in which a scratch file without a name is made
+    /// A block device, a file to be read, or a folder in which a scratch file without a name is
+    /// made
     target: PathBuf,
     /// Bytes of a transfer, with k, M or G for 1024, 1024^2, 1024^3
     #[arg(long, default_value = "4k", value_delimiter = ',')]
@@ -50,16 +51,19 @@ pub(crate) struct LoadArgs {
     /// Size of the scratch file, if the target is a folder
     #[arg(long)]
     size: Option<String>,
-    /// Lines of an access specification, in place of --bs, --read and --random (see linerate list workloads)
+    /// Lines of an access specification, in place of --bs, --read and --random (see linerate list
+    /// workloads)
     #[arg(long, conflicts_with_all = ["bs", "read", "random"])]
     access: Option<String>,
-    /// Start so many transfers per second, all workers together, whatever the disk does [with sweep: a list makes a load curve]
+    /// Start so many transfers per second, all workers together, whatever the disk does [with
+    /// sweep: a list makes a load curve]
     #[arg(long, value_name = "IOPS", value_delimiter = ',')]
     rate: Vec<f64>,
     /// Bytes of a transfer in the other direction that follows each one, as Iometer's reply
     #[arg(long, conflicts_with = "access")]
     reply: Option<String>,
-    /// Write the target over so often first, in sequence by 128 KiB: twice is customary for solid-state disks
+    /// Write the target over so often first, in sequence by 128 KiB: twice is customary for
+    /// solid-state disks
     #[arg(long, default_value_t = 0)]
     condition: u32,
     /// The engine: auto, io_uring, io_uring_polling, io_uring_thread, aio, threads or pread
@@ -68,7 +72,8 @@ pub(crate) struct LoadArgs {
     /// Through the page cache
     #[arg(long)]
     buffered: bool,
-    /// When a write ends: none (the device has it), dsync (its data is durable, O_DSYNC) or sync (all metadata too, O_SYNC)
+    /// When a write ends: none (the device has it), dsync (its data is durable, O_DSYNC) or sync
+    /// (all metadata too, O_SYNC)
     #[arg(long, value_parser = ["none", "dsync", "sync"])]
     sync: Option<String>,
     /// Flush after writes, timed apart: none, fsync or fdatasync
@@ -114,7 +119,9 @@ pub(super) fn run(args: &LoadArgs, global: Global) -> Outcome {
     ];
     for (option, given) in lists {
         if given > 1 {
-            return Err(Failure::wrong(format!("disk run: {option} takes one value (lists are for disk sweep)")));
+            return Err(Failure::wrong(format!(
+                "disk run: {option} takes one value (lists are for disk sweep)"
+            )));
         }
     }
     let depths = depths(&args.qd)?;
@@ -136,11 +143,12 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
         return Ok(Exit::Done);
     }
     let (found, plan) = Found::drafted("disk", &draft)?;
-    let scratch =
-        tempfile::tempdir().map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("disk.ledger"));
     let ground = testbeds::loopback(false);
-    let request = Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let request =
+        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
     let (campaign, summary) = conduct::conduct(&request, &mut |event| {
         if let Progress::Incident { incident, .. } = event
             && !global.quiet
@@ -149,16 +157,26 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
         }
     })?;
     let study = study(&campaign);
-    crate::reports::measured(&document(&campaign, &study, repeats), &campaign, &study, &args.saved, global)?;
+    crate::reports::measured(
+        &document(&campaign, &study, repeats),
+        &campaign,
+        &study,
+        &args.saved,
+        global,
+    )?;
     crate::reports::end(&campaign, &study, &summary, global)
 }
 
 /// The plan these options amount to: it is recorded, so that the measurement can be repeated.
 fn draft(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<Draft, Failure> {
-    let target = std::fs::canonicalize(&args.target)
-        .map_err(|error| Failure::missing(format!("disk: find {}: {error}", args.target.display())))?;
+    let target = std::fs::canonicalize(&args.target).map_err(|error| {
+        Failure::missing(format!("disk: find {}: {error}", args.target.display()))
+    })?;
     let target = target.to_str().ok_or_else(|| {
-        Failure::wrong(format!("disk: {} has a name that is not UTF-8: no plan can name it", target.display()))
+        Failure::wrong(format!(
+            "disk: {} has a name that is not UTF-8: no plan can name it",
+            target.display()
+        ))
     })?;
     let cache = if args.buffered { "buffered" } else { "direct" };
     let mut params: Vec<(&str, Value)> = vec![
@@ -174,7 +192,9 @@ fn draft(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<Draft, Failure
         }
     }
     let words = [("consent", &args.consent), ("sync", &args.sync), ("flush", &args.flush)];
-    params.extend(words.into_iter().filter_map(|(name, given)| Some((name, given.as_deref()?.into()))));
+    params.extend(
+        words.into_iter().filter_map(|(name, given)| Some((name, given.as_deref()?.into()))),
+    );
     if let Some(text) = &args.reply {
         params.push(("reply", size("--reply", text)?.into()));
     }
@@ -187,18 +207,31 @@ fn draft(args: &LoadArgs, depths: &[u32], repeats: u32) -> Result<Draft, Failure
     if args.condition > 0 {
         params.push(("condition", args.condition.into()));
     }
-    let sizes = args.bs.iter().map(|text| Ok(size("--bs", text)?.into())).collect::<Result<Vec<Value>, Failure>>()?;
-    let shares = |values: &[f64]| values.iter().map(|value| format!("{value} %").into()).collect::<Vec<Value>>();
+    let sizes = args
+        .bs
+        .iter()
+        .map(|text| Ok(size("--bs", text)?.into()))
+        .collect::<Result<Vec<Value>, Failure>>()?;
+    let shares = |values: &[f64]| {
+        values.iter().map(|value| format!("{value} %").into()).collect::<Vec<Value>>()
+    };
     let mut axes: Vec<(&str, Vec<Value>)> = vec![
         ("depth", depths.iter().map(|depth| Value::from(*depth)).collect()),
         ("rate", args.rate.iter().map(|rate| format!("{rate} pps").into()).collect()),
     ];
     match &args.access {
         Some(lines) => params.push(("access", lines.as_str().into())),
-        None => axes.extend([("block_size", sizes), ("read", shares(&args.read)), ("random", shares(&args.random))]),
+        None => axes.extend([
+            ("block_size", sizes),
+            ("read", shares(&args.read)),
+            ("random", shares(&args.random)),
+        ]),
     }
-    let (swept, fixed): (Vec<_>, Vec<_>) = axes.into_iter().partition(|(_, values)| values.len() > 1);
-    params.extend(fixed.into_iter().filter_map(|(name, values)| Some((name, values.into_iter().next()?))));
+    let (swept, fixed): (Vec<_>, Vec<_>) =
+        axes.into_iter().partition(|(_, values)| values.len() > 1);
+    params.extend(
+        fixed.into_iter().filter_map(|(name, values)| Some((name, values.into_iter().next()?))),
+    );
     let (duration, ramp) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.ramp));
     let sweep = DraftSweep {
         drain: Some(DRAIN),
@@ -221,10 +254,12 @@ fn size(option: &str, text: &str) -> Result<String, Failure> {
         Some(b't') => (&text[..text.len() - 1], 4),
         _ => (text, 0),
     };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024_u64.pow(power)));
+    let bytes =
+        number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024_u64.pow(power)));
     bytes.map(|bytes| Bytes(bytes).to_string()).ok_or_else(|| {
         Failure::wrong(format!(
-            "disk {option} {text}: not a size (bytes, with k, M, G or T for powers of 1024, or such as 4KiB)"
+            "disk {option} {text}: not a size (bytes, with k, M, G or T for powers of 1024, or \
+                such as 4KiB)"
         ))
     })
 }
@@ -234,7 +269,9 @@ fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
     let mut depths = Vec::new();
     for text in texts {
         let wrong = || {
-            Failure::wrong(format!("disk --qd {text}: not a depth (a number, FIRST..LASTxFACTOR or FIRST..LAST+STEP)"))
+            Failure::wrong(format!(
+                "disk --qd {text}: not a depth (a number, FIRST..LASTxFACTOR or FIRST..LAST+STEP)"
+            ))
         };
         let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
         let Some((first, rest)) = text.split_once("..") else {
@@ -246,8 +283,11 @@ fn depths(texts: &[String]) -> Result<Vec<u32>, Failure> {
             (None, Some((last, step))) => (last, number(step), false),
             (None, None) => (rest, Some(1), false),
         };
-        let (Some(first), Some(last), Some(step)) = (number(first), number(last), step) else { return Err(wrong()) };
-        let next = |depth: &u32| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
+        let (Some(first), Some(last), Some(step)) = (number(first), number(last), step) else {
+            return Err(wrong());
+        };
+        let next =
+            |depth: &u32| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
         depths.extend(std::iter::successors(Some(first), next).take_while(|depth| *depth <= last));
     }
     Ok(depths)
@@ -287,7 +327,8 @@ fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
         study.points.iter().filter_map(job).any(|job| value(job, metric, *direction).is_some())
     };
     let columns: Vec<_> = COLUMNS.iter().filter(|column| has(column)).collect();
-    let axes: Vec<&String> = study.points.first().map(|point| point.parameters.keys().collect()).unwrap_or_default();
+    let axes: Vec<&String> =
+        study.points.first().map(|point| point.parameters.keys().collect()).unwrap_or_default();
     let head: Vec<String> = axes
         .iter()
         .map(|axis| axis.trim_start_matches("params.").replace('_', " "))
@@ -295,18 +336,24 @@ fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
         .chain(["validity".to_owned()])
         .collect();
     let row = |point: &PointStudy| {
-        let place = axes.iter().map(|axis| point.parameters.get(*axis).map_or_else(String::new, plain));
+        let place =
+            axes.iter().map(|axis| point.parameters.get(*axis).map_or_else(String::new, plain));
         let cell = |(_, metric, direction): &&(&str, &str, Direction)| {
             job(point).and_then(|job| value(job, metric, *direction)).unwrap_or_else(|| "-".into())
         };
-        place.chain(columns.iter().map(cell)).chain([point.validity.word().to_owned()]).collect::<Vec<_>>()
+        place
+            .chain(columns.iter().map(cell))
+            .chain([point.validity.word().to_owned()])
+            .collect::<Vec<_>>()
     };
     let rows: Vec<Vec<String>> = study.points.iter().map(row).collect();
     let mut blocks = Vec::new();
     if !columns.is_empty() {
         let of = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
-        let caption =
-            format!("n = {repeats} a point; medians; times from start to completion; [interval] of a percentile {of}");
+        let caption = format!(
+            "n = {repeats} a point; medians; times from start to completion; [interval] of a \
+                percentile {of}"
+        );
         blocks.push(Block::Table(Table::of_words("transfers", caption, &head, &rows)));
     }
     const TOLD: [&str; 9] = [
@@ -320,16 +367,22 @@ fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
         "steady_rounds",
         "device",
     ];
-    let told = TOLD
-        .iter()
-        .flat_map(|name| said(study, name).into_iter().map(|told| format!("{}: {told}", name.replace('_', " "))));
+    let told = TOLD.iter().flat_map(|name| {
+        said(study, name).into_iter().map(|told| format!("{}: {told}", name.replace('_', " ")))
+    });
     let lines: Vec<String> = told.chain(reasons(study)).collect();
     if !lines.is_empty() {
         blocks.push(Block::List(lines));
     }
     let section = Section { id: "answer", title: "Transfers", blocks };
     let origin = Origin::Measured(campaign.header.testbed);
-    Document::answer("Storage load", "what one disk or file did", origin, vec![section], serde_json::Value::Null)
+    Document::answer(
+        "Storage load",
+        "what one disk or file did",
+        origin,
+        vec![section],
+        serde_json::Value::Null,
+    )
 }
 
 /// What the points say of `name`, each saying once and with how many points say so, unless all do.
@@ -348,10 +401,12 @@ fn said(study: &Study, name: &str) -> Vec<String> {
     said.into_iter().map(tell).collect()
 }
 
-/// Why points are not valid: reasons that differ in their numbers only are one, told as it was met first, with how often it was met.
+/// Why points are not valid: reasons that differ in their numbers only are one, told as it was met
+/// first, with how often it was met.
 fn reasons(study: &Study) -> Vec<String> {
     let mut reasons: Vec<(Validity, Kind, &Reason, usize)> = Vec::new();
-    for (validity, why) in study.points.iter().flat_map(|point| point.why.iter().map(move |why| (point.validity, why)))
+    for (validity, why) in
+        study.points.iter().flat_map(|point| point.why.iter().map(move |why| (point.validity, why)))
     {
         let kind = why.kind();
         match reasons.iter_mut().find(|(known, of, ..)| *known == validity && *of == kind) {

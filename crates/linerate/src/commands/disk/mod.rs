@@ -1,4 +1,5 @@
-//! `linerate disk`: which disks there are, what is on them, the consent to write to one, and what one can do.
+//! `linerate disk`: which disks there are, what is on them, the consent to write to one, and what
+//! one can do.
 
 mod consent;
 mod list;
@@ -19,7 +20,8 @@ pub(crate) struct DiskArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskAction {
-    /// Print every disk, what is on it, and whether it may be written to, with every reason against it
+    /// Print every disk, what is on it, and whether it may be written to, with every reason against
+    /// it
     List {
         #[command(flatten)]
         saved: Saved,
@@ -28,9 +30,11 @@ pub(crate) enum DiskAction {
     Run(load::LoadArgs),
     /// The same at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
     Sweep(load::LoadArgs),
-    /// Let linerate overwrite a blank disk: a claim is written into its first 4 KiB; loads leave its first and last MiB alone
+    /// Let linerate overwrite a blank disk: a claim is written into its first 4 KiB; loads leave
+    /// its first and last MiB alone
     ///
-    /// A disk that is in use or not blank is refused, and there is no way to force it: wipe it yourself (wipefs -a, blkdiscard -z).
+    /// A disk that is in use or not blank is refused, and there is no way to force it: wipe it
+    /// yourself (wipefs -a, blkdiscard -z).
     Claim {
         /// The device, or a partition that nobody uses
         device: PathBuf,

@@ -1,9 +1,10 @@
 //! The process that a lab lives in, found by the lab's name.
 //!
-//! A lab with delays, faults, controllers or CPU shares lives as long as its `linerate lab up`. The names of its namespaces are private to that
-//! process, so that the kernel frees them however the process ends: by SIGKILL, or with its whole PID namespace. Other commands find it
-//! by an abstract Unix socket (unix(7)) that it listens on, which ends with it too. The socket is also the claim to the name: of two
-//! that build a lab of one name at once, one is refused.
+//! A lab with delays, faults, controllers or CPU shares lives as long as its `linerate lab up`. The
+//! names of its namespaces are private to that process, so that the kernel frees them however the
+//! process ends: by SIGKILL, or with its whole PID namespace. Other commands find it by an abstract
+//! Unix socket (unix(7)) that it listens on, which ends with it too. The socket is also the claim
+//! to the name: of two that build a lab of one name at once, one is refused.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,7 +21,8 @@ use crate::exit::Failure;
 
 /// Prefix of the sockets' names.
 const SOCKETS: &str = "linerate-lab-";
-/// Sockets of this network namespace, a line each; the name of an abstract one begins with `@` (proc_net_unix(5)).
+/// Sockets of this network namespace, a line each; the name of an abstract one begins with `@`
+/// (proc_net_unix(5)).
 const LISTED: &str = "/proc/net/unix";
 /// Commands that may look for a lab at the same moment.
 const BACKLOG: i32 = 128;
@@ -35,8 +37,8 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the name `lab`. A killed process keeps the name until its last thread has ended, so one that is taken is asked for again for a
-    /// while.
+    /// Claims the name `lab`. A killed process keeps the name until its last thread has ended, so
+    /// one that is taken is asked for again for a while.
     pub(crate) fn new(lab: &str) -> Result<Self, Failure> {
         let asked = Instant::now();
         loop {
@@ -52,7 +54,8 @@ impl Claim {
                 }
                 Err(Errno::ADDRINUSE) => {
                     return Err(Failure::missing(format!(
-                        "lab up {lab}: another process builds or carries a lab of this name (see `linerate lab list`; end it with `linerate lab down {lab}`)"
+                        "lab up {lab}: another process builds or carries a lab of this name (see \
+                            `linerate lab list`; end it with `linerate lab down {lab}`)"
                     )));
                 }
                 Err(cause) => {
@@ -97,9 +100,14 @@ impl Maker {
         let found = peer(&connection).map_err(Failure::missing)?;
         // Anybody may listen under any name; labs are root's.
         if found.user != 0 {
-            return Err(failed(&format!("user {} listens in its place, which is not root", found.user)));
+            return Err(failed(&format!(
+                "user {} listens in its place, which is not root",
+                found.user
+            )));
         }
-        let pid = found.pid.ok_or_else(|| failed("its process runs in a PID namespace that is not seen from here"))?;
+        let pid = found.pid.ok_or_else(|| {
+            failed("its process runs in a PID namespace that is not seen from here")
+        })?;
         let maker = Self { pid, connection };
         if maker.is_alive() { Ok(Some(maker)) } else { Ok(None) }
     }
@@ -138,9 +146,12 @@ pub(crate) fn carried() -> Vec<String> {
 
 /// The labs among the sockets in `text`.
 fn labs_in(text: &str) -> BTreeSet<&str> {
-    let names =
-        text.lines().filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(SOCKETS));
-    names.filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())).collect()
+    let names = text.lines().filter_map(|line| {
+        line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(SOCKETS)
+    });
+    names
+        .filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        .collect()
 }
 
 /// Whether the other end of `connection`, on which nobody ever writes, is there.
@@ -164,7 +175,8 @@ mod tests {
     #[test]
     fn labs_are_found_among_the_sockets_of_a_host() {
         let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 18923 /run/dbus/system_bus_socket\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 18923 \
+            /run/dbus/system_bus_socket\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 41 @linerate-lab-ncsi\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 42 @linerate-lab-ncsi\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 43 @linerate-lab-../x\n\

@@ -29,7 +29,10 @@ pub(super) fn with_devices(command: Command) -> Command {
         .value_name("DEVICE")
         .action(ArgAction::Append)
         .conflicts_with_all(["gen", "lanes"])
-        .help("An interface or disk, or `all`: generation, lanes and payload settings are read, and the tree above it is shown");
+        .help(
+            "An interface or disk, or `all`: generation, lanes and payload settings are read, \
+            and the tree above it is shown",
+        );
     let facts = Arg::new(FACTS)
         .long(FACTS)
         .value_name("FILE")
@@ -50,13 +53,17 @@ pub(super) fn with_devices(command: Command) -> Command {
         .help("Formats of the figures");
     ["gen", "lanes"]
         .into_iter()
-        .fold(command, |command, name| command.mut_arg(name, |arg| arg.required(false).required_unless_present(DEVICE)))
+        .fold(command, |command, name| {
+            command.mut_arg(name, |arg| arg.required(false).required_unless_present(DEVICE))
+        })
         .args([device, facts, out, format])
 }
 
-/// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if asked.
+/// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if
+/// asked.
 pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcome {
-    let devices: Vec<String> = matches.get_many::<String>(DEVICE).into_iter().flatten().cloned().collect();
+    let devices: Vec<String> =
+        matches.get_many::<String>(DEVICE).into_iter().flatten().cloned().collect();
     let mut lines = Vec::new();
     let mut ceilings = Vec::new();
     let mut filled = Some(params.clone());
@@ -68,7 +75,8 @@ pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcom
             ceilings.extend(slots.ceilings(assumed));
         }
         if !slots.settings_are_known() && params.get("mps").is_none() {
-            let why = "payload settings are not readable (run as root, or say --mps): the usual ones are shown in turn";
+            let why = "payload settings are not readable (run as root, or say --mps): the usual \
+                ones are shown in turn";
             lines.push(why.to_owned());
         }
         filled = slots.options(&params);
@@ -96,12 +104,18 @@ pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcom
 
 /// The facts `pcie` and, for ports, `interfaces`: of a file, else of this host.
 fn facts(matches: &ArgMatches) -> Result<Value, Failure> {
-    let Some(path) = matches.get_one::<PathBuf>(FACTS) else { return Ok(linerate_observe::facts()) };
+    let Some(path) = matches.get_one::<PathBuf>(FACTS) else {
+        return Ok(linerate_observe::facts());
+    };
     let failed = |why: String| Failure::wrong(format!("read facts {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     let facts: Value = serde_json::from_str(&text)
         .map_err(|error| failed(format!("{error} (it is what `linerate facts --json` prints)")))?;
-    if facts["pcie"].is_object() { Ok(facts) } else { Err(failed("it has no facts of PCI devices".to_owned())) }
+    if facts["pcie"].is_object() {
+        Ok(facts)
+    } else {
+        Err(failed("it has no facts of PCI devices".to_owned()))
+    }
 }
 
 fn slots(facts: &Value, devices: &[String]) -> Result<Slots, Failure> {
@@ -132,20 +146,38 @@ fn fill_port(params: &mut Params, facts: &Value, device: &str) {
 }
 
 /// Figures of the link that `params` describe.
-fn draw(matches: &ArgMatches, params: Option<&Params>, out: &std::path::Path, as_json: bool) -> Outcome {
+fn draw(
+    matches: &ArgMatches,
+    params: Option<&Params>,
+    out: &std::path::Path,
+    as_json: bool,
+) -> Outcome {
     let failed = |why: &str| Failure::wrong(format!("limit pcie --out: {why}"));
-    let params = params.ok_or_else(|| failed("figures are of one link: name one device with a PCI Express link"))?;
-    let number = |key: &str| params.get(key).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
-    let size = |key: &str, default: &str| {
-        params.get(key).and_then(Value::as_str).unwrap_or(default).parse().map_err(|_| failed("a size cannot be read"))
+    let params = params.ok_or_else(|| {
+        failed("figures are of one link: name one device with a PCI Express link")
+    })?;
+    let number = |key: &str| {
+        params.get(key).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
     };
-    let (generation, lanes) = (number("gen").unwrap_or_default(), number("lanes").unwrap_or_default());
+    let size = |key: &str, default: &str| {
+        params
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or(default)
+            .parse()
+            .map_err(|_| failed("a size cannot be read"))
+    };
+    let (generation, lanes) =
+        (number("gen").unwrap_or_default(), number("lanes").unwrap_or_default());
     let link = Link::new(generation, lanes, size("mps", "256 B")?, size("mrrs", "512 B")?);
     let link = link.ok_or_else(|| failed("there is no such link"))?;
-    let port = params.get("port").and_then(Value::as_str).and_then(|text| text.parse::<BitRate>().ok());
+    let port =
+        params.get("port").and_then(Value::as_str).and_then(|text| text.parse::<BitRate>().ok());
     let format = matches.get_many::<ReportFormat>(FORMAT).into_iter().flatten().copied().collect();
-    let files =
-        reports::save(&link_figures(&link, port, env!("CARGO_PKG_VERSION")), &Output { format, out: out.to_owned() })?;
+    let files = reports::save(
+        &link_figures(&link, port, env!("CARGO_PKG_VERSION")),
+        &Output { format, out: out.to_owned() },
+    )?;
     if !as_json {
         files.iter().for_each(|file| println!("figures {}", file.display()));
     }

@@ -1,7 +1,7 @@
 //! `linerate ncsi`: what the network controller behind a sideband is, can do, and has dropped.
 //!
-//! It only reads: commands that set anything take `--allow-set`. It asks through the kernel's own NC-SI stack where that owns the
-//! interface, in raw frames elsewhere, and says which and why.
+//! It only reads: commands that set anything take `--allow-set`. It asks through the kernel's own
+//! NC-SI stack where that owns the interface, in raw frames elsewhere, and says which and why.
 
 mod told;
 
@@ -41,7 +41,8 @@ pub(crate) struct NcsiArgs {
     /// Allow commands that change the controller's state
     #[arg(long)]
     pub(crate) allow_set: bool,
-    /// Send raw frames even where the kernel's NC-SI stack owns the interface (either may take the other's answers)
+    /// Send raw frames even where the kernel's NC-SI stack owns the interface (either may take the
+    /// other's answers)
     #[arg(long)]
     pub(crate) force_raw: bool,
     /// With watch: lines to print [default: until interrupted]
@@ -85,7 +86,9 @@ pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     }
     let preference = if args.force_raw { Preference::RawFrames } else { Preference::Safe };
     let mut controller = Controller::open(device, preference).map_err(|error| {
-        Failure::missing(format!("{error} (NC-SI needs CAP_NET_RAW, and the interface of the sideband)"))
+        Failure::missing(format!(
+            "{error} (NC-SI needs CAP_NET_RAW, and the interface of the sideband)"
+        ))
     })?;
     warn(controller.transport(), device, args.verb);
     let address = Address { package: args.package, channel: args.channel };
@@ -93,12 +96,20 @@ pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
         NcsiVerb::Discover => discover(&mut controller, args, global),
         NcsiVerb::Configure => configure(&mut controller, args, address),
         NcsiVerb::Watch => watch(&mut controller, args, address, global),
-        NcsiVerb::Capabilities => one(&mut controller, args, address, &[Command::GetCapabilities], global),
+        NcsiVerb::Capabilities => {
+            one(&mut controller, args, address, &[Command::GetCapabilities], global)
+        }
         NcsiVerb::Version => one(&mut controller, args, address, &[Command::GetVersion], global),
-        NcsiVerb::Parameters => one(&mut controller, args, address, &[Command::GetParameters], global),
+        NcsiVerb::Parameters => {
+            one(&mut controller, args, address, &[Command::GetParameters], global)
+        }
         NcsiVerb::Link => one(&mut controller, args, address, &[Command::GetLinkStatus], global),
         NcsiVerb::Stats => {
-            let groups = [Command::GetPassThroughStatistics, Command::GetControlStatistics, Command::GetPortStatistics];
+            let groups = [
+                Command::GetPassThroughStatistics,
+                Command::GetControlStatistics,
+                Command::GetPortStatistics,
+            ];
             one(&mut controller, args, address, &groups, global)
         }
     }
@@ -111,13 +122,15 @@ fn warn(transport: Transport, device: &str, verb: NcsiVerb) {
     }
     if transport == Transport::GenericNetlink && verb == NcsiVerb::Capabilities {
         eprintln!(
-            "warning: {device}: many kernels take this answer for one to a question of their own and forget which filters they have \
+            "warning: {device}: many kernels take this answer for one to a question of their own \
+                and forget which filters they have \
              set, until they next configure the channel"
         );
     }
 }
 
-/// Asks. That the kernel keeps the answer to itself is the inner error; without any other answer nothing can go on.
+/// Asks. That the kernel keeps the answer to itself is the inner error; without any other answer
+/// nothing can go on.
 fn attempt(
     controller: &mut Controller,
     device: &str,
@@ -132,7 +145,8 @@ fn attempt(
             Ok(Err(format!("ask {whom}: {withheld}")))
         }
         Err(failure) => Err(Failure::missing(format!(
-            "ask {whom}: {failure} ({}; is {device} the sideband's interface, is the controller powered, and is it that package and \
+            "ask {whom}: {failure} ({}; is {device} the sideband's interface, is the controller \
+                powered, and is it that package and \
              channel? linerate ncsi discover --interface {device})",
             controller.transport().reason()
         ))),
@@ -150,34 +164,48 @@ fn broken(error: &SysError) -> Failure {
 }
 
 /// Asks; a refusal that everything depends on is a failure with its remedy.
-fn ask(controller: &mut Controller, device: &str, address: Address, command: &Command) -> Result<Reply, Failure> {
+fn ask(
+    controller: &mut Controller,
+    device: &str,
+    address: Address,
+    command: &Command,
+) -> Result<Reply, Failure> {
     attempt(controller, device, address, command)?.map_err(Failure::missing)
 }
 
-fn one(controller: &mut Controller, args: &NcsiArgs, address: Address, commands: &[Command], global: Global) -> Ended {
+fn one(
+    controller: &mut Controller,
+    args: &NcsiArgs,
+    address: Address,
+    commands: &[Command],
+    global: Global,
+) -> Ended {
     let mut answers = Map::new();
     let (mut refusals, mut tables) = (Vec::new(), Vec::new());
     for command in commands {
-        let (name, heading, lines, value) = match attempt(controller, &args.interface, address, command)? {
-            Ok(reply) => {
-                let (name, lines, value) = told(&reply);
-                let done = reply.outcome == Outcome::Completed;
-                if !done {
-                    refusals.push(refusal(&args.interface, &reply));
+        let (name, heading, lines, value) =
+            match attempt(controller, &args.interface, address, command)? {
+                Ok(reply) => {
+                    let (name, lines, value) = told(&reply);
+                    let done = reply.outcome == Outcome::Completed;
+                    if !done {
+                        refusals.push(refusal(&args.interface, &reply));
+                    }
+                    (if done { name } else { name_of(command) }, remarks(&reply), lines, value)
                 }
-                (if done { name } else { name_of(command) }, remarks(&reply), lines, value)
-            }
-            Err(why) => {
-                refusals.push(why.clone());
-                let lines = vec![("withheld".to_owned(), why.clone())];
-                (name_of(command), String::new(), lines, json!({ "withheld": why }))
-            }
-        };
+                Err(why) => {
+                    refusals.push(why.clone());
+                    let lines = vec![("withheld".to_owned(), why.clone())];
+                    (name_of(command), String::new(), lines, json!({ "withheld": why }))
+                }
+            };
         tables.push(table(name, &format!("{name}{heading}"), lines));
         answers.insert(name.replace([' ', '-'], "_"), value);
     }
-    let values = json!({ "package": address.package, "channel": address.channel, "answers": answers });
-    let title = format!("Package {} channel {} on {}", address.package, address.channel, args.interface);
+    let values =
+        json!({ "package": address.package, "channel": address.channel, "answers": answers });
+    let title =
+        format!("Package {} channel {} on {}", address.package, address.channel, args.interface);
     answer(title, tables, values, controller.transport(), args, global)?;
     // A group of several that a controller lacks is a gap; one alone is what was asked for.
     match refusals.pop() {
@@ -194,7 +222,8 @@ fn with_transport(mut document: Value, transport: Transport, device: &str) -> Va
     document
 }
 
-/// Prints `tables`, or `values`, with the interface and the way it was asked, and writes them as `args` ask.
+/// Prints `tables`, or `values`, with the interface and the way it was asked, and writes them as
+/// `args` ask.
 fn answer(
     title: String,
     tables: Vec<Table>,
@@ -208,7 +237,8 @@ fn answer(
     let blocks = std::iter::once(how).chain(tables.into_iter().map(Block::Table)).collect();
     let section = Section { id: "answer", title: "Answers", blocks };
     let values = with_transport(values, transport, device);
-    let document = Document::answer(title, "as the controller answered", Origin::Read, vec![section], values);
+    let document =
+        Document::answer(title, "as the controller answered", Origin::Read, vec![section], values);
     reports::answer(&document, &args.saved, global)
 }
 
@@ -223,7 +253,12 @@ fn table(id: &str, caption: &str, lines: Lines) -> Table {
     if folded {
         rows.push(vec![format!("{n_zeros} other counters"), "0".to_owned()]);
     }
-    Table::of_words(format!("ncsi-{}", id.replace(' ', "-")), caption, &["property", "value"], &rows)
+    Table::of_words(
+        format!("ncsi-{}", id.replace(' ', "-")),
+        caption,
+        &["property", "value"],
+        &rows,
+    )
 }
 
 fn refusal(device: &str, reply: &Reply) -> String {
@@ -242,7 +277,11 @@ fn remarks(reply: &Reply) -> String {
     if reply.tries > 1 {
         odd.push(format!("answered at try {}", reply.tries));
     }
-    for (n, what) in [(foreign, "answers to others"), (malformed, "broken packets"), (checksum, "wrong checksums")] {
+    for (n, what) in [
+        (foreign, "answers to others"),
+        (malformed, "broken packets"),
+        (checksum, "wrong checksums"),
+    ] {
         if n > 0 {
             odd.push(format!("{n} {what} passed over"));
         }
@@ -256,11 +295,15 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
     if found.is_empty() {
         let why = match controller.transport() {
             Transport::GenericNetlink => format!(
-                "the kernel's NC-SI stack owns it and knows no channel (it looks for them when the interface comes up: ip link set \
+                "the kernel's NC-SI stack owns it and knows no channel (it looks for them when the \
+                    interface comes up: ip link set \
                  {device} up)"
             ),
             Transport::RawFrames(_) => {
-                format!("nobody answered (is {device} the sideband's interface, and is the controller powered?)")
+                format!(
+                    "nobody answered (is {device} the sideband's interface, and is the controller \
+                        powered?)"
+                )
             }
         };
         return Err(Failure::missing(format!("discover controllers on {device}: {why}")));
@@ -268,18 +311,33 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
     let table_of = |one: &Found| {
         let mut lines = Lines::new();
         if one.initial_state {
-            lines.push(("state".into(), "initial: refuses everything until it is initialised (--allow-set)".into()));
+            lines.push((
+                "state".into(),
+                "initial: refuses everything until it is initialised (--allow-set)".into(),
+            ));
         }
         lines.extend(one.known.iter().flat_map(|known| of_known(known, one)));
         let replies = [one.version.as_ref().ok(), one.capabilities.as_ref(), one.link.as_ref()];
-        let completed = replies.into_iter().flatten().filter(|reply| reply.outcome == Outcome::Completed);
+        let completed =
+            replies.into_iter().flatten().filter(|reply| reply.outcome == Outcome::Completed);
         lines.extend(completed.flat_map(|reply| told(reply).1));
         let Address { package, channel } = one.address;
-        table(&format!("{package}-{channel}"), &format!("package {package} channel {channel}"), lines)
+        table(
+            &format!("{package}-{channel}"),
+            &format!("package {package} channel {channel}"),
+            lines,
+        )
     };
     let values = json!({ "channels": found.iter().map(json_of_found).collect::<Vec<_>>() });
     let title = format!("Controllers on {device}");
-    answer(title, found.iter().map(table_of).collect(), values, controller.transport(), args, global)?;
+    answer(
+        title,
+        found.iter().map(table_of).collect(),
+        values,
+        controller.transport(),
+        args,
+        global,
+    )?;
     Ok(Exit::Done)
 }
 
@@ -287,19 +345,25 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
 fn configure(controller: &mut Controller, args: &NcsiArgs, address: Address) -> Ended {
     if !args.allow_set {
         return Err(Failure::wrong(format!(
-            "configure {}: it changes the controller's state, which a running BMC depends on (add --allow-set)",
+            "configure {}: it changes the controller's state, which a running BMC depends on (add \
+                --allow-set)",
             args.interface
         )));
     }
     if controller.transport() == Transport::GenericNetlink {
         return Err(Failure::wrong(format!(
-            "configure {0}: the kernel's NC-SI stack owns it and configures it itself when it comes up (ip link set {0} up, or \
+            "configure {0}: the kernel's NC-SI stack owns it and configures it itself when it \
+                comes up (ip link set {0} up, or \
              --force-raw to do it beside the kernel)",
             args.interface
         )));
     }
-    let steps =
-        [Command::ClearInitialState, Command::DisableBroadcastFilter, Command::EnableNetworkTx, Command::EnableChannel];
+    let steps = [
+        Command::ClearInitialState,
+        Command::DisableBroadcastFilter,
+        Command::EnableNetworkTx,
+        Command::EnableChannel,
+    ];
     for command in steps {
         let reply = ask(controller, &args.interface, address, &command)?;
         let word = if reply.outcome == Outcome::Completed { "done" } else { "refused" };
@@ -326,7 +390,12 @@ fn watch(controller: &mut Controller, args: &NcsiArgs, address: Address, global:
         let at = Instant::now();
         if let Some((then, earlier)) = before {
             let seconds = (at - then).as_secs_f64();
-            print_rates(&earlier, &now, seconds, global.json.then(|| (controller.transport(), &*args.interface)));
+            print_rates(
+                &earlier,
+                &now,
+                seconds,
+                global.json.then(|| (controller.transport(), &*args.interface)),
+            );
         }
         before = Some((at, now));
         left = left.map(|left| left - 1);
@@ -337,7 +406,8 @@ fn watch(controller: &mut Controller, args: &NcsiArgs, address: Address, global:
     Ok(Exit::Done)
 }
 
-/// Growth of a counter of `width` bits; `None` if it fell without having wrapped: it was cleared, and the interval says nothing.
+/// Growth of a counter of `width` bits; `None` if it fell without having wrapped: it was cleared,
+/// and the interval says nothing.
 fn growth(before: Option<u64>, now: Option<u64>, width: u32) -> Option<u64> {
     /// A counter this far from its end has not wrapped within a second.
     const NEAR_THE_END: u64 = 1 << 28;
@@ -356,8 +426,9 @@ fn print_rates(
     seconds: f64,
     whence: Option<(Transport, &str)>,
 ) {
-    let grown: Vec<Option<u64>> =
-        (0..10).map(|idx| growth(before.counters[idx], now.counters[idx], now.width(idx))).collect();
+    let grown: Vec<Option<u64>> = (0..10)
+        .map(|idx| growth(before.counters[idx], now.counters[idx], now.width(idx)))
+        .collect();
     let names = PassThroughStatistics::NAMES;
     if let Some((transport, device)) = whence {
         let rates: Map<String, Value> = names
@@ -365,16 +436,24 @@ fn print_rates(
             .zip(&grown)
             .map(|(name, grown)| (name.replace(' ', "_"), json!(grown.map(|n| n as f64 / seconds))))
             .collect();
-        println!("{}", with_transport(json!({ "seconds": seconds, "per_second": rates }), transport, device));
+        println!(
+            "{}",
+            with_transport(json!({ "seconds": seconds, "per_second": rates }), transport, device)
+        );
         return;
     }
-    let rate = |grown: Option<u64>| grown.map_or("n/a".to_owned(), |n| format!("{:.0}", n as f64 / seconds));
+    let rate = |grown: Option<u64>| {
+        grown.map_or("n/a".to_owned(), |n| format!("{:.0}", n as f64 / seconds))
+    };
     let share = match (grown[5], grown[6]) {
-        (Some(received @ 1..), Some(dropped)) => format!("{:.2} % dropped", dropped as f64 / received as f64 * 100.0),
+        (Some(received @ 1..), Some(dropped)) => {
+            format!("{:.2} % dropped", dropped as f64 / received as f64 * 100.0)
+        }
         _ => String::new(),
     };
     println!(
-        "from the network {:>8}/s, dropped {:>7}/s {share:>16}   to the network {:>8}/s, dropped {:>7}/s",
+        "from the network {:>8}/s, dropped {:>7}/s {share:>16}   to the network {:>8}/s, dropped \
+            {:>7}/s",
         rate(grown[5]),
         rate(grown[6]),
         rate(grown[0]),

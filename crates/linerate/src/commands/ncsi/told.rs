@@ -3,8 +3,8 @@
 use linerate_observe::ncsi::kernel::Channel;
 use linerate_observe::ncsi::{Found, Reply};
 use linerate_packet::ncsi::{
-    Answer, BufferReport, Capabilities, Command, ControlStatistics, LinkStatus, Parameters, PassThroughStatistics,
-    PortStatistics, Speed, Version,
+    Answer, BufferReport, Capabilities, Command, ControlStatistics, LinkStatus, Parameters,
+    PassThroughStatistics, PortStatistics, Speed, Version,
 };
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,9 @@ pub(super) fn told(reply: &Reply) -> (&'static str, Lines, Value) {
         Answer::ControlStatistics(statistics) => {
             counters("control statistics", &ControlStatistics::NAMES, &statistics.counters)
         }
-        Answer::PortStatistics(statistics) => counters("port statistics", &PortStatistics::NAMES, &statistics.counters),
+        Answer::PortStatistics(statistics) => {
+            counters("port statistics", &PortStatistics::NAMES, &statistics.counters)
+        }
         _ => {
             let why = format!("{:?}: {}", reply.outcome, reply.reason.words());
             ("answer", vec![line("refused", why.clone())], json!({ "refused": why }))
@@ -58,22 +60,36 @@ pub(super) fn told(reply: &Reply) -> (&'static str, Lines, Value) {
 }
 
 /// Counters by name; one the controller does not have is no zero.
-fn counters(group: &'static str, names: &[&str], values: &[Option<u64>]) -> (&'static str, Lines, Value) {
+fn counters(
+    group: &'static str,
+    names: &[&str],
+    values: &[Option<u64>],
+) -> (&'static str, Lines, Value) {
     let text = |value: &Option<u64>| value.map_or("n/a".to_owned(), |value| value.to_string());
-    let lines = names.iter().zip(values).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
-    let object: Map<String, Value> =
-        names.iter().zip(values).map(|(name, value)| (name.replace(' ', "_"), json!(value))).collect();
+    let lines =
+        names.iter().zip(values).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+    let object: Map<String, Value> = names
+        .iter()
+        .zip(values)
+        .map(|(name, value)| (name.replace(' ', "_"), json!(value)))
+        .collect();
     (group, lines, Value::Object(object))
 }
 
 fn buffer_text(capabilities: &Capabilities) -> String {
     match capabilities.buffer_report() {
         BufferReport::Bytes(bytes) => {
-            format!("{bytes} B ({} KiB) as reported; linerate tune window measures it", bytes / 1024)
+            format!(
+                "{bytes} B ({} KiB) as reported; linerate tune window measures it",
+                bytes / 1024
+            )
         }
         BufferReport::NotSaid => "not said; linerate tune window measures it".to_owned(),
         BufferReport::Implausible(bytes) => {
-            format!("{bytes}: cannot be bytes of a buffer that holds a frame; linerate tune window measures it")
+            format!(
+                "{bytes}: cannot be bytes of a buffer that holds a frame; linerate tune window \
+                    measures it"
+            )
         }
     }
 }
@@ -87,7 +103,10 @@ fn of_capabilities(capabilities: &Capabilities) -> Lines {
         ("hardware arbitration", yes(0).to_owned()),
         ("tells of the host's driver", yes(1).to_owned()),
         ("flow control to, from the BMC", format!("{}, {}", yes(2), yes(3))),
-        ("filters", format!("{unicast} unicast, {multicast} multicast, {mixed} mixed, {vlan} VLAN")),
+        (
+            "filters",
+            format!("{unicast} unicast, {multicast} multicast, {mixed} mixed, {vlan} VLAN"),
+        ),
         ("VLAN modes", format!("{:03b}", capabilities.vlan_modes)),
         ("broadcasts told apart", format!("{:04b}", capabilities.broadcast_filters)),
         ("notifications", format!("{:03b}", capabilities.notifications)),
@@ -144,7 +163,8 @@ fn of_parameters(parameters: &Parameters) -> Lines {
     ];
     let macs = parameters.macs.iter().map(mac_text).collect::<Vec<_>>();
     lines.extend(filters("address", &macs, parameters.macs_enabled.into()));
-    let tags = parameters.vlan_tags.iter().map(|tag| (tag & VLAN_MASK).to_string()).collect::<Vec<_>>();
+    let tags =
+        parameters.vlan_tags.iter().map(|tag| (tag & VLAN_MASK).to_string()).collect::<Vec<_>>();
     lines.extend(filters("VLAN", &tags, parameters.vlan_tags_enabled.into()));
     lines
 }
@@ -162,7 +182,8 @@ fn filters(what: &str, values: &[String], enabled: u32) -> Lines {
         .map(|(idx, value)| (format!("{what} filter {}", idx + 1), value.clone()))
         .collect();
     if lines.len() < values.len() {
-        lines.push((format!("{what} filters not in use"), (values.len() - lines.len()).to_string()));
+        lines
+            .push((format!("{what} filters not in use"), (values.len() - lines.len()).to_string()));
     }
     lines
 }
@@ -209,7 +230,8 @@ pub(super) fn json_of_found(found: &Found) -> Value {
     value
 }
 
-/// What the kernel noted of a channel: all of it where the channel does not answer, else what only the kernel knows.
+/// What the kernel noted of a channel: all of it where the channel does not answer, else what only
+/// the kernel knows.
 pub(super) fn of_known(known: &Channel, found: &Found) -> Lines {
     let use_of_it = match (known.active, known.forced) {
         (true, true) => "in use, as somebody told it to prefer",
@@ -220,7 +242,10 @@ pub(super) fn of_known(known: &Channel, found: &Found) -> Lines {
     let mut lines = vec![("by the kernel".to_owned(), use_of_it.to_owned())];
     let mut add = |what: &str, text: String| lines.push((what.to_owned(), text));
     if !known.vlans.is_empty() {
-        add("VLANs the kernel set", known.vlans.iter().map(u16::to_string).collect::<Vec<_>>().join(", "));
+        add(
+            "VLANs the kernel set",
+            known.vlans.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
+        );
     }
     if let Err(failure) = &found.version {
         add("no answer", failure.to_string());
@@ -241,9 +266,9 @@ fn link_text(link: &LinkStatus) -> String {
 }
 
 fn json_of_known(known: &Channel) -> Value {
-    let link = known
-        .link_status()
-        .map(|link| json!({ "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits) }));
+    let link = known.link_status().map(
+        |link| json!({ "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits) }),
+    );
     json!({
         "active": known.active, "forced": known.forced, "version": known.standard_text(),
         "firmware": known.firmware_name, "link": link, "vlans": known.vlans,
@@ -266,7 +291,14 @@ mod tests {
     fn found(known: Channel, failure: Failure) -> Found {
         let address = Address { package: 0, channel: known.number };
         let (capabilities, link) = (None, None);
-        Found { address, known: Some(known), initial_state: false, version: Err(failure), capabilities, link }
+        Found {
+            address,
+            known: Some(known),
+            initial_state: false,
+            version: Err(failure),
+            capabilities,
+            link,
+        }
     }
 
     #[test]
@@ -282,7 +314,8 @@ mod tests {
         };
         let one = found(known.clone(), Failure::Silent(3));
         let lines = of_known(&known, &one);
-        let line = |what: &str| lines.iter().find(|(name, _)| name == what).map(|(_, text)| text.as_str());
+        let line =
+            |what: &str| lines.iter().find(|(name, _)| name == what).map(|(_, text)| text.as_str());
         assert_eq!(line("by the kernel"), Some("in use"));
         assert_eq!(line("VLANs the kernel set"), Some("5, 7"));
         assert_eq!(line("NC-SI, as the kernel noted"), Some("1.0.1"));
@@ -301,7 +334,13 @@ mod tests {
     fn what_the_kernel_did_not_note_is_a_gap() {
         let known = Channel::default();
         let value = json_of_found(&found(known, Failure::Withheld(0x15)));
-        assert_eq!((&value["kernel"]["version"], &value["kernel"]["link"]), (&Value::Null, &Value::Null));
-        assert!(value["failure"].as_str().is_some_and(|text| text.contains("--force-raw")), "{value}");
+        assert_eq!(
+            (&value["kernel"]["version"], &value["kernel"]["link"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert!(
+            value["failure"].as_str().is_some_and(|text| text.contains("--force-raw")),
+            "{value}"
+        );
     }
 }

@@ -20,7 +20,8 @@ use crate::progress;
 pub(crate) struct TuneHostArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Only these kinds of change, separated by commas: coalescing, congestion_control, offloads, pacing, placement, rings, socket_buffers
+    /// Only these kinds of change, separated by commas: coalescing, congestion_control, offloads,
+    /// pacing, placement, rings, socket_buffers
     #[arg(long = "try", value_name = "NAME", value_delimiter = ',')]
     pub(crate) tried: Vec<String>,
     /// Pairs of an experiment: six are the fewest that prove anything
@@ -45,17 +46,28 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
     if !(args.seconds > 0.0 && args.omit >= 0.0) {
         return Err(Failure::wrong("tune: --seconds must be above zero and --omit not below it"));
     }
-    let tuning = HostTuning { tried: args.tried.clone(), pairs: args.pairs, seconds: args.seconds, omit: args.omit };
+    let tuning = HostTuning {
+        tried: args.tried.clone(),
+        pairs: args.pairs,
+        seconds: args.seconds,
+        omit: args.omit,
+    };
     host::chosen(&tuning.tried)?;
     let mut ground = testbeds::prepare(&args.path.place())?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::missing(format!("create folder {}: {error}", args.out.display()))
+    })?;
     let ended = try_all(args, &tuning, global, &ground);
     ground.dismantle();
     Ended::outcome(ended)
 }
 
-fn try_all(args: &TuneHostArgs, tuning: &HostTuning, global: Global, ground: &Ground) -> Result<Exit, Ended> {
+fn try_all(
+    args: &TuneHostArgs,
+    tuning: &HostTuning,
+    global: Global,
+    ground: &Ground,
+) -> Result<Exit, Ended> {
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "tune", ground, out: &args.out, watch: &watch };
     let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
@@ -68,8 +80,9 @@ fn try_all(args: &TuneHostArgs, tuning: &HostTuning, global: Global, ground: &Gr
 /// Prints it, and writes the text beside the ledgers in `folder`.
 fn tell(findings: &Findings, folder: &Path, global: Global) -> Result<(), Failure> {
     let (text, path) = (findings.text(), folder.join(REPORT));
-    linerate_sys::whole_file::replace(&path, text.as_bytes())
-        .map_err(|error| Failure::missing(format!("write report {}: {}", path.display(), error.cause)))?;
+    linerate_sys::whole_file::replace(&path, text.as_bytes()).map_err(|error| {
+        Failure::missing(format!("write report {}: {}", path.display(), error.cause))
+    })?;
     if global.json {
         println!("{}", findings.json());
     } else {

@@ -24,9 +24,11 @@ pub(crate) struct TuneArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TuneAction {
-    /// Find the receive window that a shallow buffer survives, apply the narrowest setting that gives it, and prove what it does
+    /// Find the receive window that a shallow buffer survives, apply the narrowest setting that
+    /// gives it, and prove what it does
     Window(WindowArgs),
-    /// Try settings of both hosts of a path, each predicted, proven by pairs beside a placebo, and put back; write a profile of what helps
+    /// Try settings of both hosts of a path, each predicted, proven by pairs beside a placebo, and
+    /// put back; write a profile of what helps
     Host(TuneHostArgs),
     /// Make this host as a profile says, where it still is as the profile found it
     Apply(ProfileArgs),

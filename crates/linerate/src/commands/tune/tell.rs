@@ -1,4 +1,5 @@
-//! What tuning tells: what was found, what was changed, what it did, what got worse, and how to keep it.
+//! What tuning tells: what was found, what was changed, what it did, what got worse, and how to
+//! keep it.
 
 use linerate_analysis::tune::{Change, Effect, Report};
 use linerate_campaign::tune::told::{LawTold, Told, WORTH, WindowRow};
@@ -48,7 +49,10 @@ fn found(told: &Told) {
             buffer.at_least_bytes,
             buffer.less_than_bytes
         ),
-        None => println!("  buffer    none that is shallow: no train overran it, and no window needs to be bounded"),
+        None => println!(
+            "  buffer    none that is shallow: no train overran it, and no window needs to be \
+                bounded"
+        ),
     }
     if let Some(report) = &told.reported_buffer {
         let worth = match report.trains {
@@ -57,7 +61,10 @@ fn found(told: &Told) {
             Some(Report::Silent) => "which means that it does not say",
             None => "no train overran it",
         };
-        println!("  reported  {} B by the controller (Get Capabilities): {worth}", report.reported_bytes);
+        println!(
+            "  reported  {} B by the controller (Get Capabilities): {worth}",
+            report.reported_bytes
+        );
     }
     if let Some(law) = &told.law {
         law_told(law);
@@ -72,13 +79,17 @@ fn found(told: &Told) {
     if let Some(choice) = &told.choice {
         let clean = if choice.clean { "no loss" } else { "still some loss" };
         println!(
-            "  window    {} B: {} for a stream in the sweep, {clean}; without loss the law allows {}",
+            "  window    {} B: {} for a stream in the sweep, {clean}; without loss the law allows \
+                {}",
             choice.window_bytes,
             percent(choice.gain_in_sweep),
             rate(choice.predicted_bit_per_s)
         );
         if choice.gain_in_sweep < 1.0 {
-            println!("            no window does better than the host's own: this one costs more than it gives");
+            println!(
+                "            no window does better than the host's own: this one costs more than \
+                    it gives"
+            );
         } else if choice.gain_in_sweep < WORTH {
             println!("            no window does better than the host's own by a tenth");
         }
@@ -92,13 +103,18 @@ fn law_told(law: &LawTold) {
     );
     if !law.loss_free_window_exists {
         println!("            no loss-free window exists: the buffer holds less than two segments");
-        println!("            pace the sender at the slow link's rate, or slow the fast link: a window cannot cure it");
+        println!(
+            "            pace the sender at the slow link's rate, or slow the fast link: a window \
+                cannot cure it"
+        );
     } else if !law.full_rate_without_loss {
         println!(
-            "            the path cannot be filled without loss: the safe window is less than it holds in a round trip"
+            "            the path cannot be filled without loss: the safe window is less than it \
+                holds in a round trip"
         );
     }
-    let bytes = |window: Option<u64>| window.map_or("none".to_owned(), |bytes| format!("{bytes} B"));
+    let bytes =
+        |window: Option<u64>| window.map_or("none".to_owned(), |bytes| format!("{bytes} B"));
     let agrees = match law.onset_within_bracket {
         Some(true) => ", as predicted",
         Some(false) => ", not as predicted",
@@ -112,8 +128,11 @@ fn law_told(law: &LawTold) {
 }
 
 fn windows(own: &WindowRow, rows: &[WindowRow]) -> String {
-    let head = ["window", "seen by the sender", metric::GOODPUT, "retransmitted"].map(str::to_owned);
-    let bytes = |window: Option<u64>, none: &str| window.map_or(none.to_owned(), |bytes| format!("{bytes} B"));
+    let head =
+        ["window", "seen by the sender", metric::GOODPUT, "retransmitted"].map(str::to_owned);
+    let bytes = |window: Option<u64>, none: &str| {
+        window.map_or(none.to_owned(), |bytes| format!("{bytes} B"))
+    };
     let row = |row: &WindowRow| {
         let loss = format!("{:.2} %", row.loss * 100.0);
         vec![bytes(row.window, "its own"), bytes(row.seen, "-"), rate(row.goodput), loss]
@@ -130,7 +149,9 @@ fn changed(told: &Told) {
         let result = match (tried.holds, tried.seen) {
             (true, Some(seen)) => format!("holds: the sender saw {seen} B"),
             (false, Some(seen)) => format!("does not hold: the sender saw {seen} B"),
-            (_, None) if tried.why.is_empty() => "could not be checked: the sender's kernel does not tell".to_owned(),
+            (_, None) if tried.why.is_empty() => {
+                "could not be checked: the sender's kernel does not tell".to_owned()
+            }
             (_, None) => tried.why.clone(),
         };
         println!("  {}\n    {result}", tried.command);
@@ -144,7 +165,8 @@ fn effect_line(effect: &Effect, unit: Unit) -> String {
         None => "no interval".to_owned(),
     };
     let value = |value| quantity(name, value, unit);
-    // The medians of all runs and the typical change of a pair are two figures: of noisy runs they may point to different sides.
+    // The medians of all runs and the typical change of a pair are two figures: of noisy runs they
+    // may point to different sides.
     let is_clear = effect.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
     let change = if is_clear { "typical pair" } else { "no clear change: typical pair" };
     format!(
@@ -166,7 +188,13 @@ fn did(told: &Told) {
     println!("\nDID");
     println!("  {}", effect_line(&proof.effect, unit_of(&proof.effect)));
     if let Some(placebo) = &proof.placebo {
-        println!("  {}", effect_line(&Effect { figure: "  placebo".into(), ..placebo.clone() }, Unit::BitPerSecond));
+        println!(
+            "  {}",
+            effect_line(
+                &Effect { figure: "  placebo".into(), ..placebo.clone() },
+                Unit::BitPerSecond
+            )
+        );
         println!("    ({})", told.placebo);
     }
     if let Some((before, after)) = told.loss {
@@ -191,7 +219,8 @@ fn did(told: &Told) {
         ("NO CHANGE", Change::None),
         ("NOT CLEAR", Change::Unclear),
     ] {
-        let mut these = told.side_effects.iter().filter(|effect| effect.change == wanted).peekable();
+        let mut these =
+            told.side_effects.iter().filter(|effect| effect.change == wanted).peekable();
         if these.peek().is_some() {
             println!("\n{title}");
         } else if wanted == Change::Worse {
@@ -205,7 +234,8 @@ fn keep(told: &Told) {
     if told.commands.is_empty() {
         if !told.tried.is_empty() {
             println!(
-                "\nNo setting gave the window; nothing is changed. An application can bound it itself (TCP_WINDOW_CLAMP)."
+                "\nNo setting gave the window; nothing is changed. An application can bound it \
+                    itself (TCP_WINDOW_CLAMP)."
             );
         }
         return;
@@ -213,21 +243,26 @@ fn keep(told: &Told) {
     let helps = told.proof.as_ref().is_some_and(|proof| proof.effect.change == Change::Better);
     if told.kept {
         println!("\nKEPT until the next boot. For an init script of {}:", told.to);
-    } else if told.dry_run && told.choice.as_ref().is_some_and(|choice| choice.gain_in_sweep < WORTH) {
+    } else if told.dry_run
+        && told.choice.as_ref().is_some_and(|choice| choice.gain_in_sweep < WORTH)
+    {
         println!(
-            "\nNothing was changed, and nothing is advised. What would give {} that window, narrowest first:",
+            "\nNothing was changed, and nothing is advised. What would give {} that window, \
+                narrowest first:",
             told.to
         );
     } else if told.dry_run {
         println!(
-            "\nNothing was changed. For an init script of {}, narrowest first (kernels since 6.6 lift a route's window):",
+            "\nNothing was changed. For an init script of {}, narrowest first (kernels since 6.6 \
+                lift a route's window):",
             told.to
         );
     } else if helps {
         println!("\nPUT BACK. To keep it, run with --keep, or in an init script of {}:", told.to);
     } else if told.indicates() {
         println!(
-            "\nPUT BACK: an indication, no proof. For the proof leave out --quick. What was tried on {}:",
+            "\nPUT BACK: an indication, no proof. For the proof leave out --quick. What was tried \
+                on {}:",
             told.to
         );
     } else {

@@ -1,4 +1,5 @@
-//! `linerate tune window`: the receive window that a shallow buffer survives; found, applied, proven, and put back.
+//! `linerate tune window`: the receive window that a shallow buffer survives; found, applied,
+//! proven, and put back.
 //!
 //! What it does not see: other traffic on the path while it measures.
 
@@ -21,7 +22,8 @@ use crate::progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct WindowArgs {
-    /// The host behind the buffer, whose settings are changed: an agent's host, or with --lab an endpoint of the lab
+    /// The host behind the buffer, whose settings are changed: an agent's host, or with --lab an
+    /// endpoint of the lab
     #[arg(long, value_name = "HOST")]
     pub(crate) to: String,
     /// The endpoint that sends to it [default: the first one elsewhere]
@@ -33,7 +35,8 @@ pub(crate) struct WindowArgs {
     /// The interface of HOST that may be touched [default: the one its route back leads out of]
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the lab's]
+    /// The interface of HOST behind which an NC-SI controller counts what it drops [default: the
+    /// lab's]
     #[arg(long, value_name = "IF")]
     pub(crate) ncsi: Option<String>,
     /// Congestion control of the streams: say what the senders of this path use
@@ -88,12 +91,16 @@ pub(super) fn run(args: &WindowArgs, global: Global) -> Outcome {
         None => Place { to: Some(args.to.clone()), ..Place::default() },
     };
     let mut ground = testbeds::prepare(&place)?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::missing(format!("create folder {}: {error}", args.out.display())))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::missing(format!("create folder {}: {error}", args.out.display()))
+    })?;
     if let Some(interface) = &args.ncsi {
         let to = if args.lab.is_some() { args.to.as_str() } else { REACHED };
-        let endpoints =
-            ground.testbed.endpoints.iter_mut().filter(|endpoint| endpoint.name == to || endpoint.host == to);
+        let endpoints = ground
+            .testbed
+            .endpoints
+            .iter_mut()
+            .filter(|endpoint| endpoint.name == to || endpoint.host == to);
         endpoints.for_each(|endpoint| endpoint.ncsi = Some(interface.clone()));
     }
     let ended = tune(args, global, &ground);
@@ -103,7 +110,8 @@ pub(super) fn run(args: &WindowArgs, global: Global) -> Outcome {
 
 fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let endpoints = &ground.testbed.endpoints;
-    let route = Route { to: Some(args.to.clone()), from: args.from.clone(), is_named: args.lab.is_some() };
+    let route =
+        Route { to: Some(args.to.clone()), from: args.from.clone(), is_named: args.lab.is_some() };
     let ends = route.among("tune", endpoints)?;
     let tuning = WindowTuning {
         interface: args.interface.clone(),
@@ -132,10 +140,15 @@ fn consent(args: &WindowArgs, present: &Present) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
-    let what =
-        format!("change the window of routes of {} at {}, or tcp_rmem, for some minutes", present.device(), args.to);
+    let what = format!(
+        "change the window of routes of {} at {}, or tcp_rmem, for some minutes",
+        present.device(),
+        args.to
+    );
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::wrong(format!("tune: it would {what} (agree with --yes, or look with --dry-run)")));
+        return Err(Failure::wrong(format!(
+            "tune: it would {what} (agree with --yes, or look with --dry-run)"
+        )));
     }
     eprint!("This will {what}, and put it back. Go on? [y/N] ");
     let mut answer = String::new();

@@ -1,4 +1,5 @@
-//! Streams of datagrams: lost, duplicated, corrupted and reordered ones are counted one by one, on every kind of path.
+//! Streams of datagrams: lost, duplicated, corrupted and reordered ones are counted one by one, on
+//! every kind of path.
 
 use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, PLAIN};
@@ -19,7 +20,12 @@ const STREAM: Load = Load {
 };
 const LOSS: &[Check] = &[lost, loss_ratio];
 
-const fn case(name: &'static str, between: Between, fault: Fault, checks: &'static [Check]) -> Network {
+const fn case(
+    name: &'static str,
+    between: Between,
+    fault: Fault,
+    checks: &'static [Check],
+) -> Network {
     Network { name, between, fault, load: STREAM, watch: Watch::Nothing, checks }
 }
 
@@ -42,17 +48,28 @@ const WARMED: Load = Load { warmup_ms: 500, ..STREAM };
 pub(super) static CASES: &[Network] = &[
     case("udp_stream, nothing lost", PLAIN, Fault::None, &[lost, goodput, first_interval]),
     case("udp_stream, every 37th dropped", PLAIN, EVERY_37TH, LOSS),
-    case("udp_stream over IPv6, MTU 1280, every 37th dropped", over(Family::V6, 1280), EVERY_37TH, LOSS),
+    case(
+        "udp_stream over IPv6, MTU 1280, every 37th dropped",
+        over(Family::V6, 1280),
+        EVERY_37TH,
+        LOSS,
+    ),
     case("udp_stream over MTU 9000, every 37th dropped", over(Family::V4, 9000), EVERY_37TH, LOSS),
     case("udp_stream in VXLAN, every 37th dropped", over(Family::Vxlan, 1500), EVERY_37TH, LOSS),
     Network {
         load: WARMED,
-        ..case("udp_stream, every 13th dropped, after a warm-up of 0.5 s", PLAIN, EVERY_13TH, &[lost_in_span, account])
+        ..case(
+            "udp_stream, every 13th dropped, after a warm-up of 0.5 s",
+            PLAIN,
+            EVERY_13TH,
+            &[lost_in_span, account],
+        )
     },
     Network {
         load: Load {
             workload: "frames",
-            params: "mode = \"udp\", frame_size = \"1046 B\", rate = \"2 kpps\", allow_outside_lab = true",
+            params: "mode = \"udp\", frame_size = \"1046 B\", rate = \"2 kpps\", allow_outside_lab \
+                = true",
             ..WARMED
         },
         ..case(
@@ -62,9 +79,19 @@ pub(super) static CASES: &[Network] = &[
             &[lost_in_span, account],
         )
     },
-    case("udp_stream, everything dropped after 0.6 s of 1 s", PLAIN, Fault::DropFrom { after_ms: 600 }, LOSS),
+    case(
+        "udp_stream, everything dropped after 0.6 s of 1 s",
+        PLAIN,
+        Fault::DropFrom { after_ms: 600 },
+        LOSS,
+    ),
     case("udp_stream, everything dropped", PLAIN, Fault::DropFrom { after_ms: 0 }, LOSS),
-    case("udp_stream, every 50th sent twice", PLAIN, Fault::Duplicate { every: 50 }, &[lost, duplicates]),
+    case(
+        "udp_stream, every 50th sent twice",
+        PLAIN,
+        Fault::Duplicate { every: 50 },
+        &[lost, duplicates],
+    ),
     case(
         "udp_stream, every 40th corrupted",
         PLAIN,
@@ -106,12 +133,18 @@ pub(super) static CASES: &[Network] = &[
     },
     Network {
         load: Load {
-            params: "datagram_size = \"1000 B\", rate = \"40 kpps\", gso = 32, batch = 1, receive_buffer = \"8 KiB\"",
+            params: "datagram_size = \"1000 B\", rate = \"40 kpps\", gso = 32, batch = 1, \
+                receive_buffer = \"8 KiB\"",
             due: 40_000,
             packets: Packets::UdpSuper(PAYLOAD + 200),
             ..STREAM
         },
-        ..case("udp_stream by GSO of 32 into a socket buffer of 8 KiB", OFFLOADED, Fault::None, &[lost_in_socket])
+        ..case(
+            "udp_stream by GSO of 32 into a socket buffer of 8 KiB",
+            OFFLOADED,
+            Fault::None,
+            &[lost_in_socket],
+        )
     },
 ];
 
@@ -129,21 +162,31 @@ fn lost(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         Fault::DropFrom { .. } => claim,
         _ => claim.expect(0.0, "nothing is dropped"),
     };
-    Ok(claim.beside(seen.packets("there_hit") * f64::from(u8::from(is_loss(seen.case.fault))), "nft, dropped"))
+    Ok(claim.beside(
+        seen.packets("there_hit") * f64::from(u8::from(is_loss(seen.case.fault))),
+        "nft, dropped",
+    ))
 }
 
-/// The rules drop every N-th from the first of the warm-up on; those are lost that were sent behind it.
+/// The rules drop every N-th from the first of the warm-up on; those are lost that were sent behind
+/// it.
 fn lost_in_span(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let Fault::Drop { every, .. } = seen.case.fault else { anyhow::bail!("nothing is dropped in this case") };
+    let Fault::Drop { every, .. } = seen.case.fault else {
+        anyhow::bail!("nothing is dropped in this case")
+    };
     let load = &seen.case.load;
     let before = load.due * load.warmup_ms / load.duration_ms;
     let claim = Claim::count("datagrams lost of those sent behind the warm-up", seen.study.lost());
     let expected = (before + load.due) / every - before / every;
-    Ok(claim.expect(expected as f64, format!("{} / {every} less {before} / {every}", before + load.due)))
+    Ok(claim.expect(
+        expected as f64,
+        format!("{} / {every} less {before} / {every}", before + load.due),
+    ))
 }
 
 fn account(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let claim = Claim::count("datagrams due behind the warm-up", seen.study.metric("operations_due"));
+    let claim =
+        Claim::count("datagrams due behind the warm-up", seen.study.metric("operations_due"));
     Ok(claim.expect(seen.case.load.due as f64, "rate times duration"))
 }
 
@@ -153,30 +196,56 @@ fn is_loss(fault: Fault) -> bool {
 
 fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "a quotient of exact counts" };
-    let claim = Claim::new("loss ratio", Unit::Ratio, seen.study.metric("loss_ratio"), Relation::Equal(tolerance));
-    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) { seen.packets("there_hit") } else { 0.0 };
-    Ok(claim.beside(seen.packets("there_hit") / (seen.packets("there_seen") + apart), "nft, dropped over seen"))
+    let claim = Claim::new(
+        "loss ratio",
+        Unit::Ratio,
+        seen.study.metric("loss_ratio"),
+        Relation::Equal(tolerance),
+    );
+    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) {
+        seen.packets("there_hit")
+    } else {
+        0.0
+    };
+    Ok(claim.beside(
+        seen.packets("there_hit") / (seen.packets("there_seen") + apart),
+        "nft, dropped over seen",
+    ))
 }
 
 /// Payload a second.
 fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two datagrams" };
-    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let tolerance =
+        Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two datagrams" };
+    let claim = Claim::new(
+        "goodput",
+        Unit::BitRate,
+        seen.study.metric("goodput"),
+        Relation::Equal(tolerance),
+    );
     let bits = (PAYLOAD * 8) as f64;
     let seconds = seen.case.load.duration_ms as f64 / 1e3;
-    let claim = claim.expect(seen.case.load.due as f64 * bits / seconds, "datagrams due times 1000 B");
+    let claim =
+        claim.expect(seen.case.load.due as f64 * bits / seconds, "datagrams due times 1000 B");
     Ok(claim.beside(seen.packets("there_seen") * bits / seconds, "nft, datagrams times 1000 B"))
 }
 
 /// No interval shows a loss where there was none.
 fn first_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
-    let claim = Claim::new("largest loss ratio of an interval", Unit::Ratio, Some(worst), Relation::Equal(EXACT));
+    let claim = Claim::new(
+        "largest loss ratio of an interval",
+        Unit::Ratio,
+        Some(worst),
+        Relation::Equal(EXACT),
+    );
     Ok(claim.expect(0.0, "nothing is dropped"))
 }
 
 fn duplicates(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let Fault::Duplicate { every } = seen.case.fault else { anyhow::bail!("no duplicates in this case") };
+    let Fault::Duplicate { every } = seen.case.fault else {
+        anyhow::bail!("no duplicates in this case")
+    };
     let due = seen.case.load.due;
     let claim = Claim::count("datagrams received twice", seen.study.metric("duplicates"));
     Ok(claim
@@ -185,7 +254,9 @@ fn duplicates(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn lost_by_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let Fault::Corrupt { every } = seen.case.fault else { anyhow::bail!("no corruption in this case") };
+    let Fault::Corrupt { every } = seen.case.fault else {
+        anyhow::bail!("no corruption in this case")
+    };
     let due = seen.case.load.due;
     let claim = Claim::count("datagrams lost", seen.study.lost());
     let claim = claim.expect((due / every) as f64, format!("{due} / {every}"));
@@ -217,10 +288,17 @@ fn shaped_goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         relative: 0.06,
         why: "the shaper's burst of 4 kB and its queue of 40 ms come on top of 1 s",
     };
-    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let claim = Claim::new(
+        "goodput",
+        Unit::BitRate,
+        seen.study.metric("goodput"),
+        Relation::Equal(tolerance),
+    );
     let frame = PAYLOAD + 8 + 20 + 14;
-    Ok(claim
-        .expect(seen.case.between.bits_per_second as f64 * PAYLOAD as f64 / frame as f64, "10 Mbit/s x 1000 / 1042"))
+    Ok(claim.expect(
+        seen.case.between.bits_per_second as f64 * PAYLOAD as f64 / frame as f64,
+        "10 Mbit/s x 1000 / 1042",
+    ))
 }
 
 /// The bytes of dropped superpackets, less one header each, are whole datagrams.
@@ -232,10 +310,14 @@ fn lost_in_superpackets(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     Ok(claim.beside((bytes - packets * HEADERS) / PAYLOAD as f64, "nft, bytes dropped"))
 }
 
-/// A superpacket that finds the socket full is lost whole: the kernel counts one, linerate must count its datagrams.
+/// A superpacket that finds the socket full is lost whole: the kernel counts one, linerate must
+/// count its datagrams.
 fn lost_in_socket(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let claim = Claim::count("datagrams located at the socket", seen.study.located("socket"));
     let lost = seen.study.lost().unwrap_or_default();
     let overflows = seen.risen(End::B, "Udp.RcvbufErrors");
-    Ok(claim.expect(lost, format!("all that were lost: SNMP counts {overflows:.0} RcvbufErrors, nft no drop")))
+    Ok(claim.expect(
+        lost,
+        format!("all that were lost: SNMP counts {overflows:.0} RcvbufErrors, nft no drop"),
+    ))
 }

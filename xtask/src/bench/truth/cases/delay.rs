@@ -1,4 +1,5 @@
-//! Delay that is known exactly: through the relay, between ends that have one clock and between ends that have two.
+//! Delay that is known exactly: through the relay, between ends that have one clock and between
+//! ends that have two.
 
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ const DELAY_US: u64 = 5000;
 const PAYLOAD: u64 = 400;
 const RELAYED: Between = Between { family: Family::Relay, ..PLAIN };
 const DELAYED: Fault = Fault::Relay { delays: Delays::Load, delay_us: DELAY_US, reorder_every: 0 };
-/// The control connection is slow and the load is not, so that clocks are known worse than the delay.
-const CONTROL_DELAYED: Fault = Fault::Relay { delays: Delays::Others, delay_us: DELAY_US, reorder_every: 0 };
+/// The control connection is slow and the load is not, so that clocks are known worse than the
+/// delay.
+const CONTROL_DELAYED: Fault =
+    Fault::Relay { delays: Delays::Others, delay_us: DELAY_US, reorder_every: 0 };
 
 const fn case(name: &'static str, load: Load, checks: &'static [Check]) -> Network {
     Network { name, between: RELAYED, fault: DELAYED, load, watch: Watch::Nothing, checks }
@@ -25,7 +28,8 @@ const fn case(name: &'static str, load: Load, checks: &'static [Check]) -> Netwo
 
 const FRAMES: Load = Load {
     workload: "frames",
-    params: "mode = \"udp\", frame_size = \"446 B\", rate = \"500 pps\", allow_outside_lab = true, device = \"lrx\"",
+    params: "mode = \"udp\", frame_size = \"446 B\", rate = \"500 pps\", allow_outside_lab = true, \
+        device = \"lrx\"",
     duration_ms: 1500,
     warmup_ms: 0,
     due: 750,
@@ -40,8 +44,12 @@ const REQUESTS: Load = Load {
     ..FRAMES
 };
 
-const STREAM: Load =
-    Load { workload: "udp_stream", params: "datagram_size = \"400 B\", rate = \"2 kpps\"", due: 3000, ..FRAMES };
+const STREAM: Load = Load {
+    workload: "udp_stream",
+    params: "datagram_size = \"400 B\", rate = \"2 kpps\"",
+    due: 3000,
+    ..FRAMES
+};
 
 pub(super) static CASES: &[Network] = &[
     case("frames, 5 ms one way, one clock", FRAMES, &[one_way, uncertainty_of_one_clock]),
@@ -74,8 +82,14 @@ fn one_way(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let doubt = seen.study.metric("clock_uncertainty").unwrap_or_default();
     let why = "wake-ups of the receiver on a busy machine, and the clock uncertainty printed";
     let tolerance = Tolerance { absolute: WAKE_UPS + doubt, relative: 0.0, why };
-    let claim = Claim::new("one-way delay, median", Unit::Seconds, median(seen), Relation::Equal(tolerance));
-    Ok(claim.beside(stayed_s(seen, "there"), format!("the relay of {} ms, median", DELAY_US / 1000)))
+    let claim = Claim::new(
+        "one-way delay, median",
+        Unit::Seconds,
+        median(seen),
+        Relation::Equal(tolerance),
+    );
+    Ok(claim
+        .beside(stayed_s(seen, "there"), format!("the relay of {} ms, median", DELAY_US / 1000)))
 }
 
 fn median(seen: &Seen<'_>) -> Option<f64> {
@@ -85,35 +99,60 @@ fn median(seen: &Seen<'_>) -> Option<f64> {
 const NOT_KNOWN: &str = "the delay is no longer than the clocks are uncertain";
 
 fn one_way_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    Ok(Claim::new("one-way delay, median", Unit::Seconds, median(seen), Relation::Withheld(NOT_KNOWN)))
+    Ok(Claim::new(
+        "one-way delay, median",
+        Unit::Seconds,
+        median(seen),
+        Relation::Withheld(NOT_KNOWN),
+    ))
 }
 
 /// The same number in another place.
 fn p50_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let printed = seen.study.percentile_s("service", 0.5).or_else(|| seen.study.percentile_s("response", 0.5));
-    Ok(Claim::new("p50 among the percentiles", Unit::Seconds, printed, Relation::Withheld(NOT_KNOWN)))
+    let printed = seen
+        .study
+        .percentile_s("service", 0.5)
+        .or_else(|| seen.study.percentile_s("response", 0.5));
+    Ok(Claim::new(
+        "p50 among the percentiles",
+        Unit::Seconds,
+        printed,
+        Relation::Withheld(NOT_KNOWN),
+    ))
 }
 
 fn uncertainty_of_one_clock(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "both ends read one clock" };
     let printed = seen.study.metric("clock_uncertainty").or(Some(0.0));
-    let claim = Claim::new("clock uncertainty, 0 if not printed", Unit::Seconds, printed, Relation::AtMost(tolerance));
+    let claim = Claim::new(
+        "clock uncertainty, 0 if not printed",
+        Unit::Seconds,
+        printed,
+        Relation::AtMost(tolerance),
+    );
     Ok(claim.expect(0.0, "one clock"))
 }
 
 /// The doubt about the other clock is printed, and small where the control connection is fast.
 fn uncertainty(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 2.0 * WAKE_UPS, relative: 0.0, why: "wake-ups on a busy machine, both ways" };
+    let tolerance = Tolerance {
+        absolute: 2.0 * WAKE_UPS,
+        relative: 0.0,
+        why: "wake-ups on a busy machine, both ways",
+    };
     let printed = seen.study.metric("clock_uncertainty").filter(|doubt| *doubt > 0.0);
-    let claim = Claim::new("clock uncertainty", Unit::Seconds, printed, Relation::AtMost(tolerance));
+    let claim =
+        Claim::new("clock uncertainty", Unit::Seconds, printed, Relation::AtMost(tolerance));
     Ok(claim.expect(0.0, format!("half a fast round trip; the clocks are {CLOCK_AHEAD_S} s apart")))
 }
 
 /// The fastest response waits for nothing but the relay.
 fn round_trip(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: WAKE_UPS, relative: 0.0, why: "four wake-ups at the least" };
+    let tolerance =
+        Tolerance { absolute: WAKE_UPS, relative: 0.0, why: "four wake-ups at the least" };
     let printed = seen.study.metric("service_time_min").or_else(|| shortest_s(seen));
-    let claim = Claim::new("service time, shortest", Unit::Seconds, printed, Relation::Equal(tolerance));
+    let claim =
+        Claim::new("service time, shortest", Unit::Seconds, printed, Relation::Equal(tolerance));
     Ok(claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay"))
 }
 
@@ -127,9 +166,13 @@ fn response_time(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why = "a response cannot be faster than the relay; histogram buckets are 1 % wide";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why };
     let printed = seen.study.metric("response_time_p50");
-    let claim = Claim::new("response time, median", Unit::Seconds, printed, Relation::AtLeast(tolerance));
+    let claim =
+        Claim::new("response time, median", Unit::Seconds, printed, Relation::AtLeast(tolerance));
     let claim = claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay");
-    Ok(claim.beside(seen.study.percentile_s("response", 0.5).unwrap_or(f64::NAN), "the same among the percentiles"))
+    Ok(claim.beside(
+        seen.study.percentile_s("response", 0.5).unwrap_or(f64::NAN),
+        "the same among the percentiles",
+    ))
 }
 
 fn no_loss(seen: &Seen<'_>) -> anyhow::Result<Claim> {
@@ -142,17 +185,30 @@ fn no_loss(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 fn no_loss_in_any_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
     let tolerance = Tolerance { absolute: 1e-9, relative: 0.0, why: "nothing is lost in any" };
-    let claim = Claim::new("largest loss ratio of an interval", Unit::Ratio, Some(worst), Relation::AtMost(tolerance));
+    let claim = Claim::new(
+        "largest loss ratio of an interval",
+        Unit::Ratio,
+        Some(worst),
+        Relation::AtMost(tolerance),
+    );
     Ok(claim.expect(0.0, "nothing is dropped"))
 }
 
 /// The last interval of a steady stream is no fall: a partial one is not drawn as if it were whole.
 fn nothing_falls(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let series = ["goodput", "goodput_tx"].iter().map(|name| seen.study.series(name)).find(|series| !series.is_empty());
+    let series = ["goodput", "goodput_tx"]
+        .iter()
+        .map(|name| seen.study.series(name))
+        .find(|series| !series.is_empty());
     let last = series.and_then(|series| series.last().copied());
     let why = "one interval of 0.1 s on a busy machine";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.2, why };
-    let claim = Claim::new("goodput of the last interval", Unit::BitRate, last, Relation::AtLeast(tolerance));
+    let claim = Claim::new(
+        "goodput of the last interval",
+        Unit::BitRate,
+        last,
+        Relation::AtLeast(tolerance),
+    );
     Ok(claim.expect((2000 * PAYLOAD * 8) as f64, "2000 a second of 400 B"))
 }
 
@@ -165,13 +221,17 @@ fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&PLAIN, false)?;
     let agent = ground.agent().to_string();
     let signal = |name: &str| -> anyhow::Result<()> {
-        let status = std::process::Command::new("kill").args([name, &agent]).status().context("start kill")?;
+        let status = std::process::Command::new("kill")
+            .args([name, &agent])
+            .status()
+            .context("start kill")?;
         anyhow::ensure!(status.success(), "kill {name} {agent} failed");
         Ok(())
     };
     let load = Load {
         workload: "udp_rr",
-        params: "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"200 pps\"",
+        params: "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"200 \
+            pps\"",
         duration_ms: 2000,
         ..FRAMES
     };
@@ -191,6 +251,9 @@ fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let is_marked = study.validity().contains("stood still")
         || study.validity().contains("tester")
         || study.validity().contains("stall");
-    let claim = Claim::count("trials marked because the tester stood still", Some(f64::from(u8::from(is_marked))));
+    let claim = Claim::count(
+        "trials marked because the tester stood still",
+        Some(f64::from(u8::from(is_marked))),
+    );
     Ok(vec![claim.expect(1.0, "SIGSTOP for 300 ms")])
 }

@@ -1,4 +1,5 @@
-//! Files: what linerate's clients fetched, beside the logs of nginx and vsftpd and beside curl on the same path.
+//! Files: what linerate's clients fetched, beside the logs of nginx and vsftpd and beside curl on
+//! the same path.
 
 use std::time::{Duration, Instant};
 
@@ -22,18 +23,35 @@ const UNREAD_BYTES: f64 = 131_072.0;
 const STARTING: Duration = Duration::from_secs(5);
 
 pub(super) static SPECIAL: &[Special] = &[
-    Special { name: "http from nginx through 50 Mbit/s", run: |ground| fetched(ground, Server::Nginx) },
-    Special { name: "ftp from vsftpd through 50 Mbit/s", run: |ground| fetched(ground, Server::Vsftpd) },
+    Special {
+        name: "http from nginx through 50 Mbit/s",
+        run: |ground| fetched(ground, Server::Nginx),
+    },
+    Special {
+        name: "ftp from vsftpd through 50 Mbit/s",
+        run: |ground| fetched(ground, Server::Vsftpd),
+    },
     Special { name: "http from our server to curl through 50 Mbit/s", run: foreign_client },
-    Special { name: "http from our server to curl through 50 Mbit/s, one file and then nothing", run: one_file },
-    Special { name: "http, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "http") },
-    Special { name: "ftp, 4 streams, everything dropped after 0.8 s of 1.5 s", run: |ground| cut_off(ground, "ftp") },
+    Special {
+        name: "http from our server to curl through 50 Mbit/s, one file and then nothing",
+        run: one_file,
+    },
+    Special {
+        name: "http, 4 streams, everything dropped after 0.8 s of 1.5 s",
+        run: |ground| cut_off(ground, "http"),
+    },
+    Special {
+        name: "ftp, 4 streams, everything dropped after 0.8 s of 1.5 s",
+        run: |ground| cut_off(ground, "ftp"),
+    },
 ];
 
 fn plan(workload: &str, params: &str) -> String {
     format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 ms\"\nwarmup = \"0 ms\"\n\
-         [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 \
+            ms\"\nwarmup = \"0 ms\"\n\
+         [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} \
+         }}\n"
     )
 }
 
@@ -50,7 +68,8 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&SHAPED, false)?;
     let serving = Serving::start(ground, server)?;
     let workload = if server == Server::Nginx { "http" } else { "ftp" };
-    let plan = plan(workload, &format!("server = \"{}\", congestion = \"cubic\"", serving.url("file")));
+    let plan =
+        plan(workload, &format!("server = \"{}\", congestion = \"cubic\"", serving.url("file")));
     let capture = Capture::start(ground)?;
     let study = run_plan(ground, &plan, Some(&host()))?;
     let connections = capture.connections()?;
@@ -63,13 +82,27 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     let two_files = Tolerance { absolute: (2 * FILE_BYTES) as f64, relative: 0.0, why };
     let n_bytes = goodput(&study).map(|goodput| goodput * SECONDS / 8.0);
     let bytes = Claim::new("bytes fetched", Unit::Bytes, n_bytes, Relation::Equal(two_files));
-    let burst = Tolerance { absolute: 4e3 * 8.0 / SECONDS, relative: 0.0, why: "one burst of the shaper in 1.5 s" };
+    let burst = Tolerance {
+        absolute: 4e3 * 8.0 / SECONDS,
+        relative: 0.0,
+        why: "one burst of the shaper in 1.5 s",
+    };
     let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
-    let whole = Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in a second" };
-    let peak = Claim::new("goodput_peak", Unit::BitRate, study.metric("goodput_peak"), Relation::AtMost(whole));
+    let whole = Tolerance {
+        absolute: 4e3 * 8.0,
+        relative: 0.0,
+        why: "one burst of the shaper in a second",
+    };
+    let peak = Claim::new(
+        "goodput_peak",
+        Unit::BitRate,
+        study.metric("goodput_peak"),
+        Relation::AtMost(whole),
+    );
     let why = "curl runs afterwards, and opens one connection for a file of 8 MiB";
     let same_path = Tolerance { absolute: 0.0, relative: 0.1, why };
-    let beside_curl = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(same_path));
+    let beside_curl =
+        Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(same_path));
     let log = format!("{server:?}'s log");
     let captured = captured(&connections, server)?;
     let why = "what had come to the socket when the measurement ended and was not read";
@@ -85,30 +118,39 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     ])
 }
 
-/// Bytes of files that came to `a`: of FTP what came on data connections, of HTTP what came less the heads, which are equally long.
+/// Bytes of files that came to `a`: of FTP what came on data connections, of HTTP what came less
+/// the heads, which are equally long.
 fn captured(connections: &[Connection], server: Server) -> anyhow::Result<f64> {
     let served = |connection: &&Connection| connection.served_at == PORT;
     if server == Server::Vsftpd {
         let data = connections.iter().filter(|connection| !served(connection));
         return Ok(data.map(Connection::come).sum::<u64>() as f64);
     }
-    let second = |connection: &Connection| Some(connection.come_by(*connection.departures_s().get(1)?));
-    let answer = connections.iter().filter(served).find_map(second).context("no second file was asked for")?;
+    let second =
+        |connection: &Connection| Some(connection.come_by(*connection.departures_s().get(1)?));
+    let answer = connections
+        .iter()
+        .filter(served)
+        .find_map(second)
+        .context("no second file was asked for")?;
     let head = answer.checked_sub(FILE_BYTES).context("the first answer is no whole file")?;
     let files = |come: u64| come - (come / answer * head + (come % answer).min(head));
-    Ok(connections.iter().filter(served).map(|connection| files(connection.come())).sum::<u64>() as f64)
+    Ok(connections.iter().filter(served).map(|connection| files(connection.come())).sum::<u64>()
+        as f64)
 }
 
 /// What curl's download of `url` in `a` came to, bit/s.
 fn curl(ground: &Ground, url: &str) -> anyhow::Result<f64> {
-    let text = ground.at(End::A, &format!("curl -s -S -o /dev/null -w %{{speed_download}} {url}"))?;
+    let text =
+        ground.at(End::A, &format!("curl -s -S -o /dev/null -w %{{speed_download}} {url}"))?;
     Ok(text.trim().parse::<f64>().with_context(|| format!("parse curl's {text:?}"))? * 8.0)
 }
 
 /// curl fetches from our server for the whole measurement: what the server prints is what curl got.
 fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&SHAPED, false)?;
-    let plan = plan("http", &format!("clients = \"foreign\", port = {PORT}, file_size = \"64 MiB\""));
+    let plan =
+        plan("http", &format!("clients = \"foreign\", port = {PORT}, file_size = \"64 MiB\""));
     let capture = Capture::start(ground)?;
     let study = std::thread::scope(|scope| {
         let ground = &*ground;
@@ -118,18 +160,30 @@ fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         fetched.and(study)
     })?;
     let connections = capture.connections()?;
-    let fetched = connections.iter().filter(|connection| connection.served_at == PORT).max_by_key(|one| one.come());
-    let (bytes, seconds) = fetched.and_then(Connection::delivered).context("nothing came to curl")?;
+    let fetched = connections
+        .iter()
+        .filter(|connection| connection.served_at == PORT)
+        .max_by_key(|one| one.come());
+    let (bytes, seconds) =
+        fetched.and_then(Connection::delivered).context("nothing came to curl")?;
     let why = "the segments that came in the measurement are some of all that came";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
     let claim = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(tolerance));
-    let burst = Tolerance { absolute: 4e3 * 8.0 / SECONDS, relative: 0.0, why: "one burst of the shaper in 1.5 s" };
+    let burst = Tolerance {
+        absolute: 4e3 * 8.0 / SECONDS,
+        relative: 0.0,
+        why: "one burst of the shaper in 1.5 s",
+    };
     let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
-    let beside = claim.beside(bytes as f64 * 8.0 / seconds, "tcpdump at curl, bytes over the time in which they came");
+    let beside = claim.beside(
+        bytes as f64 * 8.0 / seconds,
+        "tcpdump at curl, bytes over the time in which they came",
+    );
     Ok(vec![beside, possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
 }
 
-/// curl fetches one file of `linerate serve`, which idles before and after: what is printed first is curl's own speed.
+/// curl fetches one file of `linerate serve`, which idles before and after: what is printed first
+/// is curl's own speed.
 fn one_file(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&SHAPED, false)?;
     let port = PORT.to_string();
@@ -143,19 +197,36 @@ fn one_file(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
             std::thread::sleep(Duration::from_secs(1));
             curl(ground, &format!("http://{}:{PORT}/file", Ground::address(Family::V4, End::B)))
         });
-        let output = measuring.join().expect("a command does not panic").context("start linerate serve")?;
-        let study = Study::parse(&String::from_utf8_lossy(&output.stdout))
-            .with_context(|| format!("linerate serve: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+        let output =
+            measuring.join().expect("a command does not panic").context("start linerate serve")?;
+        let study = Study::parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
+            format!("linerate serve: {}", String::from_utf8_lossy(&output.stderr).trim())
+        })?;
         speed.map(|speed| (study, speed))
     });
     let (study, speed) = study?;
-    let why = "curl counts connecting and asking, the server up to 5 ms until it sees the last acknowledgement";
+    let why = "curl counts connecting and asking, the server up to 5 ms until it sees the last \
+        acknowledgement";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
     let served = || study.metric("goodput_served");
-    let claim = Claim::new("goodput while files were under way", Unit::BitRate, served(), Relation::Equal(tolerance));
-    let burst = Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in 1.4 s" };
-    let possible = Claim::new("goodput while files were under way", Unit::BitRate, served(), Relation::AtMost(burst));
-    Ok(vec![claim.beside(speed, "curl, speed of its download"), possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514")])
+    let claim = Claim::new(
+        "goodput while files were under way",
+        Unit::BitRate,
+        served(),
+        Relation::Equal(tolerance),
+    );
+    let burst =
+        Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in 1.4 s" };
+    let possible = Claim::new(
+        "goodput while files were under way",
+        Unit::BitRate,
+        served(),
+        Relation::AtMost(burst),
+    );
+    Ok(vec![
+        claim.beside(speed, "curl, speed of its download"),
+        possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
+    ])
 }
 
 fn await_server(ground: &Ground) -> anyhow::Result<()> {
@@ -177,12 +248,14 @@ fn fetch_during(ground: &Ground) -> anyhow::Result<()> {
     command.status().context("start curl").map(drop)
 }
 
-/// Each stream has one transfer open when the path is cut: it is neither answered nor gone from the count.
+/// Each stream has one transfer open when the path is cut: it is neither answered nor gone from the
+/// count.
 fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
     const STREAMS: f64 = 4.0;
     ground.lay(&SHAPED, false)?;
     ground.nft(
-        "table netdev truth {\n chain there { type filter hook ingress device lra priority 0; policy accept; }\n \
+        "table netdev truth \
+            {\n chain there { type filter hook ingress device lra priority 0; policy accept; }\n \
          chain back { type filter hook ingress device lrb priority 0; policy accept;\n  counter name seen\n }\n counter seen { }\n}\n",
     )?;
     let plan = plan(workload, "streams = 4, file_size = \"100 KiB\", timeout = \"10 s\"");
@@ -192,7 +265,8 @@ fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
         let study = run_plan(ground, &plan, Some(&host()));
         cut.join().expect("nft does not panic").and(study)
     })?;
-    let open = Claim::count("transfers lost or open", study.unanswered()).expect(STREAMS, "one of each stream");
+    let open = Claim::count("transfers lost or open", study.unanswered())
+        .expect(STREAMS, "one of each stream");
     let [due, answered] = ["operations_due", "operations_answered"].map(|name| study.metric(name));
     let all = Claim::count("transfers due", due)
         .expect(answered.unwrap_or_default() + STREAMS, "answered, and one of each stream");
@@ -204,7 +278,8 @@ fn cut_later(ground: &Ground) -> anyhow::Result<()> {
     const DATA_BYTES: u64 = 50_000;
     const AFTER: Duration = Duration::from_millis(800);
     let began = Instant::now();
-    let seen = || super::super::instruments::nft_counters(ground).map(|counters| counters["seen"].bytes);
+    let seen =
+        || super::super::instruments::nft_counters(ground).map(|counters| counters["seen"].bytes);
     while seen()? < DATA_BYTES {
         ensure!(began.elapsed() < STARTING, "no data of the load came");
         std::thread::sleep(Duration::from_millis(10));

@@ -39,15 +39,18 @@ pub(super) static CASES: &[Network] = &[
     ),
     mode(
         "frames by packet_bypass, every 37th dropped",
-        "mode = \"packet_bypass\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = true",
+        "mode = \"packet_bypass\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = \
+            true",
     ),
     mode(
         "frames by packet_ring, every 37th dropped",
-        "mode = \"packet_ring\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = true",
+        "mode = \"packet_ring\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = \
+            true",
     ),
     mode(
         "frames by packet_ring_bypass, every 37th dropped",
-        "mode = \"packet_ring_bypass\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = true",
+        "mode = \"packet_ring_bypass\", frame_size = \"200 B\", rate = \"2 kpps\", \
+            allow_outside_lab = true",
     ),
     mode(
         "frames by udp, every 37th dropped",
@@ -63,7 +66,8 @@ pub(super) static CASES: &[Network] = &[
     ),
     mode(
         "frames by xdp_generic, every 37th dropped",
-        "mode = \"xdp_generic\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = true",
+        "mode = \"xdp_generic\", frame_size = \"200 B\", rate = \"2 kpps\", allow_outside_lab = \
+            true",
     ),
     mode(
         "frames by live, every 37th dropped",
@@ -94,10 +98,19 @@ fn answered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn delivered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two frames" };
-    let claim =
-        Claim::new("frames a second", Unit::PerSecond, seen.study.metric("packet_rate"), Relation::Equal(tolerance));
+    let tolerance =
+        Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two frames" };
+    let claim = Claim::new(
+        "frames a second",
+        Unit::PerSecond,
+        seen.study.metric("packet_rate"),
+        Relation::Equal(tolerance),
+    );
     let seconds = seen.case.load.duration_ms as f64 / 1e3;
-    let claim = claim.expect((DUE - DUE / EVERY) as f64 / seconds, "the rate asked for, less drops");
-    Ok(claim.beside((seen.packets("there_seen") - seen.packets("there_hit")) / seconds, "nft, let through"))
+    let claim =
+        claim.expect((DUE - DUE / EVERY) as f64 / seconds, "the rate asked for, less drops");
+    Ok(claim.beside(
+        (seen.packets("there_seen") - seen.packets("there_hit")) / seconds,
+        "nft, let through",
+    ))
 }

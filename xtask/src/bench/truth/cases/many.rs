@@ -1,9 +1,12 @@
-//! Many short runs of requests and files: every N-th packet is dropped, there, back or both ways, or the path goes silent before the end.
+//! Many short runs of requests and files: every N-th packet is dropped, there, back or both ways,
+//! or the path goes silent before the end.
 //!
-//! Timeouts range from 0.1 to 2 times the duration, loops are open and closed. Requests over UDP are lost with their packet: the rules'
-//! counters say how many. TCP sends again: an operation is answered if its last byte came before its connection was closed, which is
-//! when its time was over or the trial ended; `tcpdump` says when that was. Each run is exact to the operation, or counts as
-//! one that differs. The runs follow from their number alone, so that one that differs can be repeated.
+//! Timeouts range from 0.1 to 2 times the duration, loops are open and closed. Requests over UDP
+//! are lost with their packet: the rules' counters say how many. TCP sends again: an operation is
+//! answered if its last byte came before its connection was closed, which is when its time was over
+//! or the trial ended; `tcpdump` says when that was. Each run is exact to the operation, or counts
+//! as one that differs. The runs follow from their number alone, so that one that differs can be
+//! repeated.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +35,12 @@ const STREAMS: u64 = 2;
 /// Timeouts, in tenths of the duration.
 const TIMEOUTS: [u64; 6] = [1, 3, 5, 10, 15, 20];
 /// What is loaded, in turns; in every so-manieth run the path goes silent, at one of these times.
-const TURNS: [&str; 8] = ["udp_rr", "tcp_rr", "udp_rr", "tcp_crr", "udp_rr", "http", "udp_rr", "ftp"];
+const TURNS: [&str; 8] =
+    ["udp_rr", "tcp_rr", "udp_rr", "tcp_crr", "udp_rr", "http", "udp_rr", "ftp"];
 const SILENCE_EVERY: u64 = 5;
 const SILENT_FROM_MS: [u64; 5] = [200, 350, 450, 550, 600];
-/// Requests around the rank of a percentile that may be on either side of it: answers on the way when silence began.
+/// Requests around the rank of a percentile that may be on either side of it: answers on the way
+/// when silence began.
 const AROUND_RANK: f64 = 3.0;
 /// How far a bound may be below arithmetic.
 const BOUND_TOLERANCE: f64 = 0.05;
@@ -64,13 +69,18 @@ pub(in super::super) fn run(ground: &mut Ground, n_runs: u64) -> Vec<Claim> {
         let how = match (*is_silent, *workload) {
             (false, _) => "drops whose operations are answered, lost or open to the last one",
             (true, "udp_rr" | "tcp_crr") => {
-                "silence that are exact, and whose p90 and p99 are numbers or at least the time waited"
+                "silence that are exact, and whose p90 and p99 are numbers or at least the time \
+                    waited"
             }
             (true, _) => "silence whose operations are answered, lost or open to the last one",
         };
-        let source =
-            if *workload == "udp_rr" { "runs; per run nft's counters" } else { "runs; per run tcpdump's segments" };
-        Claim::count(format!("{workload}: runs with {how}"), Some(*exact as f64)).expect(*all as f64, source)
+        let source = if *workload == "udp_rr" {
+            "runs; per run nft's counters"
+        } else {
+            "runs; per run tcpdump's segments"
+        };
+        Claim::count(format!("{workload}: runs with {how}"), Some(*exact as f64))
+            .expect(*all as f64, source)
     };
     tallies.iter().map(claim).collect()
 }
@@ -84,7 +94,9 @@ fn case(number: u64) -> Network {
     // Each workload has every timeout, first with open loops, then with closed ones.
     let round = number / TURNS.len() as u64;
     let fault = match number % 3 {
-        _ if is_silent => Fault::DropFrom { after_ms: pick(&SILENT_FROM_MS, number / SILENCE_EVERY) },
+        _ if is_silent => {
+            Fault::DropFrom { after_ms: pick(&SILENT_FROM_MS, number / SILENCE_EVERY) }
+        }
         0 => Fault::Drop { every, back: false },
         1 => Fault::DropAnswers { every },
         _ => Fault::Drop { every, back: true },
@@ -92,25 +104,43 @@ fn case(number: u64) -> Network {
     // Large segments go one way.
     let of_files = if is_silent { fault } else { Fault::DropAnswers { every } };
     let timeout_ms = pick(&TIMEOUTS, round) * DURATION_MS / 10;
-    let timeout = if is_silent { "timeout = \"10 s\"".to_owned() } else { format!("timeout = \"{timeout_ms} ms\"") };
+    let timeout = if is_silent {
+        "timeout = \"10 s\"".to_owned()
+    } else {
+        format!("timeout = \"{timeout_ms} ms\"")
+    };
     let is_open = is_silent || (round / TIMEOUTS.len() as u64).is_multiple_of(2);
-    let pace =
-        |rate: u64| if is_open { format!("depth = 4096, rate = \"{rate} pps\"") } else { "depth = 8".to_owned() };
+    let pace = |rate: u64| {
+        if is_open {
+            format!("depth = 4096, rate = \"{rate} pps\"")
+        } else {
+            "depth = 8".to_owned()
+        }
+    };
     let due = |rate: u64| if is_open { rate } else { 0 };
     let sizes = format!("request_size = \"{PAYLOAD} B\", response_size = \"{PAYLOAD} B\"");
     let udp_rate = if is_silent { FAST_RATE } else { RATE };
     match workload {
         "tcp_rr" => network(workload, format!("{sizes}, {}", pace(RATE)), fault, due(RATE)),
         "tcp_crr" => {
-            let params =
-                format!("{sizes}, streams = 256, close = \"reset\", {timeout}, rate = \"{CONNECTION_RATE} pps\"");
+            let params = format!(
+                "{sizes}, streams = 256, close = \"reset\", {timeout}, rate = \"{CONNECTION_RATE} \
+                    pps\""
+            );
             network(workload, params, fault, CONNECTION_RATE)
         }
         "http" | "ftp" => {
-            let params = format!("streams = {STREAMS}, file_size = \"{FILE_BYTES} B\", port = {PORT}, {timeout}");
+            let params = format!(
+                "streams = {STREAMS}, file_size = \"{FILE_BYTES} B\", port = {PORT}, {timeout}"
+            );
             network(workload, params, of_files, 0)
         }
-        _ => network(workload, format!("{sizes}, {timeout}, {}", pace(udp_rate)), fault, due(udp_rate)),
+        _ => network(
+            workload,
+            format!("{sizes}, {timeout}, {}", pace(udp_rate)),
+            fault,
+            due(udp_rate),
+        ),
     }
 }
 
@@ -136,7 +166,12 @@ fn network(workload: &'static str, params: String, fault: Fault, rate: u64) -> N
 /// The account of operations as printed: due, answered, lost, open.
 fn account(seen: &Seen<'_>) -> Option<[f64; 4]> {
     let get = |name| seen.study.metric(name);
-    Some([get("operations_due")?, get("operations_answered")?, get("operations_lost")?, get("operations_open")?])
+    Some([
+        get("operations_due")?,
+        get("operations_answered")?,
+        get("operations_lost")?,
+        get("operations_open")?,
+    ])
 }
 
 fn equal(wrong: &mut Wrong, what: &str, printed: f64, counted: f64) {
@@ -174,19 +209,26 @@ fn delivered(seen: &Seen<'_>, [due, printed, ..]: [f64; 4]) -> Wrong {
     wrong
 }
 
-/// Every answered file came whole. One of each stream may have come whole and not be answered, as the end of the load cut it off: it is open.
+/// Every answered file came whole. One of each stream may have come whole and not be answered, as
+/// the end of the load cut it off: it is open.
 fn covered(wrong: &mut Wrong, [answered, lost, open]: [f64; 3], whole: f64) {
     if !(answered..=answered + (lost + open).min(STREAMS as f64)).contains(&whole) {
-        wrong.push(format!("answered: printed {answered} and {} lost or open, whole files {whole}", lost + open));
+        wrong.push(format!(
+            "answered: printed {answered} and {} lost or open, whole files {whole}",
+            lost + open
+        ));
     }
 }
 
-/// A request of HTTP is a segment, and its answer was whole when the next one was asked for; all are equally long.
+/// A request of HTTP is a segment, and its answer was whole when the next one was asked for; all
+/// are equally long.
 fn files(seen: &Seen<'_>, [due, answered, lost, open]: [f64; 4]) -> Wrong {
     let mut wrong = Wrong::new();
-    let asking: Vec<&Connection> = seen.connections.iter().filter(|connection| connection.served_at == PORT).collect();
+    let asking: Vec<&Connection> =
+        seen.connections.iter().filter(|connection| connection.served_at == PORT).collect();
     let asked: usize = asking.iter().map(|connection| connection.departures_s().len()).sum();
-    let second = |connection: &&Connection| Some(connection.come_by(*connection.departures_s().get(1)?));
+    let second =
+        |connection: &&Connection| Some(connection.come_by(*connection.departures_s().get(1)?));
     let Some(answer) = asking.iter().find_map(second).filter(|answer| *answer >= FILE_BYTES) else {
         return vec!["no stream asked for a second file".into()];
     };
@@ -196,7 +238,8 @@ fn files(seen: &Seen<'_>, [due, answered, lost, open]: [f64; 4]) -> Wrong {
     wrong
 }
 
-/// A transfer of FTP has a data connection of its own, and is answered once the server has said so after the file's last byte.
+/// A transfer of FTP has a data connection of its own, and is answered once the server has said so
+/// after the file's last byte.
 fn transfers(seen: &Seen<'_>, [due, answered, lost, open]: [f64; 4]) -> Wrong {
     let mut wrong = Wrong::new();
     let is_data = |connection: &&Connection| connection.served_at != PORT && connection.sent() == 0;
@@ -215,7 +258,12 @@ fn drops(seen: &Seen<'_>, [due, _, lost, open]: [f64; 4]) -> Wrong {
     let mut wrong = Wrong::new();
     let unsent = unsent(seen);
     equal(&mut wrong, "due", due, requests(seen) + unsent);
-    equal(&mut wrong, "lost and open", lost + open, seen.packets("there_hit") + seen.packets("back_hit") + unsent);
+    equal(
+        &mut wrong,
+        "lost and open",
+        lost + open,
+        seen.packets("there_hit") + seen.packets("back_hit") + unsent,
+    );
     wrong
 }
 
@@ -233,13 +281,20 @@ fn bounds(seen: &Seen<'_>, due: f64) -> Wrong {
         let number = seen.study.percentile_s("response", quantile);
         let bound = seen.study.bound_s("response", quantile);
         if unanswered > beyond + AROUND_RANK {
-            // The requests due since then are as many as were due after this one, and each was waited for until the end at least.
+            // The requests due since then are as many as were due after this one, and each was
+            // waited for until the end at least.
             let waited = (unanswered - beyond) / rate;
-            let is_right = number.is_none() && bound.is_some_and(|bound| bound >= waited * (1.0 - BOUND_TOLERANCE));
+            let is_right = number.is_none()
+                && bound.is_some_and(|bound| bound >= waited * (1.0 - BOUND_TOLERANCE));
             if !is_right {
-                wrong.push(format!("p{}: printed {number:?}, > {bound:?}; waited for {waited} s", quantile * 100.0));
+                wrong.push(format!(
+                    "p{}: printed {number:?}, > {bound:?}; waited for {waited} s",
+                    quantile * 100.0
+                ));
             }
-        } else if unanswered < beyond - AROUND_RANK && number.is_none_or(|number| number > DURATION_MS as f64 / 1e3) {
+        } else if unanswered < beyond - AROUND_RANK
+            && number.is_none_or(|number| number > DURATION_MS as f64 / 1e3)
+        {
             wrong.push(format!("p{}: printed {number:?} among the answered", quantile * 100.0));
         }
     }
@@ -255,8 +310,10 @@ mod tests {
     #[test]
     fn a_hundred_runs_vary_what_is_dropped_and_how_long_is_waited() {
         let cases: Vec<Network> = (0..100).map(case).collect();
-        let of = |workload: &str| cases.iter().filter(|case| case.load.workload == workload).count();
-        let silent = cases.iter().filter(|case| matches!(case.fault, Fault::DropFrom { .. })).count();
+        let of =
+            |workload: &str| cases.iter().filter(|case| case.load.workload == workload).count();
+        let silent =
+            cases.iter().filter(|case| matches!(case.fault, Fault::DropFrom { .. })).count();
         let distinct: BTreeSet<String> =
             cases.iter().map(|case| format!("{:?} {}", case.fault, case.load.params)).collect();
         assert_eq!(silent, 20);
@@ -265,7 +322,10 @@ mod tests {
             let timeout = format!("timeout = \"{} ms\"", tenths * DURATION_MS / 10);
             assert!(cases.iter().any(|case| case.load.params.contains(&timeout)), "{timeout}");
         }
-        assert!(cases.iter().any(|case| case.load.due == 0 && case.load.workload == "tcp_rr"), "closed loops over TCP");
+        assert!(
+            cases.iter().any(|case| case.load.due == 0 && case.load.workload == "tcp_rr"),
+            "closed loops over TCP"
+        );
         assert_eq!(["udp_rr", "tcp_rr", "tcp_crr", "http", "ftp"].map(of), [50, 13, 13, 12, 12]);
     }
 }

@@ -63,7 +63,8 @@ pub(super) enum Packets {
     Tcp(u64),
     /// TCP segments of load that are larger than any control message.
     TcpData,
-    /// UDP datagrams of load in superpackets, which are larger than one of so many bytes of payload.
+    /// UDP datagrams of load in superpackets, which are larger than one of so many bytes of
+    /// payload.
     UdpSuper(u64),
 }
 
@@ -105,7 +106,8 @@ pub(super) enum Watch {
 pub(super) struct Window {
     /// What the shaper towards `b` sent since the path was laid: warm-up and control too.
     pub(super) shaper: Shaper,
-    /// TCP segments sent again by both ends since before the load: shortly before the end, and shortly after.
+    /// TCP segments sent again by both ends since before the load: shortly before the end, and
+    /// shortly after.
     pub(super) sent_again: [f64; 2],
 }
 
@@ -172,7 +174,9 @@ impl Seen<'_> {
     /// By how much a counter of the kernel at `end` rose during the load.
     pub(super) fn risen(&self, end: End, counter: &str) -> f64 {
         let [before, after] = &self.snmp;
-        let read = |snmp: &[Snmp; 2]| snmp[usize::from(end == End::B)].get(counter).copied().unwrap_or_default();
+        let read = |snmp: &[Snmp; 2]| {
+            snmp[usize::from(end == End::B)].get(counter).copied().unwrap_or_default()
+        };
         read(after) - read(before)
     }
 
@@ -185,7 +189,8 @@ impl Load {
     /// The plan of one trial.
     pub(super) fn plan(&self) -> String {
         format!(
-            "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"{} ms\"\nwarmup = \"{} ms\"\n\
+            "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
+                = \"{} ms\"\nwarmup = \"{} ms\"\n\
              [[sweep.job]]\nworkload = \"{}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
             self.duration_ms, self.warmup_ms, self.workload, self.params
         )
@@ -211,7 +216,14 @@ impl Fault {
 /// Every case, in the order of the table.
 pub(super) fn all() -> Vec<Case> {
     let network = [requests::CASES, datagrams::CASES, streams::CASES, frames::CASES, delay::CASES];
-    let special = [streams::SPECIAL, delay::SPECIAL, files::SPECIAL, storage::SPECIAL, places::SPECIAL, paths::SPECIAL];
+    let special = [
+        streams::SPECIAL,
+        delay::SPECIAL,
+        files::SPECIAL,
+        storage::SPECIAL,
+        places::SPECIAL,
+        paths::SPECIAL,
+    ];
     let network = network.into_iter().flatten().map(Case::Network);
     network.chain(special.into_iter().flatten().map(Case::Special)).collect()
 }

@@ -1,4 +1,5 @@
-//! Ceilings of paths that are more than a cable: a shaper below a tunnel, classes of a shaper, IPv6.
+//! Ceilings of paths that are more than a cable: a shaper below a tunnel, classes of a shaper,
+//! IPv6.
 //!
 //! The ceiling that linerate prints must be what arithmetic says, and no goodput may exceed it.
 
@@ -27,7 +28,9 @@ const TBF: &str = "root tbf rate 100mbit burst 32kb latency 30ms";
 pub(super) static SPECIAL: &[Special] = &[
     Special {
         name: "ceiling: tbf of 100 Mbit/s at the sender, IPv6",
-        run: |ground| bounded(ground, Family::V6, &[TBF], RATE * (MTU - IPV6 - TCP) / (MTU + FRAME)),
+        run: |ground| {
+            bounded(ground, Family::V6, &[TBF], RATE * (MTU - IPV6 - TCP) / (MTU + FRAME))
+        },
     },
     Special {
         name: "ceiling: tbf of 100 Mbit/s below VXLAN",
@@ -38,7 +41,9 @@ pub(super) static SPECIAL: &[Special] = &[
     },
     Special {
         name: "ceiling: HTB, the default class of ceil 60 Mbit/s",
-        run: |ground| bounded(ground, Family::V4, &HTB, 0.6 * RATE * (MTU - IPV4 - TCP) / (MTU + FRAME)),
+        run: |ground| {
+            bounded(ground, Family::V4, &HTB, 0.6 * RATE * (MTU - IPV4 - TCP) / (MTU + FRAME))
+        },
     },
     Special {
         name: "ceiling: HTB, a filter picks one of two classes",
@@ -55,7 +60,8 @@ pub(super) static SPECIAL: &[Special] = &[
     },
 ];
 
-/// A discipline, a class of 100 Mbit/s, and below it one that may have 80 and the default, which may have 60.
+/// A discipline, a class of 100 Mbit/s, and below it one that may have 80 and the default, which
+/// may have 60.
 const HTB: [&str; 4] = [
     "root handle 1: htb default 20",
     "parent 1: classid 1:1 htb rate 100mbit",
@@ -63,8 +69,14 @@ const HTB: [&str; 4] = [
     "parent 1:1 classid 1:20 htb rate 20mbit ceil 60mbit",
 ];
 
-/// Runs a stream over what `shaping` makes of the sender's interface: a discipline, its classes, a filter.
-fn bounded(ground: &mut Ground, family: Family, shaping: &[&str], expected: f64) -> anyhow::Result<Vec<Claim>> {
+/// Runs a stream over what `shaping` makes of the sender's interface: a discipline, its classes, a
+/// filter.
+fn bounded(
+    ground: &mut Ground,
+    family: Family,
+    shaping: &[&str],
+    expected: f64,
+) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&Between { family, offloads: true, ..PLAIN }, false)?;
     for what in shaping {
         let object = match what {
@@ -75,8 +87,10 @@ fn bounded(ground: &mut Ground, family: Family, shaping: &[&str], expected: f64)
         let made = ground.at(End::A, &format!("tc {object} add dev {DEVICE} {what}"));
         made.map_err(|error| judge::Skipped(format!("{error:#}")))?;
     }
-    let plan = "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 ms\"\nwarmup = \"500 ms\"\n\
-                [[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = { congestion = \"cubic\" }\n";
+    let plan = "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
+        = \"1500 ms\"\nwarmup = \"500 ms\"\n\
+                [[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = \
+                { congestion = \"cubic\" }\n";
     let address = Ground::address(family, End::B);
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     let study = judge::run_plan(ground, plan, Some(&host));
@@ -84,9 +98,11 @@ fn bounded(ground: &mut Ground, family: Family, shaping: &[&str], expected: f64)
     let study = study?;
     let ceiling = study.ceiling("goodput").context("linerate printed no ceiling of goodput")?;
     let exact = Tolerance { absolute: 1.0, relative: 0.0, why: "arithmetic" };
-    let at_most = Tolerance { absolute: 0.0, relative: 0.005, why: "a burst of 32 kB on top of 1.5 s" };
+    let at_most =
+        Tolerance { absolute: 0.0, relative: 0.005, why: "a burst of 32 kB on top of 1.5 s" };
     Ok(vec![
-        Claim::new("ceiling", Unit::BitRate, Some(ceiling), Relation::Equal(exact)).expect(expected, "arithmetic"),
+        Claim::new("ceiling", Unit::BitRate, Some(ceiling), Relation::Equal(exact))
+            .expect(expected, "arithmetic"),
         Claim::new("goodput", Unit::BitRate, study.metric("goodput"), Relation::AtMost(at_most))
             .expect(expected, "arithmetic"),
     ])

@@ -1,4 +1,5 @@
-//! Where datagrams are lost inside the two hosts: each place is made to drop some, and the drops are counted by whoever makes them.
+//! Where datagrams are lost inside the two hosts: each place is made to drop some, and the drops
+//! are counted by whoever makes them.
 //!
 //! Drops at random are as good as every N-th here: the instrument counts the same ones.
 
@@ -24,7 +25,9 @@ const FRAGMENTED: &str = "datagram_size = \"4000 B\", rate = \"500 pps\"";
 pub(super) static SPECIAL: &[Special] = &[
     Special {
         name: "loss place: ingress hook of nftables at the receiver",
-        run: |ground| nftables(ground, End::B, Hook::Ingress, "receiver ingress (XDP, tc, nftables)"),
+        run: |ground| {
+            nftables(ground, End::B, Hook::Ingress, "receiver ingress (XDP, tc, nftables)")
+        },
     },
     Special {
         name: "loss place: input hook of nftables at the receiver",
@@ -36,7 +39,9 @@ pub(super) static SPECIAL: &[Special] = &[
     },
     Special {
         name: "loss place: tc at the receiver's ingress",
-        run: |ground| traffic_control(ground, End::B, "ingress", "receiver ingress (XDP, tc, nftables)"),
+        run: |ground| {
+            traffic_control(ground, End::B, "ingress", "receiver ingress (XDP, tc, nftables)")
+        },
     },
     Special {
         name: "loss place: tc at the sender's egress",
@@ -54,7 +59,8 @@ enum Hook {
     Egress,
 }
 
-/// Lets linerate send datagrams while `inject` holds, takes that back, and judges what it located at `place` by `count`.
+/// Lets linerate send datagrams while `inject` holds, takes that back, and judges what it located
+/// at `place` by `count`.
 fn lost_at(
     ground: &Ground,
     place: &str,
@@ -62,10 +68,14 @@ fn lost_at(
     [inject, restore]: [&dyn Fn() -> anyhow::Result<()>; 2],
     count: &dyn Fn() -> anyhow::Result<(f64, String)>,
 ) -> anyhow::Result<Vec<Claim>> {
-    inject().or_else(|error| restore().and(Err(error))).map_err(|error| judge::Skipped(format!("{error:#}")))?;
+    inject()
+        .or_else(|error| restore().and(Err(error)))
+        .map_err(|error| judge::Skipped(format!("{error:#}")))?;
     let plan = format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1 s\"\nwarmup = \"0 s\"\n\
-         [[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} }}\n"
+        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1 \
+            s\"\nwarmup = \"0 s\"\n\
+         [[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} \
+         }}\n"
     );
     let study = judge::run_plan(ground, &plan, Some(Ground::address(Family::V4, End::B)));
     let counted = count();
@@ -73,7 +83,8 @@ fn lost_at(
     let (study, (dropped, source)) = (study?, counted?);
     Ok(vec![
         Claim::count("datagrams lost", study.lost()).beside(dropped, source.clone()),
-        Claim::count(format!("datagrams located at `{place}`"), study.located(place)).beside(dropped, source),
+        Claim::count(format!("datagrams located at `{place}`"), study.located(place))
+            .beside(dropped, source),
     ])
 }
 
@@ -85,7 +96,8 @@ fn nftables(ground: &Ground, end: End, hook: Hook, place: &str) -> anyhow::Resul
         Hook::Input => ("ip", "hook input".to_owned()),
     };
     let rules = format!(
-        "table {family} truth {{\n counter hit {{ }}\n chain drops {{\n  type filter {at} priority 0;\n  meta l4proto udp ip length {PACKET} \
+        "table {family} truth {{\n counter hit {{ }}\n chain drops {{\n  type filter {at} priority \
+            0;\n  meta l4proto udp ip length {PACKET} \
          numgen inc mod 37 == 36 counter name hit drop\n }}\n}}\n"
     );
     let file = ground.folder.join("end.nft");
@@ -101,11 +113,17 @@ fn nftables(ground: &Ground, end: End, hook: Hook, place: &str) -> anyhow::Resul
         let hits = entries.iter().find_map(|entry| entry["counter"]["packets"].as_f64());
         Ok((hits.context("nft: no counter")?, "nft, dropped".to_owned()))
     };
-    lost_at(ground, place, STREAM, [&inject, &|| ground.at(end, "nft flush ruleset").map(drop)], &count)
+    lost_at(
+        ground,
+        place,
+        STREAM,
+        [&inject, &|| ground.at(end, "nft flush ruleset").map(drop)],
+        &count,
+    )
 }
 
-/// Classic BPF: 1 in 37 UDP packets of IPv4 longer than 500 bytes is dropped (2, `TC_ACT_SHOT`), by a random number of the kernel
-/// (`SKF_AD_RANDOM`); each instruction is code, jumps and operand.
+/// Classic BPF: 1 in 37 UDP packets of IPv4 longer than 500 bytes is dropped (2, `TC_ACT_SHOT`), by
+/// a random number of the kernel (`SKF_AD_RANDOM`); each instruction is code, jumps and operand.
 const PROGRAM: [[u32; 4]; 11] = [
     [0x28, 0, 0, 12],
     [0x15, 0, 8, 0x0800],
@@ -120,7 +138,12 @@ const PROGRAM: [[u32; 4]; 11] = [
     [0x06, 0, 0, 0],
 ];
 
-fn traffic_control(ground: &Ground, end: End, way: &str, place: &str) -> anyhow::Result<Vec<Claim>> {
+fn traffic_control(
+    ground: &Ground,
+    end: End,
+    way: &str,
+    place: &str,
+) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&PLAIN, false)?;
     let mut program = PROGRAM.len().to_string();
     for [code, jump_if, jump_else, operand] in PROGRAM {
@@ -131,7 +154,9 @@ fn traffic_control(ground: &Ground, end: End, way: &str, place: &str) -> anyhow:
     let inject = || {
         std::fs::write(file, &program).with_context(|| format!("write {file}"))?;
         ground.at(end, &format!("tc qdisc add dev {DEVICE} clsact"))?;
-        ground.at(end, &format!("tc filter add dev {DEVICE} {way} bpf da bytecode-file {file}")).map(drop)
+        ground
+            .at(end, &format!("tc filter add dev {DEVICE} {way} bpf da bytecode-file {file}"))
+            .map(drop)
     };
     let count = || {
         let text = ground.at(end, &format!("tc -s -j qdisc show dev {DEVICE}"))?;
@@ -157,7 +182,9 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let before = snmp(ground, End::B)?;
     let count = || {
         let after = snmp(ground, End::B)?;
-        let rose = |name: &str| after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
+        let rose = |name: &str| {
+            after.get(name).zip(before.get(name)).map(|(after, before)| after - before)
+        };
         let fragments = rose("Ip.ReasmFails").context("no ReasmFails")?;
         // A datagram of which one fragment was refused is lost, whatever became of the other two.
         Ok(((fragments / 3.0).ceil(), "SNMP, ReasmFails / 3 fragments".to_owned()))
@@ -171,8 +198,9 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     )
 }
 
-/// A route that leads nowhere back to the source, for a moment: the test of the reverse path refuses what comes from there. TCP repeats what
-/// it refuses of the control connection; the kernel counts that too, so that a datagram less may be lost than were refused.
+/// A route that leads nowhere back to the source, for a moment: the test of the reverse path
+/// refuses what comes from there. TCP repeats what it refuses of the control connection; the kernel
+/// counts that too, so that a datagram less may be lost than were refused.
 fn no_way_back(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&PLAIN, false)?;
     let ground = &*ground;
@@ -190,22 +218,32 @@ fn no_way_back(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         let rose = after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
         rose.with_context(|| format!("no {name}"))
     };
-    let count = || Ok((refused("TcpExt.IPReversePathFilter")?, "SNMP, IPReversePathFilter".to_owned()));
+    let count =
+        || Ok((refused("TcpExt.IPReversePathFilter")?, "SNMP, IPReversePathFilter".to_owned()));
     std::thread::scope(|scope| {
         let injecting = scope.spawn(|| {
             // Begun when the load has sent some, ended before control misses an answer.
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                let sent = snmp(ground, End::B)?.get("Udp.InDatagrams").copied().unwrap_or_default();
+                let sent =
+                    snmp(ground, End::B)?.get("Udp.InDatagrams").copied().unwrap_or_default();
                 if sent > before.get("Udp.InDatagrams").copied().unwrap_or_default() + 100.0 {
                     ground.at(End::B, &format!("ip route add blackhole {source}/32"))?;
                     std::thread::sleep(std::time::Duration::from_millis(200));
-                    return ground.at(End::B, &format!("ip route delete blackhole {source}/32")).map(drop);
+                    return ground
+                        .at(End::B, &format!("ip route delete blackhole {source}/32"))
+                        .map(drop);
                 }
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             anyhow::Ok(())
         });
-        let claims = lost_at(ground, "receiver packet filter", STREAM, [&|| filter(1), &|| filter(0)], &count);
+        let claims = lost_at(
+            ground,
+            "receiver packet filter",
+            STREAM,
+            [&|| filter(1), &|| filter(0)],
+            &count,
+        );
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         injecting.join().expect("ip does not panic")?;
         claims

@@ -12,13 +12,20 @@ type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 const PAYLOAD: u64 = 200;
 const EVERY: u64 = 37;
 
-const fn open_loop(workload: &'static str, params: &'static str, due: u64, duration_ms: u64) -> Load {
-    let packets = if workload.as_bytes()[0] == b'u' { Packets::Udp(PAYLOAD) } else { Packets::Tcp(PAYLOAD) };
+const fn open_loop(
+    workload: &'static str,
+    params: &'static str,
+    due: u64,
+    duration_ms: u64,
+) -> Load {
+    let packets =
+        if workload.as_bytes()[0] == b'u' { Packets::Udp(PAYLOAD) } else { Packets::Tcp(PAYLOAD) };
     Load { workload, params, duration_ms, warmup_ms: 0, due, packets, clock: Clock::Same }
 }
 
 const fn case(name: &'static str, fault: Fault, load: Load, checks: &'static [Check]) -> Network {
-    let watch = if matches!(load.packets, Packets::Udp(_)) { Watch::Nothing } else { Watch::Segments };
+    let watch =
+        if matches!(load.packets, Packets::Udp(_)) { Watch::Nothing } else { Watch::Segments };
     Network { name, between: PLAIN, fault, load, watch, checks }
 }
 
@@ -43,7 +50,8 @@ pub(super) static CASES: &[Network] = &[
         BOTH_WAYS,
         open_loop(
             "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"150 ms\"",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
+                pps\", timeout = \"150 ms\"",
             750,
             1500,
         ),
@@ -54,7 +62,8 @@ pub(super) static CASES: &[Network] = &[
         BOTH_WAYS,
         open_loop(
             "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"750 ms\"",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
+                pps\", timeout = \"750 ms\"",
             750,
             1500,
         ),
@@ -65,7 +74,8 @@ pub(super) static CASES: &[Network] = &[
         BOTH_WAYS,
         open_loop(
             "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\", timeout = \"3 s\"",
+            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
+                pps\", timeout = \"3 s\"",
             750,
             1500,
         ),
@@ -131,7 +141,8 @@ pub(super) static CASES: &[Network] = &[
         Fault::DropFrom { after_ms: 600 },
         open_loop(
             "tcp_crr",
-            "request_size = \"200 B\", response_size = \"200 B\", streams = 256, close = \"reset\", rate = \"200 pps\"",
+            "request_size = \"200 B\", response_size = \"200 B\", streams = 256, close \
+                = \"reset\", rate = \"200 pps\"",
             200,
             1000,
         ),
@@ -141,11 +152,16 @@ pub(super) static CASES: &[Network] = &[
 
 /// Requests that came to the bridge: what is dropped from some time on is counted apart.
 pub(super) fn requests(seen: &Seen<'_>) -> f64 {
-    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) { seen.packets("there_hit") } else { 0.0 };
+    let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) {
+        seen.packets("there_hit")
+    } else {
+        0.0
+    };
     seen.packets("there_seen") + apart
 }
 
-/// Requests of an open loop that were due and never sent: none, unless the machine was so busy that the last came too late.
+/// Requests of an open loop that were due and never sent: none, unless the machine was so busy that
+/// the last came too late.
 pub(super) fn unsent(seen: &Seen<'_>) -> f64 {
     if seen.case.load.due > 0 { seen.case.load.due as f64 - requests(seen) } else { 0.0 }
 }
@@ -169,7 +185,10 @@ fn lost_by_drops(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let requests = requests(seen) as u64;
     let there = requests / every;
     let back = (requests - there) / every;
-    Ok(claim.expect((there + back) as f64 + unsent(seen), format!("of {requests}, every {every}th each way")))
+    Ok(claim.expect(
+        (there + back) as f64 + unsent(seen),
+        format!("of {requests}, every {every}th each way"),
+    ))
 }
 
 /// After silence begins, a request is unanswered unless its response passed before.
@@ -183,7 +202,11 @@ fn lost_by_silence(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 
 /// Responses let through.
 pub(super) fn answered(seen: &Seen<'_>) -> f64 {
-    if matches!(seen.case.load.packets, Packets::Udp(_)) { seen.packets("back_seen") } else { answers(seen) as f64 }
+    if matches!(seen.case.load.packets, Packets::Udp(_)) {
+        seen.packets("back_seen")
+    } else {
+        answers(seen) as f64
+    }
 }
 
 /// Who counted them.
@@ -191,11 +214,12 @@ fn source(seen: &Seen<'_>) -> &'static str {
     if matches!(seen.case.load.packets, Packets::Udp(_)) { "nft" } else { "tcpdump" }
 }
 
-/// Bytes of the proofs that open a connection of `tcp_rr`: those that the measuring end sends, and those that come to it.
+/// Bytes of the proofs that open a connection of `tcp_rr`: those that the measuring end sends, and
+/// those that come to it.
 const OPENING: [u64; 2] = [28 + 32, 48 + 32];
 
-/// Responses that came to `a` whole over TCP before it closed their connection. Several may share a segment, and one that is sent again
-/// is the same: they are counted by their bytes' numbers.
+/// Responses that came to `a` whole over TCP before it closed their connection. Several may share a
+/// segment, and one that is sent again is the same: they are counted by their bytes' numbers.
 fn answers(seen: &Seen<'_>) -> u64 {
     let opening = if seen.case.load.workload == "tcp_rr" { OPENING[1] } else { 0 };
     let of = |connection: &Connection| connection.come().saturating_sub(opening) / PAYLOAD;
@@ -219,19 +243,31 @@ fn p90_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         )));
     }
     let why = "more than a tenth of the requests has no response";
-    let printed = seen.study.percentile_s("response", 0.9).or_else(|| seen.study.metric("response_time_p90"));
+    let printed =
+        seen.study.percentile_s("response", 0.9).or_else(|| seen.study.metric("response_time_p90"));
     Ok(Claim::new("p90 of response times", Unit::Seconds, printed, Relation::Withheld(why)))
 }
 
 /// Answered requests a second.
 fn rate(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let seconds = seen.case.load.duration_ms as f64 / 1e3;
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "a response on the way at the end is not counted" };
-    let metric = if seen.case.load.workload == "tcp_crr" { "connection_rate" } else { "transaction_rate" };
-    let claim = Claim::new("answered a second", Unit::PerSecond, seen.study.metric(metric), Relation::Equal(tolerance));
+    let tolerance = Tolerance {
+        absolute: 0.0,
+        relative: 0.01,
+        why: "a response on the way at the end is not counted",
+    };
+    let metric =
+        if seen.case.load.workload == "tcp_crr" { "connection_rate" } else { "transaction_rate" };
+    let claim = Claim::new(
+        "answered a second",
+        Unit::PerSecond,
+        seen.study.metric(metric),
+        Relation::Equal(tolerance),
+    );
     // Over TCP several requests may share a segment: only their answers are counted.
     let is_counted = matches!(seen.case.load.packets, Packets::Udp(_));
     let expected = (seen.case.load.due as f64 - unsent(seen)) / seconds;
     let claim = if is_counted { claim.expect(expected, "the rate asked for") } else { claim };
-    Ok(claim.beside(answered(seen) / seconds, format!("{}, responses over the duration", source(seen))))
+    Ok(claim
+        .beside(answered(seen) / seconds, format!("{}, responses over the duration", source(seen))))
 }

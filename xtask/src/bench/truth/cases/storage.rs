@@ -19,9 +19,18 @@ const BLOCK_BYTES: f64 = 4096.0;
 const SECONDS: f64 = 1.5;
 
 pub(super) static SPECIAL: &[Special] = &[
-    Special { name: "storage, 1000 reads a second by io_uring", run: |ground| open_rate(ground, "io_uring", 1000) },
-    Special { name: "storage, 1000 reads a second by native AIO", run: |ground| open_rate(ground, "aio", 1000) },
-    Special { name: "storage, 1000 reads a second by threads", run: |ground| open_rate(ground, "threads", 1000) },
+    Special {
+        name: "storage, 1000 reads a second by io_uring",
+        run: |ground| open_rate(ground, "io_uring", 1000),
+    },
+    Special {
+        name: "storage, 1000 reads a second by native AIO",
+        run: |ground| open_rate(ground, "aio", 1000),
+    },
+    Special {
+        name: "storage, 1000 reads a second by threads",
+        run: |ground| open_rate(ground, "threads", 1000),
+    },
     Special { name: "storage, 3 times the closed loop's rate by io_uring", run: overload },
     Special { name: "storage, closed loop of 8 beside fio", run: beside_fio },
     Special {
@@ -37,7 +46,8 @@ pub(super) static SPECIAL: &[Special] = &[
         run: |ground| hangs::at_a_rate(ground, "io_uring"),
     },
     Special {
-        name: "storage, 1000 writes a second by io_uring with a submitting thread to a disk that hangs",
+        name: "storage, 1000 writes a second by io_uring with a submitting thread to a disk that \
+            hangs",
         run: |ground| hangs::at_a_rate(ground, "io_uring_thread"),
     },
     Special {
@@ -52,19 +62,39 @@ pub(super) static SPECIAL: &[Special] = &[
         name: "storage, 1000 writes a second by pwrite to a disk that hangs",
         run: |ground| hangs::at_a_rate(ground, "pread"),
     },
-    Special { name: "storage, discards one at a time", run: |ground| upkeep::discards(ground, "pread", 1) },
-    Special { name: "storage, discards by eight threads", run: |ground| upkeep::discards(ground, "threads", 8) },
-    Special { name: "storage, flushes by fdatasync", run: |ground| upkeep::flushes(ground, "pread") },
-    Special { name: "storage, flushes by io_uring", run: |ground| upkeep::flushes(ground, "io_uring") },
-    Special { name: "storage, flushes by native AIO", run: |ground| upkeep::flushes(ground, "aio") },
-    Special { name: "storage, flushes by threads", run: |ground| upkeep::flushes(ground, "threads") },
+    Special {
+        name: "storage, discards one at a time",
+        run: |ground| upkeep::discards(ground, "pread", 1),
+    },
+    Special {
+        name: "storage, discards by eight threads",
+        run: |ground| upkeep::discards(ground, "threads", 8),
+    },
+    Special {
+        name: "storage, flushes by fdatasync",
+        run: |ground| upkeep::flushes(ground, "pread"),
+    },
+    Special {
+        name: "storage, flushes by io_uring",
+        run: |ground| upkeep::flushes(ground, "io_uring"),
+    },
+    Special {
+        name: "storage, flushes by native AIO",
+        run: |ground| upkeep::flushes(ground, "aio"),
+    },
+    Special {
+        name: "storage, flushes by threads",
+        run: |ground| upkeep::flushes(ground, "threads"),
+    },
 ];
 
 /// The plan of one trial on `disk`.
 fn plan(disk: &Disk, params: &str) -> String {
     format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 ms\"\nwarmup = \"0 ms\"\n\
-         [[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"a\"\nparams = {{ target = \"{}\", {params} }}\n",
+        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 \
+            ms\"\nwarmup = \"0 ms\"\n\
+         [[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"a\"\nparams = {{ target \
+         = \"{}\", {params} }}\n",
         disk.device
     )
 }
@@ -81,12 +111,14 @@ fn iops(study: &Study) -> Option<f64> {
 /// All transfers that are due are made, and the device counts as many.
 fn open_rate(ground: &mut Ground, engine: &str, rate: u32) -> anyhow::Result<Vec<Claim>> {
     let disk = Disk::make()?;
-    let plan = reading(&disk, &format!("engine = \"{engine}\", depth = 256, rate = \"{rate} pps\""));
+    let plan =
+        reading(&disk, &format!("engine = \"{engine}\", depth = 256, rate = \"{rate} pps\""));
     let (study, counted) = disk.counted(|| run_plan(ground, &plan, None))?;
     let (reads, bytes) = (counted.reads as f64, counted.read_bytes as f64);
     let why = "transfers under way at the end, and a busy machine's late starts";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.03, why };
-    let iops_claim = Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(tolerance));
+    let iops_claim =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(tolerance));
     let due = f64::from(rate) * SECONDS;
     let why = "reads of the partition table and of set-up, by linerate and udev";
     let probing = Tolerance { absolute: 64.0, relative: 0.03, why };
@@ -97,39 +129,56 @@ fn open_rate(ground: &mut Ground, engine: &str, rate: u32) -> anyhow::Result<Vec
         Relation::Equal(probing),
     );
     let probed = Tolerance { absolute: 64.0 * BLOCK_BYTES, relative: 0.03, why };
-    let moved = study.metric("transfer_rate").or_else(|| study.metric("transfer_rate_rx")).map(|rate| rate * SECONDS);
+    let moved = study
+        .metric("transfer_rate")
+        .or_else(|| study.metric("transfer_rate_rx"))
+        .map(|rate| rate * SECONDS);
     let moved = Claim::new("bytes read", Unit::Bytes, moved, Relation::Equal(probed));
-    let [asked, answered, open] = ["due", "answered", "open"].map(|of| study.metric(&format!("operations_{of}")));
+    let [asked, answered, open] =
+        ["due", "answered", "open"].map(|of| study.metric(&format!("operations_{of}")));
     let asked = Claim::count("reads due", asked).expect(due, "rate times duration");
-    let ended = Claim::count("reads answered or open", answered.zip(open).map(|(answered, open)| answered + open));
+    let ended = Claim::count(
+        "reads answered or open",
+        answered.zip(open).map(|(answered, open)| answered + open),
+    );
     Ok(vec![
         asked,
         ended.expect(due, "all that were due"),
         iops_claim.expect(f64::from(rate), "the rate asked for"),
         total.expect(due, "rate times duration").beside(reads, "stat of the device, reads"),
-        moved.expect(due * BLOCK_BYTES, "reads x 4096 B").beside(bytes, "stat of the device, sectors x 512 B"),
+        moved
+            .expect(due * BLOCK_BYTES, "reads x 4096 B")
+            .beside(bytes, "stat of the device, sectors x 512 B"),
     ])
 }
 
 /// Offered more than it can, an engine does what it does in a closed loop.
 fn overload(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let disk = Disk::make()?;
-    let closed = iops(&run_plan(ground, &reading(&disk, "engine = \"io_uring\", depth = 16"), None)?);
+    let closed =
+        iops(&run_plan(ground, &reading(&disk, "engine = \"io_uring\", depth = 16"), None)?);
     let closed = closed.context("linerate printed no IOPS of the closed loop")?;
-    let plan = reading(&disk, &format!("engine = \"io_uring\", depth = 16, rate = \"{:.0} pps\"", closed * 3.0));
+    let plan = reading(
+        &disk,
+        &format!("engine = \"io_uring\", depth = 16, rate = \"{:.0} pps\"", closed * 3.0),
+    );
     let (study, counted) = disk.counted(|| run_plan(ground, &plan, None))?;
     let why = "two runs one after the other on a busy machine";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.3, why };
-    let claim = Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::AtLeast(tolerance));
+    let claim =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::AtLeast(tolerance));
     Ok(vec![
-        claim.expect(closed, "the closed loop before").beside(counted.reads as f64 / SECONDS, "stat of the device"),
+        claim
+            .expect(closed, "the closed loop before")
+            .beside(counted.reads as f64 / SECONDS, "stat of the device"),
     ])
 }
 
 /// The same closed loop by fio, one after the other, twice, and the device's count of each.
 fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let disk = Disk::make()?;
-    let (study, stat) = disk.counted(|| run_plan(ground, &reading(&disk, "engine = \"io_uring\", depth = 8"), None))?;
+    let (study, stat) = disk
+        .counted(|| run_plan(ground, &reading(&disk, "engine = \"io_uring\", depth = 8"), None))?;
     let fio = || -> anyhow::Result<f64> {
         let output = Command::new("fio")
             .args([
@@ -141,7 +190,13 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
                 "--direct=1",
                 "--ioengine=io_uring",
             ])
-            .args(["--iodepth=8", "--time_based", "--runtime=2", "--output-format=json", "--readonly"])
+            .args([
+                "--iodepth=8",
+                "--time_based",
+                "--runtime=2",
+                "--output-format=json",
+                "--readonly",
+            ])
             .output()
             .context("start fio")?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -151,12 +206,17 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         value["jobs"][0]["read"]["iops"].as_f64().context("fio: no read.iops")
     };
     let beside = fio()?;
-    let counted =
-        Tolerance { absolute: 64.0 / SECONDS, relative: 0.02, why: "reads of set-up, and those under way at the end" };
-    let claim = Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
+    let counted = Tolerance {
+        absolute: 64.0 / SECONDS,
+        relative: 0.02,
+        why: "reads of set-up, and those under way at the end",
+    };
+    let claim =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
     let why = "fio runs after linerate on a busy machine: the order of magnitude is judged";
     let similar = Tolerance { absolute: 0.0, relative: 0.6, why };
-    let same_work = Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
+    let same_work =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
     Ok(vec![
         claim.beside(stat.reads as f64 / SECONDS, "stat of the device, over 1.5 s"),
         same_work.beside(beside, "fio, randread of 4 KiB"),

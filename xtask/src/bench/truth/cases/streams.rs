@@ -1,4 +1,5 @@
-//! TCP streams: goodput on shaped paths, and what the sender's kernel says, for both directions and several connections.
+//! TCP streams: goodput on shaped paths, and what the sender's kernel says, for both directions and
+//! several connections.
 
 use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, Ground, PLAIN};
@@ -30,12 +31,26 @@ const fn load(params: &'static str, duration_ms: u64, warmup_ms: u64) -> Load {
 
 const fn shaped(name: &'static str, family: Family, mtu: u32, bits_per_second: u64) -> Network {
     let between = Between { family, mtu, bits_per_second, ..PLAIN };
-    Network { name, between, fault: Fault::None, load: load("", 1500, 1000), watch: Watch::Counters, checks: RATE }
+    Network {
+        name,
+        between,
+        fault: Fault::None,
+        load: load("", 1500, 1000),
+        watch: Watch::Counters,
+        checks: RATE,
+    }
 }
 
 const fn watched(name: &'static str, params: &'static str) -> Network {
     let between = Between { bits_per_second: 50_000_000, ..PLAIN };
-    Network { name, between, fault: Fault::None, load: load(params, 2000, 0), watch: Watch::Sockets, checks: SENDER }
+    Network {
+        name,
+        between,
+        fault: Fault::None,
+        load: load(params, 2000, 0),
+        watch: Watch::Sockets,
+        checks: SENDER,
+    }
 }
 
 const RATE: &[Check] = &[intervals_add_up, goodput, goodput_is_possible, frames_carry_payload];
@@ -43,7 +58,10 @@ const SLOW_RATE: &[Check] = &[intervals_add_up, goodput, goodput_is_possible, go
 const SENDER: &[Check] = &[rtt, window, retransmits];
 
 pub(super) static CASES: &[Network] = &[
-    Network { checks: SLOW_RATE, ..shaped("tcp_stream through 3 Mbit/s, MTU 1500", Family::V4, 1500, 3_000_000) },
+    Network {
+        checks: SLOW_RATE,
+        ..shaped("tcp_stream through 3 Mbit/s, MTU 1500", Family::V4, 1500, 3_000_000)
+    },
     Network {
         checks: SLOW_RATE,
         ..shaped("tcp_stream through 10 Mbit/s over IPv6, MTU 1280", Family::V6, 1280, 10_000_000)
@@ -52,7 +70,12 @@ pub(super) static CASES: &[Network] = &[
     Network {
         // Of what is in the tunnel, instruments at the bridge see no more than that it is there.
         checks: &[goodput, goodput_is_possible, goodput_of_iperf3, frames_carry_payload],
-        ..shaped("tcp_stream through 100 Mbit/s in VXLAN, MTU 1500", Family::Vxlan, 1500, 100_000_000)
+        ..shaped(
+            "tcp_stream through 100 Mbit/s in VXLAN, MTU 1500",
+            Family::Vxlan,
+            1500,
+            100_000_000,
+        )
     },
     Network {
         between: Between { bits_per_second: 1_000_000_000, offloads: true, ..PLAIN },
@@ -87,10 +110,20 @@ fn possible(between: &Between) -> f64 {
 
 /// The result is the mean of its own intervals, whose sum [`intervals_add_up`] judges.
 fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why: "an interval at either end that is not whole" };
-    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let tolerance = Tolerance {
+        absolute: 0.0,
+        relative: 0.01,
+        why: "an interval at either end that is not whole",
+    };
+    let claim = Claim::new(
+        "goodput",
+        Unit::BitRate,
+        seen.study.metric("goodput"),
+        Relation::Equal(tolerance),
+    );
     let from = seen.case.load.warmup_ms as f64 / 1e3;
-    let intervals: Vec<(f64, f64)> = intervals(seen).into_iter().filter(|(_, until)| *until > from + 1e-6).collect();
+    let intervals: Vec<(f64, f64)> =
+        intervals(seen).into_iter().filter(|(_, until)| *until > from + 1e-6).collect();
     let mean = intervals.iter().map(|(rate, _)| rate).sum::<f64>() / intervals.len() as f64;
     Ok(claim.expect(mean, "mean of the intervals after the warm-up"))
 }
@@ -104,18 +137,22 @@ fn intervals(seen: &Seen<'_>) -> Vec<(f64, f64)> {
 
 /// Payload in frames that the shaper sent, B; it counts from the Ethernet header on.
 fn payload(seen: &Seen<'_>, shaper: Shaper) -> f64 {
-    shaper.bytes as f64 - shaper.packets as f64 * (headers(seen.case.between.family) + ETHERNET) as f64
+    shaper.bytes as f64
+        - shaper.packets as f64 * (headers(seen.case.between.family) + ETHERNET) as f64
 }
 
-/// All intervals, those of the warm-up too, add up to what passed the bridge: this needs no steady rate.
+/// All intervals, those of the warm-up too, add up to what passed the bridge: this needs no steady
+/// rate.
 fn intervals_add_up(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let why = "segments sent again, and the time that tc takes to be read, at the rate of that moment";
+    let why =
+        "segments sent again, and the time that tc takes to be read, at the rate of that moment";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.03, why };
     let intervals = intervals(seen);
     let length_s = intervals.first().map_or(0.0, |(_, until)| *until);
     let bytes = intervals.iter().map(|(rate, _)| rate * length_s / 8.0).sum();
     let printed = (!intervals.is_empty()).then_some(bytes);
-    let claim = Claim::new("payload of all intervals", Unit::Bytes, printed, Relation::Equal(tolerance));
+    let claim =
+        Claim::new("payload of all intervals", Unit::Bytes, printed, Relation::Equal(tolerance));
     let window = seen.window.unwrap_or_default();
     Ok(claim.beside(payload(seen, window.shaper), "tc, bytes sent less headers"))
 }
@@ -126,13 +163,27 @@ fn goodput_is_possible(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         relative: 0.0,
         why: "one burst of the shaper in 1.5 s",
     };
-    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::AtMost(tolerance));
+    let claim = Claim::new(
+        "goodput",
+        Unit::BitRate,
+        seen.study.metric("goodput"),
+        Relation::AtMost(tolerance),
+    );
     Ok(claim.expect(possible(&seen.case.between), "rate x payload / frame"))
 }
 
 fn goodput_of_iperf3(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.05, why: "another second: its losses fall otherwise" };
-    let claim = Claim::new("goodput", Unit::BitRate, seen.study.metric("goodput"), Relation::Equal(tolerance));
+    let tolerance = Tolerance {
+        absolute: 0.0,
+        relative: 0.05,
+        why: "another second: its losses fall otherwise",
+    };
+    let claim = Claim::new(
+        "goodput",
+        Unit::BitRate,
+        seen.study.metric("goodput"),
+        Relation::Equal(tolerance),
+    );
     let beside = instruments::iperf3(seen.ground, seen.case.between.family, 2)?;
     Ok(claim.beside(beside, "iperf3, its receiver"))
 }
@@ -146,7 +197,8 @@ fn burst_bits(between: &Between) -> f64 {
 /// Frames carry their payload and headers: layer 2 moves more bits than layer 4.
 fn frames_carry_payload(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let printed = seen.study.metric("throughput_l2");
-    let claim = Claim::new("throughput of frames", Unit::BitRate, printed, Relation::AtLeast(EXACT));
+    let claim =
+        Claim::new("throughput of frames", Unit::BitRate, printed, Relation::AtLeast(EXACT));
     Ok(claim.expect(seen.study.metric("goodput").unwrap_or(f64::NAN), "the goodput they carry"))
 }
 
@@ -155,7 +207,8 @@ fn senders(seen: &Seen<'_>) -> Vec<Vec<Socket>> {
     /// A socket that has sent no more is one of set-up.
     const LEAST_BYTES: f64 = 20e3;
     let is_sender = |socket: &Socket| socket.bytes_sent > LEAST_BYTES;
-    let readings = seen.sockets.iter().map(|[a, b]| a.iter().chain(b).copied().filter(is_sender).collect());
+    let readings =
+        seen.sockets.iter().map(|[a, b]| a.iter().chain(b).copied().filter(is_sender).collect());
     readings.filter(|sockets: &Vec<Socket>| !sockets.is_empty()).collect()
 }
 
@@ -164,13 +217,19 @@ fn mean(readings: &[Vec<Socket>], of: impl Fn(&[Socket]) -> f64) -> f64 {
     readings.iter().map(|sockets| of(sockets)).sum::<f64>() / readings.len() as f64
 }
 
-const SAMPLED: Tolerance =
-    Tolerance { absolute: 0.0, relative: 0.1, why: "both sample a swinging value at times of their own" };
+const SAMPLED: Tolerance = Tolerance {
+    absolute: 0.0,
+    relative: 0.1,
+    why: "both sample a swinging value at times of their own",
+};
 
 fn rtt(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let readings = senders(seen);
-    let claim = Claim::new("rtt", Unit::Seconds, seen.study.metric("rtt"), Relation::Equal(SAMPLED));
-    let of = |sockets: &[Socket]| sockets.iter().map(|socket| socket.rtt_s).sum::<f64>() / sockets.len() as f64;
+    let claim =
+        Claim::new("rtt", Unit::Seconds, seen.study.metric("rtt"), Relation::Equal(SAMPLED));
+    let of = |sockets: &[Socket]| {
+        sockets.iter().map(|socket| socket.rtt_s).sum::<f64>() / sockets.len() as f64
+    };
     Ok(claim.beside(mean(&readings, of), format!("ss, {} readings", readings.len())))
 }
 
@@ -178,10 +237,14 @@ fn rtt(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 fn window(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let readings = senders(seen);
     let is_both = seen.case.load.params.contains("both");
-    let names: &[&str] =
-        if is_both { &["congestion_window_tx", "congestion_window_rx"] } else { &["congestion_window"] };
+    let names: &[&str] = if is_both {
+        &["congestion_window_tx", "congestion_window_rx"]
+    } else {
+        &["congestion_window"]
+    };
     let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
-    let claim = Claim::new("congestion windows, sum", Unit::Bytes, printed, Relation::Equal(SAMPLED));
+    let claim =
+        Claim::new("congestion windows, sum", Unit::Bytes, printed, Relation::Equal(SAMPLED));
     let of = |sockets: &[Socket]| sockets.iter().map(|socket| socket.window_bytes).sum();
     Ok(claim.beside(mean(&readings, of), format!("ss, {} readings", readings.len())))
 }
@@ -191,7 +254,8 @@ fn retransmits(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why = "1, and half of what is sent again within 60 ms of the end";
     let tolerance = Tolerance { absolute: 1.0 + (most - least) / 2.0, relative: 0.0, why };
     let is_both = seen.case.load.params.contains("both");
-    let names: &[&str] = if is_both { &["retransmits_tx", "retransmits_rx"] } else { &["retransmits"] };
+    let names: &[&str] =
+        if is_both { &["retransmits_tx", "retransmits_rx"] } else { &["retransmits"] };
     let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
     let claim = Claim::new("segments sent again", Unit::Count, printed, Relation::Equal(tolerance));
     Ok(claim.beside(least.midpoint(most), "SNMP, RetransSegs of both ends"))
@@ -234,8 +298,8 @@ fn line(text: &str) -> Option<Line> {
     let mut rest = rest.iter().copied().map(split_unit).peekable();
     while let Some((number, attached)) = rest.next() {
         let Some(number) = number else { continue };
-        let scale =
-            scale(attached).or_else(|| rest.peek().filter(|next| next.0.is_none()).and_then(|next| scale(next.1)));
+        let scale = scale(attached)
+            .or_else(|| rest.peek().filter(|next| next.0.is_none()).and_then(|next| scale(next.1)));
         match scale {
             Some(scale) => found.rate += number * scale,
             // The first number without a unit counts segments.
@@ -275,42 +339,64 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     ground.lay(&Between { bits_per_second: rate, ..PLAIN }, false)?;
     if !is_crr {
         ground.nft(&format!(
-            "table netdev truth {{ \n chain there {{ type filter hook ingress device lra priority 0; policy accept; \n\
+            "table netdev truth {{ \n chain there {{ type filter hook ingress device lra priority \
+                0; policy accept; \n\
              {} meta length > 1000 numgen inc mod 500 == 499 drop\n }}\n}}\n",
             of_load()
         ))?;
     }
     let before = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
     let mut command = ground.linerate(End::A);
-    let output = command.args(["to", Ground::address(Family::V4, End::B)]).args(arguments).args(["-t", "3"]).output();
+    let output = command
+        .args(["to", Ground::address(Family::V4, End::B)])
+        .args(arguments)
+        .args(["-t", "3"])
+        .output();
     let output = output.context("start linerate to")?;
     let after = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     let lines = lines(&text);
-    anyhow::ensure!(!lines.is_empty(), "linerate to {} printed no lines: {text}", arguments.join(" "));
+    anyhow::ensure!(
+        !lines.is_empty(),
+        "linerate to {} printed no lines: {text}",
+        arguments.join(" ")
+    );
     // The drain has a line of its own, which says that the result is without it.
-    let measured: Vec<f64> = lines.iter().filter(|line| !line.is_drain).map(|line| line.rate).collect();
+    let measured: Vec<f64> =
+        lines.iter().filter(|line| !line.is_drain).map(|line| line.rate).collect();
     let mean = measured.iter().sum::<f64>() / measured.len() as f64;
     let unit = if is_crr { Unit::PerSecond } else { Unit::BitRate };
     let why = "the aim: lines add up to the result";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.002, why };
     let claim = Claim::new("mean of the lines", unit, Some(mean), Relation::Equal(tolerance));
-    let mut claims = vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
+    let mut claims =
+        vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
     if !is_crr {
         let risen = |end: usize| after[end]["Tcp.RetransSegs"] - before[end]["Tcp.RetransSegs"];
-        let tolerance = Tolerance { absolute: 1.0, relative: 0.0, why: "one may leave after the last line" };
+        let tolerance =
+            Tolerance { absolute: 1.0, relative: 0.0, why: "one may leave after the last line" };
         let printed = lines.iter().map(|line| line.retransmits).sum();
-        let claim =
-            Claim::new("segments sent again, sum of the lines", Unit::Count, Some(printed), Relation::Equal(tolerance));
+        let claim = Claim::new(
+            "segments sent again, sum of the lines",
+            Unit::Count,
+            Some(printed),
+            Relation::Equal(tolerance),
+        );
         claims.push(claim.beside(risen(0) + risen(1), "SNMP, RetransSegs of both ends"));
     }
     Ok(claims)
 }
 
-/// The rate of the result, both directions added, by us if it has no such row: `goodput L4  tx  2.855 Gbit/s  ...`, or `connection_rate  sum  6713 1/s  ...`.
+/// The rate of the result, both directions added, by us if it has no such row: `goodput L4 tx 2.855
+/// Gbit/s ...`, or `connection_rate sum 6713 1/s ...`.
 fn result(text: &str) -> Option<f64> {
     let value = |line: &str| {
-        let mut words = line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
+        let mut words =
+            line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
         let (number, unit) = (words.next()?, words.next()?);
         self::line(&format!("0 - 1 {number} {unit}")).map(|line| line.rate)
     };
@@ -342,21 +428,30 @@ mod tests {
         let text = "      seconds              tx              rx   retrans        rtt\n  \
                     0.0 - 1.0      2.5 Gbit/s               -       556    3205 us\n  \
                     1.0 - 2.0      2 Mbit/s      3 Mbit/s         7    4279 us\n  \
-                    2.0 - 2.1      1 Mbit/s             -         1    4279 us  (drain: not in the result)\n";
+                    2.0 - 2.1      1 Mbit/s             -         1    4279 us  (drain: not in the \
+                    result)\n";
         let line = |rate, retransmits, is_drain| Line { rate, retransmits, is_drain };
         let expected = [line(2.5e9, 556.0, false), line(5e6, 7.0, false), line(1e6, 1.0, true)];
         assert_eq!(lines(text), expected);
         assert_eq!(
-            super::lines("  0.0 - 1.0           10260/s                         0          -")[0].rate,
+            super::lines("  0.0 - 1.0           10260/s                         0          -")[0]
+                .rate,
             10_260.0
         );
-        assert_eq!(result("goodput L4  tx  2.5 Gbit/s  98 %\ngoodput L4  rx  500 Mbit/s\n"), Some(3e9));
         assert_eq!(
-            result("goodput L4  tx  2 Gbit/s\ngoodput L4  rx  1 Gbit/s\ngoodput L4  sum  3 Gbit/s\n"),
+            result("goodput L4  tx  2.5 Gbit/s  98 %\ngoodput L4  rx  500 Mbit/s\n"),
             Some(3e9)
         );
         assert_eq!(
-            result("goodput L4  tx  9 kbit/s\nconnection_rate  sum  6713 1/s  868.1 1/s to 1 k/s\n"),
+            result(
+                "goodput L4  tx  2 Gbit/s\ngoodput L4  rx  1 Gbit/s\ngoodput L4  sum  3 Gbit/s\n"
+            ),
+            Some(3e9)
+        );
+        assert_eq!(
+            result(
+                "goodput L4  tx  9 kbit/s\nconnection_rate  sum  6713 1/s  868.1 1/s to 1 k/s\n"
+            ),
             Some(6713.0)
         );
         assert_eq!(result("no result\n"), None);

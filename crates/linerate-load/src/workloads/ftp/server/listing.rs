@@ -1,4 +1,5 @@
-//! Listings of folders, and what is said of one file: LIST, NLST, MLSD, MLST, SIZE and MDTM (RFC 959, RFC 3659).
+//! Listings of folders, and what is said of one file: LIST, NLST, MLSD, MLST, SIZE and MDTM (RFC
+//! 959, RFC 3659).
 
 use std::io::Write as _;
 
@@ -14,7 +15,8 @@ impl FtpGuest {
         // Options of `ls` are what some clients send.
         let has_options = self.argument.first() == Some(&b'-');
         if has_options {
-            let end = self.argument.iter().position(|byte| *byte == b' ').unwrap_or(self.argument.len());
+            let end =
+                self.argument.iter().position(|byte| *byte == b' ').unwrap_or(self.argument.len());
             self.argument.drain(..end);
             let blanks = self.argument.iter().take_while(|byte| **byte == b' ').count();
             self.argument.drain(..blanks);
@@ -40,7 +42,9 @@ impl FtpGuest {
         };
         match command {
             Command::Size => self.words.set(format_args!("213 {}\r\n", self.tree.size(place))),
-            Command::Modified => self.words.set(format_args!("213 {}\r\n", self.tree.modified(place).ftp())),
+            Command::Modified => {
+                self.words.set(format_args!("213 {}\r\n", self.tree.modified(place).ftp()))
+            }
             _ => {
                 let (tree, path) = (&self.tree, &self.path);
                 debug_assert!(is_file || !tree.path(place).is_empty() || path.is_empty());

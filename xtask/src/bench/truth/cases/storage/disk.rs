@@ -25,7 +25,8 @@ impl Disk {
     /// One that was written all over.
     pub(super) fn make() -> anyhow::Result<Self> {
         let file = Self::file();
-        std::fs::write(&file, vec![0x5a; FILE_BYTES as usize]).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(&file, vec![0x5a; FILE_BYTES as usize])
+            .with_context(|| format!("write {}", file.display()))?;
         Self::show(file)
     }
 
@@ -46,7 +47,10 @@ impl Disk {
     }
 
     fn show(file: PathBuf) -> anyhow::Result<Self> {
-        let output = Command::new("losetup").args(["--find", "--show", "--direct-io=off"]).arg(&file).output();
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=off"])
+            .arg(&file)
+            .output();
         let output = output.context("start losetup")?;
         let disk = Self { file, device: String::from_utf8_lossy(&output.stdout).trim().to_owned() };
         ensure!(
@@ -62,7 +66,10 @@ impl Disk {
     }
 
     /// What `work` returns, and what the kernel counted of the disk meanwhile.
-    pub(super) fn counted<T>(&self, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, DiskCounts)> {
+    pub(super) fn counted<T>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<(T, DiskCounts)> {
         let before = DiskCounts::of(self.name())?;
         let result = work()?;
         Ok((result, DiskCounts::of(self.name())?.since(before)))
@@ -71,7 +78,8 @@ impl Disk {
     /// Lets linerate write to it; returns the serial number that a load must name.
     pub(super) fn claim(&self, ground: &Ground) -> anyhow::Result<String> {
         let said = |command: &[&str]| -> anyhow::Result<String> {
-            let output = ground.linerate(End::A).args(command).output().context("start linerate disk")?;
+            let output =
+                ground.linerate(End::A).args(command).output().context("start linerate disk")?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             ensure!(
                 output.status.success(),
@@ -80,10 +88,12 @@ impl Disk {
             );
             Ok(text)
         };
-        let listed: Value =
-            serde_json::from_str(&said(&["disk", "list", "--json"])?).context("parse the list of disks")?;
+        let listed: Value = serde_json::from_str(&said(&["disk", "list", "--json"])?)
+            .context("parse the list of disks")?;
         let mut disks = listed["disks"].as_array().into_iter().flatten();
-        let own = disks.find(|disk| disk["name"] == self.name()).context("linerate does not list the disk")?;
+        let own = disks
+            .find(|disk| disk["name"] == self.name())
+            .context("linerate does not list the disk")?;
         let serial = own["serial"].as_str().context("the disk has no serial number")?;
         said(&["disk", "claim", &self.device, "--serial", serial])?;
         Ok(serial.to_owned())
@@ -113,7 +123,10 @@ impl Filesystem {
 
     /// On a disk that is a file on `below`: where that is frozen, this one's disk hangs.
     pub(super) fn above(below: &Self, ground: &Ground) -> anyhow::Result<Self> {
-        Self::on(Disk::within(below.mount.join("disk"), FILESYSTEM_BYTES)?, ground.folder.join("above"))
+        Self::on(
+            Disk::within(below.mount.join("disk"), FILESYSTEM_BYTES)?,
+            ground.folder.join("above"),
+        )
     }
 
     fn on(disk: Disk, mount: PathBuf) -> anyhow::Result<Self> {
@@ -132,7 +145,11 @@ impl Filesystem {
 
     /// Bytes in use.
     pub(super) fn used(&self) -> anyhow::Result<u64> {
-        let output = Command::new("df").args(["--output=used", "-B1"]).arg(&self.mount).output().context("start df")?;
+        let output = Command::new("df")
+            .args(["--output=used", "-B1"])
+            .arg(&self.mount)
+            .output()
+            .context("start df")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let used = text.lines().nth(1).map(str::trim).context("df printed no line")?;
         used.parse().with_context(|| format!("parse {used:?} of df"))
@@ -148,7 +165,10 @@ impl Drop for Filesystem {
 }
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> anyhow::Result<()> {
-    let output = Command::new(program).args(arguments).output().with_context(|| format!("start {program}"))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("start {program}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), Skipped(format!("{program}: {}", said.trim())));
     Ok(())

@@ -1,4 +1,5 @@
-//! Disks that hang: what was under way is open, what was due is not forgotten, and percentiles say at least how long it was waited for.
+//! Disks that hang: what was under way is open, what was due is not forgotten, and percentiles say
+//! at least how long it was waited for.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +14,26 @@ use super::disk::Filesystem;
 const STARTING: Duration = Duration::from_secs(10);
 /// The size of the file that is written to.
 const SCRATCH_BYTES: u64 = 1 << 20;
-/// From when the file was made until the disk hangs; the load lasts longer, and the disk hangs for longer than the load and its drain.
+/// From when the file was made until the disk hangs; the load lasts longer, and the disk hangs for
+/// longer than the load and its drain.
 const CALM: Duration = Duration::from_millis(900);
 const HANG: Duration = Duration::from_secs(3);
 /// Seconds of load, and until the drain is over.
 const LOADED: f64 = 1.5;
 const OVER: f64 = 2.0;
 
-/// Runs `params` on a scratch file of `filesystem` while `below` is frozen: at first not, and then for longer than the load.
-fn frozen(ground: &Ground, [filesystem, below]: [&Filesystem; 2], params: &str) -> anyhow::Result<Study> {
+/// Runs `params` on a scratch file of `filesystem` while `below` is frozen: at first not, and then
+/// for longer than the load.
+fn frozen(
+    ground: &Ground,
+    [filesystem, below]: [&Filesystem; 2],
+    params: &str,
+) -> anyhow::Result<Study> {
     let plan = format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"{LOADED} s\"\nwarmup = \"0 ms\"\n\
-         drain = \"{} ms\"\n[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"a\"\nparams = {{ target = \"{}\", \
+        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
+            = \"{LOADED} s\"\nwarmup = \"0 ms\"\n\
+         drain = \"{} ms\"\n[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto \
+         = \"a\"\nparams = {{ target = \"{}\", \
          size = \"1 MiB\", read = \"0 %\", {params} }}\n",
         (OVER - LOADED) * 1e3,
         filesystem.mount.display()
@@ -49,15 +58,16 @@ fn operations<const N: usize>(study: &Study, of: [&str; N]) -> [Option<f64>; N] 
     of.map(|of| study.metric(&format!("operations_{of}")))
 }
 
-/// Writes under way when the disk stopped are open at the end, one of each slot, and nothing else is.
+/// Writes under way when the disk stopped are open at the end, one of each slot, and nothing else
+/// is.
 pub(super) fn closed(ground: &mut Ground, engine: &str) -> anyhow::Result<Vec<Claim>> {
     const DEPTH: f64 = 4.0;
     let filesystem = Filesystem::make(ground)?;
     let params = format!("depth = {DEPTH}, engine = \"{engine}\", cache = \"buffered\"");
     let study = frozen(ground, [&filesystem, &filesystem], &params)?;
     let [due, answered, lost, open] = operations(&study, ["due", "answered", "lost", "open"]);
-    let all =
-        Claim::count("writes due", due).expect(answered.unwrap_or_default() + DEPTH, "answered, and one of each slot");
+    let all = Claim::count("writes due", due)
+        .expect(answered.unwrap_or_default() + DEPTH, "answered, and one of each slot");
     Ok(vec![
         Claim::count("writes open", open).expect(DEPTH, "one of each slot"),
         Claim::count("writes lost", lost).expect(0.0, "none fails"),
@@ -65,8 +75,9 @@ pub(super) fn closed(ground: &mut Ground, engine: &str) -> anyhow::Result<Vec<Cl
     ])
 }
 
-/// At a rate every write is due at a known time. The disk itself hangs, so that it does for every engine: those that were due since are
-/// open, and a percentile among them is greater than the time for which it was waited.
+/// At a rate every write is due at a known time. The disk itself hangs, so that it does for every
+/// engine: those that were due since are open, and a percentile among them is greater than the time
+/// for which it was waited.
 pub(super) fn at_a_rate(ground: &mut Ground, engine: &str) -> anyhow::Result<Vec<Claim>> {
     const RATE: f64 = 1000.0;
     const DUE: f64 = RATE * LOADED;
