@@ -10,7 +10,7 @@
 //! the sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that
 //! was.
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_model::Nanos;
 use sha2::Sha256;
 

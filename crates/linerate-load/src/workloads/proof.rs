@@ -17,7 +17,7 @@
 //!
 //! Not covered: a relay that carries both directions between two ends which know the secret.
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::Sha256;
 
 use crate::Secret;

@@ -5,8 +5,8 @@
 //! authentication is told apart from what it proves ([`Incoming::is_proven`]).
 
 use aes::Aes128;
-use cfb_mode::cipher::{AsyncStreamCipher, KeyIvInit};
-use hmac::{Hmac, Mac};
+use cfb_mode::cipher::KeyIvInit as _;
+use hmac::{Hmac, KeyInit as _, Mac};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
@@ -66,11 +66,11 @@ impl Digest {
     /// The code of `message`, as long as it is sent.
     fn code(self, key: &[u8], message: &[u8]) -> Vec<u8> {
         let mut code = match self {
-            Self::Sha1 => code(<Hmac<Sha1> as Mac>::new_from_slice(key), message),
-            Self::Sha224 => code(<Hmac<Sha224> as Mac>::new_from_slice(key), message),
-            Self::Sha256 => code(<Hmac<Sha256> as Mac>::new_from_slice(key), message),
-            Self::Sha384 => code(<Hmac<Sha384> as Mac>::new_from_slice(key), message),
-            Self::Sha512 => code(<Hmac<Sha512> as Mac>::new_from_slice(key), message),
+            Self::Sha1 => code(Hmac::<Sha1>::new_from_slice(key), message),
+            Self::Sha224 => code(Hmac::<Sha224>::new_from_slice(key), message),
+            Self::Sha256 => code(Hmac::<Sha256>::new_from_slice(key), message),
+            Self::Sha384 => code(Hmac::<Sha384>::new_from_slice(key), message),
+            Self::Sha512 => code(Hmac::<Sha512>::new_from_slice(key), message),
         };
         code.truncate(self.sent());
         code

@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_packet::frame::MacAddress;
 use linerate_sys::{SysError, clock};
 use sha2::Sha256;

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_sys::SysError;
 use linerate_sys::readiness::Interest;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
