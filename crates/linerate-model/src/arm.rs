@@ -1,4 +1,5 @@
-//! Comparisons: two arms measured in turn, pair by pair (methodology 6.6).
+//! Comparisons: two arms measured in turn, pair by pair
+//! (docs/methodology/with-and-without.md#the-figure).
 //!
 //! Every trial of a comparison carries its [`Arm`], so that a ledger can be judged without its
 //! plan. Trials of equal sweep, point (the arm apart) and repeat are one pair: they share a seed
@@ -50,7 +51,7 @@ impl Arm {
 }
 
 /// A claim about what limits a path, put to the test by changing what it says is the limit
-/// (methodology 5.3).
+/// (docs/methodology/diagnosis.md#verdict).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
     /// The diagnosis rule whose claim it is.

@@ -65,8 +65,8 @@ impl CampaignHeader {
     }
 }
 
-/// A host that took part: what it is (the *config record* of methodology 1.6) and how well its
-/// clock is known.
+/// A host that took part: what it is (the *config record* of
+/// docs/methodology/papers.md#record-of-a-host) and how well its clock is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// The host's name in the testbed.

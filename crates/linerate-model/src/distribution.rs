@@ -62,7 +62,7 @@ impl Distribution {
 
     /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite:
     /// the rank falls among the lost. `None` if there are fewer than ten operations beyond the rank
-    /// (methodology 4.3) or none at all.
+    /// (docs/methodology/latency.md#percentiles) or none at all.
     #[must_use]
     pub fn percentile(&self, quantile: f64) -> Option<Option<u64>> {
         /// Operations that must lie beyond a percentile for it to be printed; the median needs no

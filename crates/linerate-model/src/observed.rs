@@ -1,5 +1,5 @@
-//! Ports that somebody other than the tool counts: an independent observer of the load (methodology
-//! S4.4).
+//! Ports that somebody other than the tool counts: an independent observer of the load
+//! (docs/methodology/papers.md#sources, S4.4).
 
 use serde::{Deserialize, Serialize};
 

@@ -135,7 +135,7 @@ pub struct JobSpec {
 }
 
 /// How long a point is repeated: until the interval of its figures is narrow enough, at looks fixed
-/// beforehand (methodology 6.4).
+/// beforehand (docs/methodology/repeats.md#number-of-runs).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Until {
     /// Half width of the interval, part of the figure, that is narrow enough.

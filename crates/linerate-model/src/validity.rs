@@ -15,7 +15,8 @@ pub enum Validity {
     Suspect,
     /// It cannot carry a figure (the tester was the limit, an end was lost).
     Invalid,
-    /// It exceeds its ceiling (methodology 3.9): the instrument is wrong, and no figure is printed.
+    /// It exceeds its ceiling (docs/methodology/layers.md#the-ceiling-gate): the instrument is
+    /// wrong, and no figure is printed.
     Impossible,
 }
 

@@ -161,7 +161,7 @@ pub(super) fn samplers(repository: &Repository) -> Vec<Finding> {
 
 /// Every limit model is tested against values that somebody else published, and says whose.
 pub(super) fn limits(repository: &Repository) -> Vec<Finding> {
-    const AUTHORITIES: [&str; 5] = ["RFC", "IEEE", "PCI-SIG", "Methodology", "paper"];
+    const AUTHORITIES: [&str; 5] = ["RFC", "IEEE", "PCI-SIG", "docs/methodology", "paper"];
     LIMITS
         .implementations(repository)
         .into_iter()

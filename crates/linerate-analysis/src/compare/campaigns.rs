@@ -13,9 +13,9 @@
 //! Searches are matched likewise, and what they found is compared (`searches`).
 //!
 //! Many figures are compared at once. What is claimed of one must hold among all of its [`Family`]
-//! (Holm, methodology 6.6). A campaign with many points and few repeats can hardly tell a single
-//! cell; so figures are also compared over all points at once, one value a repeat: the geometric
-//! mean over the points (methodology 6.8).
+//! (Holm, docs/methodology/with-and-without.md#the-figure). A campaign with many points and few
+//! repeats can hardly tell a single cell; so figures are also compared over all points at once, one
+//! value a repeat: the geometric mean over the points (docs/methodology/repeats.md#aggregation).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! A figure before and after: pair by pair where runs were made in turn, else run against run
-//! (methodology 6.6, 6.7, 5.3).
+//! (docs/methodology/with-and-without.md#the-figure and docs/methodology/diagnosis.md#verdict).
 //!
 //! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its
 //! interval that of the signed-rank distribution, of runs that are not paired that of the rank sum.
@@ -18,11 +18,11 @@ use crate::statistics::{
     ALPHA, Shift, log_ratio_shift, median, paired_shift_within, quantile, unpaired_shift_within,
 };
 
-/// The least effect that counts as proof (methodology 5.3).
+/// The least effect that counts as proof (docs/methodology/diagnosis.md#verdict).
 const PROOF_RATIO: f64 = 1.1;
-/// Times the noise floor that an effect must reach (methodology 5.3).
+/// Times the noise floor that an effect must reach (docs/methodology/diagnosis.md#verdict).
 const PROOF_FLOORS: f64 = 3.0;
-/// A change smaller than this is none (methodology 6.6).
+/// A change smaller than this is none (docs/methodology/with-and-without.md#the-figure).
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
@@ -77,8 +77,8 @@ pub struct Margin {
     /// In the figure's unit, where it has a step of its own (a counter, a search).
     pub step: f64,
     /// Part of the usual error of 5 % that this comparison may spend: all of it, unless runs were
-    /// made until something was known, and other looks could have ended it as well (methodology
-    /// 6.4).
+    /// made until something was known, and other looks could have ended it as well
+    /// (docs/methodology/repeats.md#number-of-runs).
     pub part_of_error: f64,
 }
 
@@ -342,7 +342,8 @@ impl Effect {
     }
 
     /// The same beside what nothing against nothing shows: an effect that single runs of the
-    /// placebo reach is below noise, and claimed to be neither better nor worse (methodology 6.7).
+    /// placebo reach is below noise, and claimed to be neither better nor worse
+    /// (docs/methodology/with-and-without.md#the-placebo).
     #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
         if self.scale != placebo.scale {

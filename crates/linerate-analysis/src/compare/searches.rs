@@ -2,8 +2,8 @@
 //!
 //! Searches are matched by sweep and coordinate, their goals by what they ask. What is compared is
 //! the lower bound of each run. The distance of the bounds is the resolution of a search: a
-//! difference below it is none, however few runs there are (methodology 6.9, S5.5). A bound that
-//! the tester set, and not the device, is no figure.
+//! difference below it is none, however few runs there are (docs/methodology/searches.md#results,
+//! S5.5). A bound that the tester set, and not the device, is no figure.
 
 use linerate_model::{Direction, Validity};
 

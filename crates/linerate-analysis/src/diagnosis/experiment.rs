@@ -1,5 +1,5 @@
 //! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of
-//! goodput (methodology 5.3).
+//! goodput (docs/methodology/diagnosis.md#experiment).
 //!
 //! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and
 //! nothing is left behind. What it does not reach: settings of devices on the path, which only

@@ -1,5 +1,5 @@
 //! A second look at a claim that noise left undecided: its pairs once more, of longer runs
-//! (methodology 5.3, 6.4).
+//! (docs/methodology/diagnosis.md#verdict and docs/methodology/repeats.md#number-of-runs).
 //!
 //! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root
 //! of how long runs are. They are twice as long as their scatter asks for, and long enough for the

@@ -31,8 +31,8 @@ struct Said<'a> {
 
 /// What the rules say of `points`: at most one finding for each sweep and rule. What was put to the
 /// test comes with its outcome, once. Strongest verdict first, then what holds at most points, then
-/// in the order in which rules are asked (methodology 5.3). That no rule knows why is said only of
-/// sweeps of which no rule says anything.
+/// in the order in which rules are asked (docs/methodology/diagnosis.md#rules). That no rule knows
+/// why is said only of sweeps of which no rule says anything.
 #[must_use]
 pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Finding> {
     let tests: Vec<&Comparison> =
@@ -104,8 +104,8 @@ pub fn moved(point: &PointStudy) -> &'static str {
 }
 
 /// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects
-/// from 0.5 on (methodology 5.3); where something it must know was not recorded, it scores nothing.
-/// That nothing is known scores what the best rule leaves.
+/// from 0.5 on (docs/methodology/diagnosis.md#rules); where something it must know was not
+/// recorded, it scores nothing. That nothing is known scores what the best rule leaves.
 #[must_use]
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
     let scored = |rule: &&'static dyn Rule| {

@@ -1,5 +1,5 @@
 //! The outcome of experiments: whether what a rule claims held when what it calls the limit was
-//! changed (methodology 5.3).
+//! changed (docs/methodology/diagnosis.md#verdict).
 //!
 //! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared;
 //! goodput moved by at least 10 % and three times what single pairs of the placebo show; it moved

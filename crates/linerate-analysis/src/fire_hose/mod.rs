@@ -3,8 +3,9 @@
 //!
 //! A management controller behind an NC-SI sideband, a switch port from 10 to 1 Gbit/s, a USB or
 //! Wi-Fi bridge, the queue of a virtual machine: all are a [`Hose`]. Units: bytes in flight, bit/s;
-//! frames are counted without FCS, as buffers and packet sockets do. Source: methodology 3.6, NC-SI
-//! reference 7; Intel, NC-SI Overview and Performance (2013) for the case.
+//! frames are counted without FCS, as buffers and packet sockets do. Source:
+//! docs/methodology/fire-hose.md#the-law; Intel, NC-SI Overview and Performance (2013) for the
+//! case.
 //!
 //! What it does not see: pause frames, buffers that several ports share, cell-sized allocation, and
 //! congestion control that paces: such a sender may stay clean beyond the bracket.
@@ -175,8 +176,8 @@ pub(crate) mod tests {
 
     #[test]
     fn the_papers_sideband_has_the_bracket_of_the_methodology() {
-        // Methodology 3.6: 5 frames of 1460 bytes, 9102 bytes as a fluid, 8192 + 6250 with
-        // acknowledgements.
+        // docs/methodology/fire-hose.md#the-law: 5 frames of 1460 bytes, 9102 bytes as a fluid,
+        // 8192 + 6250 with acknowledgements.
         let bracket = SIDEBAND.bracket();
         assert_eq!(
             (bracket.frame_granular, bracket.fluid, bracket.ack_clocked, bracket.safe),

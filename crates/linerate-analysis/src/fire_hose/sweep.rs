@@ -8,7 +8,8 @@ use linerate_model::{BitRate, Bytes};
 
 use super::{Bracket, Hose};
 
-/// Loss below this is not that of a window too large: a tail probe, a stray (methodology 5.3, D3).
+/// Loss below this is not that of a window too large: a tail probe, a stray
+/// (docs/methodology/diagnosis.md#rules, D3).
 const LOSS: f64 = 1e-3;
 /// How near goodput must come to the best to be as good, so that the smallest such window is
 /// chosen.
@@ -88,8 +89,8 @@ impl Onset {
             .map(|(form, window)| (form, distance(window).round() as i64))
     }
 
-    /// Whether loss begins where the law says it must, give or take two segments (methodology 2.2,
-    /// V1.12).
+    /// Whether loss begins where the law says it must, give or take two segments
+    /// (docs/methodology/papers.md#shapes, V1.12).
     #[must_use]
     pub fn within(&self, bracket: &Bracket, hose: &Hose) -> Option<bool> {
         let (clean, lossy) = (self.last_clean?, self.first_lossy?);

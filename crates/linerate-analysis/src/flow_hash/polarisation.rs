@@ -1,11 +1,11 @@
 //! Whether flows are spread over members as an even hash would spread them.
 //!
-//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution
-//! if the hash is even and flows are independent. Few flows: the exact probability of a draw at
-//! most as likely as the one seen. Many: Pearson's chi-squared. Both ends matter: too uneven is a
-//! *polarised* hash (ports of one parity, a hash used twice in a row), too even is no independence
-//! (ports in sequence under an exclusive or), which balances one pattern of ports and tells nothing
-//! of others.
+//! Source: docs/methodology/ceilings.md#groups-of-links. Counts of flows per member are one draw of
+//! a multinomial distribution if the hash is even and flows are independent. Few flows: the exact
+//! probability of a draw at most as likely as the one seen. Many: Pearson's chi-squared. Both ends
+//! matter: too uneven is a *polarised* hash (ports of one parity, a hash used twice in a row), too
+//! even is no independence (ports in sequence under an exclusive or), which balances one pattern of
+//! ports and tells nothing of others.
 //!
 //! What it does not see: flows of unequal size, and a hash that is even over these ports and not
 //! over others: repeat it with random and with sequential ports.

@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn speeds_carry_their_known_megabytes() {
-        // Methodology 3.5 for 8GFC (850 and 826.5 MB/s); the others are FC-PI's nominal data rates.
+        // docs/methodology/ceilings.md#fibre-channel for 8GFC (850 and 826.5 MB/s); the others are
+        // FC-PI's nominal data rates.
         for (name, megabytes) in
             [(1, 106.25), (2, 212.5), (4, 425.0), (8, 850.0), (16, 1700.0), (32, 3400.0)]
         {

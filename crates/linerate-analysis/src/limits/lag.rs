@@ -318,7 +318,7 @@ mod tests {
     #[test]
     #[expect(clippy::approx_constant, reason = "a balance of 0.7853 is no quarter of pi")]
     fn occupancy_is_that_of_the_table_computed_with_exact_fractions() {
-        // Methodology 3.7.
+        // docs/methodology/ceilings.md#groups-of-links.
         let golden = [
             (2, 2, 1.5000, 1.5000, 0.6667, 0.5000),
             (2, 4, 1.8750, 2.7500, 0.7273, 0.8750),

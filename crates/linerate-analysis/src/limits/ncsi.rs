@@ -2,7 +2,7 @@
 //! that loses nothing, and the goodput it allows.
 //!
 //! Units: bytes in flight, bit/s of payload. Layer: L4; rates are those of the wires. Source:
-//! methodology 3.6, NC-SI reference 7.2; the sideband is 50 MHz x 2 bit with Ethernet framing
+//! docs/methodology/fire-hose.md#the-law; the sideband is 50 MHz x 2 bit with Ethernet framing
 //! (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, metric};
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn the_papers_sideband_is_that_of_the_reference() {
-        // Methodology 3.2 and 3.6: 94.93 Mbit/s at full rate, 7300 B in whole frames, 9102 B as a
-        // fluid; 58 Mbit/s at 1 ms.
+        // docs/methodology/ceilings.md#nc-si-sideband and docs/methodology/fire-hose.md#the-law:
+        // 94.93 Mbit/s at full rate, 7300 B in whole frames, 9102 B as a fluid; 58 Mbit/s at 1 ms.
         let all = ceilings(&[
             ("buffer", "8 KiB"),
             ("feed", "1 Gbit/s"),

@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn peaks_are_those_of_the_four_kinds_of_slot() {
-        // Methodology 3.3, MB/s; 64-bit peaks are 2.133 and 4.267 Gbit/s in paper S2's arithmetic.
+        // docs/methodology/ceilings.md#conventional-pci, MB/s; 64-bit peaks are 2.133 and 4.267
+        // Gbit/s in paper S2's arithmetic.
         let golden = [
             (Width::Bits32, Clock::Mhz33, 133.3),
             (Width::Bits32, Clock::Mhz66, 266.7),
@@ -259,7 +260,8 @@ mod tests {
 
     #[test]
     fn short_bursts_waste_the_known_share_of_the_bus() {
-        // Methodology 3.3, 64 bit at 33 MHz: overhead 3 for writes, 11 for reads.
+        // docs/methodology/ceilings.md#conventional-pci, 64 bit at 33 MHz: overhead 3 for writes,
+        // 11 for reads.
         let golden = [
             (64, 3, 0.727),
             (256, 3, 0.914),

@@ -588,8 +588,8 @@ mod tests {
 
     #[test]
     fn the_calculator_prints_what_ciscos_slot_carries() {
-        // Methodology 0.6 and 3.4: x16 generation 2 reads by completions of 20 B of overhead,
-        // Gbit/s.
+        // docs/methodology/ceilings.md#pci-express: x16 generation 2 reads by completions of 20 B
+        // of overhead, Gbit/s.
         for (mps, gigabits) in [("128 B", 55.35), ("256 B", 59.36), ("512 B", 61.59)] {
             let mut params = Params::default();
             params.set("gen", 2);

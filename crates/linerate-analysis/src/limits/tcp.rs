@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn goodput_fractions_are_the_known_ones() {
-        // Methodology 3.1: six decimals.
+        // docs/methodology/ceilings.md#ethernet: six decimals.
         let golden = [
             (1500, 0, IpVersion::V4, Timestamps::Off, 0.949_285),
             (1500, 0, IpVersion::V4, Timestamps::On, 0.941_482),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_sideband_at_100_megabits_carries_94_15_with_timestamps() {
-        // Methodology 3.2: 94.93 and 94.15 Mbit/s.
+        // docs/methodology/ceilings.md#nc-si-sideband: 94.93 and 94.15 Mbit/s.
         let value = |ts| fraction(1500, 0, IpVersion::V4, ts) * 100.0;
         assert!((value(Timestamps::Off) - 94.93).abs() < 0.005);
         assert!((value(Timestamps::On) - 94.15).abs() < 0.005);

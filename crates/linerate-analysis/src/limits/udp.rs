@@ -234,7 +234,8 @@ mod tests {
 
     #[test]
     fn full_datagrams_reach_the_known_fractions() {
-        // Methodology 3.1; 9927 Mbit/s of 10 Gbit/s at an MTU of 9000 is quoted in 0.5.
+        // docs/methodology/ceilings.md#ethernet; 9927 Mbit/s of 10 Gbit/s at an MTU of 9000 stands
+        // there too.
         assert!((fraction(1500, 1472, IpVersion::V4) - 0.957_087).abs() < 5e-7);
         assert!((fraction(9000, 8972, IpVersion::V4) - 0.992_697).abs() < 5e-7);
         assert_eq!((fraction(9000, 8972, IpVersion::V4) * 1e4).round(), 9927.0);

@@ -389,8 +389,8 @@ mod tests {
 
     #[test]
     fn loss_leaves_what_mathis_and_padhye_say() {
-        // Methodology 3.6: 1460 B, 10 ms, timeout 200 ms; Mathis b = 1, b = 2, PFTK b = 2, in
-        // Mbit/s.
+        // docs/methodology/ceilings.md#windows-and-loss: 1460 B, 10 ms, timeout 200 ms; Mathis b =
+        // 1, b = 2, PFTK b = 2, in Mbit/s.
         let golden = [
             (1e-4, 143.05, 101.15, 100.70),
             (1e-2, 14.305, 10.115, 6.969),

@@ -58,8 +58,8 @@ pub(crate) fn corrected_buffer_time(frames: f64, burst_rate: f64, throughput: f6
 mod tests {
     use super::*;
 
-    /// Methodology 4.4: a queue of 1000 frames, served at 1 Mpps, filled at 1 Gbit/s of 64 B
-    /// frames.
+    /// docs/methodology/searches.md#bursts: a queue of 1000 frames, served at 1 Mpps, filled at 1
+    /// Gbit/s of 64 B frames.
     #[test]
     fn an_ideal_queue_is_found_again_exactly() {
         let (queue, service, rate) = (1000.0_f64, 1e6, 1_488_095.238);

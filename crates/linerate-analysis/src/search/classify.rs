@@ -1,4 +1,5 @@
-//! Classifying one load by the seconds measured at it (RFC 9971, appendix A; methodology 4.7).
+//! Classifying one load by the seconds measured at it (RFC 9971, appendix A;
+//! docs/methodology/searches.md#mlrsearch).
 //!
 //! A trial at least as long as the goal's is *full-length*, else *short*; one that lost more than
 //! the goal's ratio is *high-loss*. What is not yet measured could still turn out either way: if
@@ -152,7 +153,8 @@ mod tests {
     }
 
     /// The worked example of RFC 9971's draft, as its code and the reference implementation
-    /// classify it (methodology 4.7): the text prints L for the last goal at points 5 and 6.
+    /// classify it (docs/methodology/searches.md#mlrsearch): the text prints L for the last goal at
+    /// points 5 and 6.
     #[test]
     fn the_worked_example_is_classified_as_the_published_code_does() {
         let low = (59, 1, 0.0);

@@ -18,7 +18,8 @@ pub use classify::{Class, Requirement, Seconds, classify, seconds};
 
 use linerate_model::Nanos;
 
-/// Repeats of a trial that the tester spoilt, before the search stops (methodology 4.0).
+/// Repeats of a trial that the tester spoilt, before the search stops
+/// (docs/methodology/searches.md#trial).
 pub const MOST_REPEATS: u32 = 3;
 
 /// One trial, as far as a goal is concerned.
@@ -28,6 +29,6 @@ pub struct Observation {
     pub load: f64,
     /// Intended duration.
     pub duration: Nanos,
-    /// Lost frames over expected ones; unsent ones are lost (methodology 4.0).
+    /// Lost frames over expected ones; unsent ones are lost (docs/methodology/searches.md#trial).
     pub loss_ratio: f64,
 }

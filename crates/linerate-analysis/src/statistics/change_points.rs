@@ -1,4 +1,5 @@
-//! Where the level of a series changes: change points of its mean (methodology 6.3).
+//! Where the level of a series changes: change points of its mean
+//! (docs/methodology/repeats.md#steady-state).
 //!
 //! Candidates are the cuts that make the squared distances from the means of the pieces, and a
 //! penalty for each cut, smallest: optimal partitioning (Jackson et al. 2005), whose answer PELT
@@ -207,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Methodology 6.3: the series of Otava's own README.
+    /// docs/methodology/repeats.md#steady-state: the series of Otava's own README.
     #[test]
     fn ten_readings_of_one_and_ten_of_a_half_change_once() {
         let level = |of: f64| {

@@ -1,4 +1,5 @@
-//! The mean over runs with Student's interval (Student 1908; methodology 6.5).
+//! The mean over runs with Student's interval (Student 1908;
+//! docs/methodology/repeats.md#interval-of-a-point).
 //!
 //! Runs are the replicates: what happened inside one moves its own mean and is in their spread
 //! already. A bootstrap of six runs is too narrow, since it takes their spread for the true one (5

@@ -1,5 +1,5 @@
 //! Statistics: order-statistic intervals, warm-up detection, change points, fairness, quantum
-//! detection (methodology 6).
+//! detection (docs/methodology/repeats.md).
 //!
 //! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the
 //! run: samples inside a run share its fate and are never used as if they were independent. Latency

@@ -1,5 +1,5 @@
-//! The median and its distribution-free confidence interval from order statistics (methodology
-//! 6.5).
+//! The median and its distribution-free confidence interval from order statistics
+//! (docs/methodology/repeats.md#interval-of-a-point).
 //!
 //! The interval `x_(l)..x_(u)` with `u = n + 1 - l` covers the median with probability `1 - 2
 //! P(Bin(n, 1/2) < l)`, whatever the distribution (ties make it wider, never narrower). It needs
@@ -81,7 +81,7 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Methodology 6.5.
+    /// docs/methodology/repeats.md#interval-of-a-point.
     #[test]
     fn ranks_match_the_published_table() {
         let table =

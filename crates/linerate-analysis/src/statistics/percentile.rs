@@ -1,4 +1,5 @@
-//! Percentiles of a distribution with their intervals (methodology 4.3 and 6.5).
+//! Percentiles of a distribution with their intervals (docs/methodology/latency.md#percentiles and
+//! docs/methodology/repeats.md#interval-of-a-point).
 //!
 //! Operations of a run share its fate, so the unit of replication is the run: from [`ENOUGH_RUNS`]
 //! runs on the interval is the bootstrap over runs, each drawn whole, so that what differs between

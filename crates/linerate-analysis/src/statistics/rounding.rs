@@ -1,4 +1,4 @@
-//! Decimal half-up rounding, as printed tables round (methodology 0.1 and 6.11).
+//! Decimal half-up rounding, as printed tables round (docs/methodology/repeats.md#rounding).
 //!
 //! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}`
 //! prints 61.00 where a table made in decimal prints 61.01. Values given with few decimals are
@@ -91,7 +91,7 @@ mod tests {
     }
     use crate::statistics::intel;
 
-    /// Methodology 0.1: all 32 averages reproduce, 61.0050 among them.
+    /// docs/methodology/repeats.md#rounding: all 32 averages reproduce, 61.0050 among them.
     #[test]
     fn all_32_intel_averages_are_reproduced() {
         let series = intel::all();

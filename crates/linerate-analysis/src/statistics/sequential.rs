@@ -1,5 +1,5 @@
 //! Intervals of a median that is looked at again and again, and hold whenever one stops
-//! (methodology 6.4).
+//! (docs/methodology/repeats.md#number-of-runs).
 //!
 //! Whoever looks after 6, 10, 15, ... runs and stops once the interval is narrow has as many
 //! chances to be wrong as looks. So the error is spent over the looks before anything is measured:

@@ -1,5 +1,5 @@
 //! Whether and how a series settles: the classes of Barrett et al. (OOPSLA 2017) over change
-//! points, and two of our own (methodology 6.3).
+//! points, and two of our own (docs/methodology/repeats.md#steady-state).
 //!
 //! For rates, of which more is better. A series has settled if its last level holds for the last
 //! quarter. Short departures from one level that holds else, such as a stall, are told as that.
@@ -192,8 +192,9 @@ mod tests {
         base.zip(noise(n, 0.0, 5)).map(|(level, noise)| level + noise).collect()
     }
 
-    /// Methodology 6.3 and 1 (E1.h): one falls, one stands still for four seconds; of the others
-    /// four are left for two or three seconds.
+    /// docs/methodology/repeats.md#steady-state and docs/methodology/papers.md#printed-figures,
+    /// E1.h: one falls, one stands still for four seconds; of the others four are left for two or
+    /// three seconds.
     #[test]
     fn intel_series_are_of_the_class_of_the_reference() {
         let of = |name: &str| class(&intel::values(name));

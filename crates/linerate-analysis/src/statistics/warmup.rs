@@ -1,5 +1,5 @@
-//! Warm-up detection: the marginal standard error rule, MSER and MSER-5 (White 1997; methodology
-//! 6.3).
+//! Warm-up detection: the marginal standard error rule, MSER and MSER-5 (White 1997;
+//! docs/methodology/repeats.md#warm-up).
 //!
 //! The series is cut where the standard error of the mean of the rest is smallest. At most half of
 //! it may be cut. The rule finds an initial transient; it does not see a drift that goes on to the
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::statistics::intel;
 
-    /// Methodology 6.3.
+    /// docs/methodology/repeats.md#warm-up.
     #[test]
     fn intel_series_are_cut_where_the_reference_cuts_them() {
         let slowdown = intel::values("11.1.1 default RHEL | B2 bi N2B");

@@ -16,7 +16,7 @@ use crate::statistics::Percentile;
 
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
-/// Bursts beyond a percentile that it needs at least (methodology 4.3).
+/// Bursts beyond a percentile that it needs at least (docs/methodology/latency.md#percentiles).
 const BEYOND: f64 = 10.0;
 
 /// Latency of last frames, seconds.

@@ -1,5 +1,5 @@
 //! What diagnosis asks for beside the headline figures: how the ends held each other back, and what
-//! their hosts were short of (methodology 5.2).
+//! their hosts were short of (docs/methodology/diagnosis.md#evidence).
 //!
 //! | metric | from |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The standing of one trial, before the ceiling gate (methodology 4.0).
+//! The standing of one trial, before the ceiling gate (docs/methodology/repeats.md#validity).
 //!
 //! *Invalid*: not run, not completed, failed, an agent or worker lost, the tester was the limit,
 //! the receiving end recorded less than [`LEAST_COVERED`] of the measurement, or the loss ledger

@@ -1,5 +1,5 @@
-//! Points that are repeated until their figures are known well enough (methodology 6.4): what each
-//! look saw, and why it ended there.
+//! Points that are repeated until their figures are known well enough
+//! (docs/methodology/repeats.md#number-of-runs): what each look saw, and why it ended there.
 //!
 //! Everything is computed anew from the runs recorded and the looks planned, so that a ledger tells
 //! how often it was looked at.
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{JobStudy, MetricStudy, PointStudy};
 use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
 
-/// Runs from which their spread is known well enough to give up on them (methodology 6.12).
+/// Runs from which their spread is known well enough to give up on them
+/// (docs/methodology/repeats.md#stop-conditions).
 const ENOUGH_TO_GIVE_UP: usize = 10;
 
 /// A point's looks.
@@ -74,7 +75,7 @@ pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
     /// Standard deviation over mean of runs above which more of them are no use: what disturbs them
-    /// has to be found first (methodology 6.12).
+    /// has to be found first (docs/methodology/repeats.md#stop-conditions).
     pub const UNSTABLE: f64 = 0.3;
 
     /// The part of all error that whatever is said of these runs may spend, so that it holds at

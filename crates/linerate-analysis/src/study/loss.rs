@@ -4,7 +4,7 @@
 //! sequence number seen, *tail* was sent after it, *all* belongs to flows of which the receiver saw
 //! nothing (the case a sequence-number count alone reports as no loss): see [`LossLedger`]. Totals
 //! are over the whole trial, warm-up and drain included, because a datagram sent in one phase may
-//! arrive in the next. Duplicates never make up for losses (methodology 4.0).
+//! arrive in the next. Duplicates never make up for losses (docs/methodology/searches.md#trial).
 //!
 //! Losses are located as far as counters allow, each at a [`LossPlace`]; the rest is *unexplained*.
 //! The kernel counts drops in socket buffers, each of which may hold many datagrams (GSO, GRO):

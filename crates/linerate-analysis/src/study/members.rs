@@ -1,5 +1,5 @@
-//! Port channels: how many member links carried the flows of a trial, and how evenly (methodology
-//! 3.7).
+//! Port channels: how many member links carried the flows of a trial, and how evenly
+//! (docs/methodology/ceilings.md#groups-of-links).
 //!
 //! | metric | from |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! An independent observer's octets beside the tool's bytes (methodology S4.4, V4.4): what a port
-//! of a switch counted, and what the load amounts to there by the layer algebra.
+//! An independent observer's octets beside the tool's bytes (docs/methodology/papers.md#sources,
+//! S4.4, V4.4): what a port of a switch counted, and what the load amounts to there by the layer
+//! algebra.
 //!
 //! A direction's load is what the tool counted at L4, turned into frames: for TCP `bytes_sent`
 //! (retransmissions are among them) and `segments_out` (acknowledgements are among them) of the end

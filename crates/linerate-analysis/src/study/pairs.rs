@@ -4,7 +4,8 @@
 //! A pair is what two arms measured in the same repeat. Only metrics of which more or less is
 //! better are compared, those that got worse as well as the one the comparison was made for. Many
 //! figures are compared at once: each interval stands for itself at 95 %, and Holm's adjustment of
-//! the probabilities says which shift remains one among so many (methodology 6.6).
+//! the probabilities says which shift remains one among so many
+//! (docs/methodology/with-and-without.md#the-figure).
 
 use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
 use serde::{Deserialize, Serialize};

@@ -35,7 +35,8 @@ use super::{
 };
 use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
-/// Share of invalid trials beyond which the rest is suspect (methodology 5.3, D0).
+/// Share of invalid trials beyond which the rest is suspect (docs/methodology/diagnosis.md#rules,
+/// D0).
 const MOST_LEFT_OUT: f64 = 0.2;
 /// What a row says of steadiness stands under this name, beside what was obtained.
 const STEADY_STATE: &str = "steady_state";

@@ -3,8 +3,8 @@
 //!
 //! A pair is one search of each arm in the same repeat; their trials take turns. What is compared
 //! is the lower bound of each goal. The search's step is its resolution: a difference below the
-//! distance of the bounds is none (methodology 6.9, S5.5). A bound that the tester set, and not the
-//! device, is no figure.
+//! distance of the bounds is none (docs/methodology/searches.md#results, S5.5). A bound that the
+//! tester set, and not the device, is no figure.
 
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 

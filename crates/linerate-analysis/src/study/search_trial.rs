@@ -1,4 +1,4 @@
-//! One trial of a search, as its goal sees it (methodology 4.0).
+//! One trial of a search, as its goal sees it (docs/methodology/searches.md#trial).
 //!
 //! What was expected is the larger of what was intended and what was sent: a frame the generator
 //! did not send is lost, beyond the edges of the load, so that an overloaded generator pushes a
@@ -32,9 +32,10 @@ use crate::search::{MOST_REPEATS, Observation};
 const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
-/// Share of the frames that may leave more than 1 ms late (methodology 4.0).
+/// Share of the frames that may leave more than 1 ms late (docs/methodology/searches.md#trial).
 pub(super) const MOST_VERY_LATE: f64 = 0.01;
-/// Less than this share of the intended frames sent is the generator's limit (methodology 4.0).
+/// Less than this share of the intended frames sent is the generator's limit
+/// (docs/methodology/searches.md#trial).
 const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
 const OF_TESTER: [LossPlace; 3] =

@@ -1,5 +1,5 @@
 //! How the rates of a trial went over its measured span, and whether one number may stand for a
-//! point (methodology 6.3).
+//! point (docs/methodology/repeats.md#steady-state).
 //!
 //! Asked of payload delivered, per direction, and of transactions and connections; in means of five
 //! intervals, as MSER-5 takes them, and of longer ones where there would be more than

@@ -1,5 +1,5 @@
 //! What a host did beside the load that changes what it can do: swapping, and CPUs that went faster
-//! or slower (methodology 4.0).
+//! or slower (docs/methodology/repeats.md#validity).
 //!
 //! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does
 //! not see: what lies between two readings, and hosts without cpufreq, as most virtual machines

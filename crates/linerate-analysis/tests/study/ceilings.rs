@@ -13,7 +13,8 @@ use crate::fixture::{
     value, with_tcp,
 };
 
-/// 1 Gbit/s, MTU 1500, IPv4 with timestamps: 941.482 Mbit/s (methodology 3.1).
+/// 1 Gbit/s, MTU 1500, IPv4 with timestamps: 941.482 Mbit/s
+/// (docs/methodology/ceilings.md#ethernet).
 #[test]
 fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
     let stamped = || json!({"net": {"tcp_timestamps": 1}});

@@ -114,7 +114,7 @@ fn only(trials: Vec<TrialRecord>) -> SearchRun {
 }
 
 /// RFC 9004 from a record: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames
-/// (methodology 4.4).
+/// (docs/methodology/searches.md#bursts).
 #[test]
 fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
     let rate = 1_488_095.238;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::plans::Path;
 
-/// The least ratio at which a window is worth setting (methodology 5.3).
+/// The least ratio at which a window is worth setting (docs/methodology/diagnosis.md#verdict).
 pub const WORTH: f64 = 1.1;
 
 /// A stream with one window.

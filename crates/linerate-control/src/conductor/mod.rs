@@ -56,7 +56,7 @@ impl Default for RunOptions {
             patience: Duration::from_secs(10),
             // A host that reboots quickly, or an agent that is restarted by hand.
             away: Duration::from_secs(60),
-            // Methodology 5.2: evidence every 100 ms.
+            // docs/methodology/diagnosis.md#evidence: evidence every 100 ms.
             sample_period: Duration::from_millis(100),
         }
     }

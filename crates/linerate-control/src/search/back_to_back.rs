@@ -126,7 +126,8 @@ mod tests {
         }
     }
 
-    /// Methodology 4.4: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s of 64 B frames.
+    /// docs/methodology/searches.md#bursts: a queue of 1000 frames served at 1 Mpps behind 1 Gbit/s
+    /// of 64 B frames.
     #[test]
     fn the_buffer_of_an_ideal_queue_is_found_from_its_bursts() {
         let mut device = Device::of(1e6);

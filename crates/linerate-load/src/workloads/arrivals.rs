@@ -114,7 +114,7 @@ pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u6
     (now.since(intended).0.saturating_sub(1) / gap.0.max(1)).min(n)
 }
 
-/// How late a frame may be without being a tester's fault (methodology 4.0).
+/// How late a frame may be without being a tester's fault (docs/methodology/searches.md#trial).
 const VERY_LATE: Nanos = Nanos::from_millis(1);
 
 /// How many of them start more than 1 ms late.

@@ -3,9 +3,10 @@
 //! end).
 //!
 //! `service` counts from when the request was written, `response` from when it was *meant* to be
-//! (methodology 4.3): under an open load a stall delays the requests behind it, and they say so. A
-//! connection cut off loses what was outstanding on it. What it does not see: the wire; with
-//! `depth` above 1 also the time a request waited behind others in the same flow.
+//! (docs/methodology/latency.md#two-times-per-request): under an open load a stall delays the
+//! requests behind it, and they say so. A connection cut off loses what was outstanding on it. What
+//! it does not see: the wire; with `depth` above 1 also the time a request waited behind others in
+//! the same flow.
 
 use std::net::TcpListener;
 use std::time::Duration;

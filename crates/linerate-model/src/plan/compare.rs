@@ -31,9 +31,11 @@ use crate::{
     Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest,
 };
 
-/// Pairs, unless it is said: the fewest from which a noise floor is taken (methodology 6.7).
+/// Pairs, unless it is said: the fewest from which a noise floor is taken
+/// (docs/methodology/with-and-without.md#the-placebo).
 pub(crate) const DEFAULT_PAIRS: u32 = 10;
-/// The least difference that counts, unless it is said (methodology 6.6).
+/// The least difference that counts, unless it is said
+/// (docs/methodology/with-and-without.md#the-figure).
 pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 
 /// What all looks at one claim may be wrong by together.

@@ -103,7 +103,7 @@ struct Measured<'a> {
 impl Measured<'_> {
     /// The trials of one repeat, in the order they are run: one, or one of each arm. Two repeats in
     /// a row are in turn and in reverse (ABBA or BAAB), so that a steady drift hits all arms alike
-    /// (methodology 6.6).
+    /// (docs/methodology/with-and-without.md#the-figure).
     fn trials(&self, plan: &Plan, repeat: u32) -> Vec<TrialSpec> {
         let (sweep, repeats) = (self.sweep, self.sweep.repeats(plan.repeats));
         let coordinate = serde_json::to_string(&self.coordinate)

@@ -35,7 +35,8 @@ use crate::{Background, Nanos, Params, Problem, Ratio, Until, Warmup, nearest};
 pub struct Plan {
     /// `campaign.name`.
     pub name: String,
-    /// Runs per point: the run is the unit of replication (methodology 6.1).
+    /// Runs per point: the run is the unit of replication
+    /// (docs/methodology/repeats.md#unit-of-replication).
     pub repeats: u32,
     /// Until when points are repeated instead; `repeats` is then the most.
     pub until: Option<Until>,

@@ -1,5 +1,5 @@
 //! How often each point is run: so many times, or until its figures are known well enough
-//! (methodology 6.4).
+//! (docs/methodology/repeats.md#number-of-runs).
 //!
 //! ```toml
 //! [campaign]
@@ -20,11 +20,12 @@ use super::fields::{Fields, wrong_value};
 use super::{Plan, Sweep};
 use crate::{METRICS, Problem, Ratio, Until, nearest};
 
-/// Runs per point: six give a 95 % order-statistic interval of the median (methodology 6.4).
+/// Runs per point: six give a 95 % order-statistic interval of the median
+/// (docs/methodology/repeats.md#number-of-runs).
 pub(crate) const DEFAULT_REPEATS: u32 = 6;
 const KEYS: &[&str] = &["within", "most", "of"];
-/// After how many runs the interval is looked at (methodology 6.4): six are the fewest that have
-/// one.
+/// After how many runs the interval is looked at (docs/methodology/repeats.md#number-of-runs): six
+/// are the fewest that have one.
 const LOOKS: [u32; 5] = [6, 10, 15, 20, 30];
 /// Half width where none is given.
 const DEFAULT_WITHIN: Ratio = Ratio(0.02);

@@ -63,7 +63,7 @@ const KEYS: &[&str] = &[
 const GOAL_KEYS: &[&str] =
     &["name", "loss_ratio", "exceed_ratio", "width", "search_trial", "trial", "duration_sum"];
 
-/// Searches per point: enough to see their spread (methodology 6.9).
+/// Searches per point: enough to see their spread (docs/methodology/searches.md#results).
 const DEFAULT_REPEATS: u64 = 3;
 /// Most trials of one search: MLRsearch of two goals takes 40 on a quiet device, three times that
 /// on a restless one.

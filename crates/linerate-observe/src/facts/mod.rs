@@ -1,4 +1,5 @@
-//! What this host is: the config record of methodology 1.6, as one JSON tree.
+//! What this host is: the config record of docs/methodology/papers.md#record-of-a-host, as one JSON
+//! tree.
 //!
 //! Read once a campaign, in well under 300 ms, without starting another program. Names end in their
 //! unit where there is one (`_hz`, `_bytes`, `_bps`: bit/s). Not seen: MAC addresses (left out on

@@ -1,5 +1,5 @@
 //! Independent observers of a load: somebody else's counters of the frames that crossed a port
-//! (methodology S4.4).
+//! (docs/methodology/papers.md#sources, S4.4).
 //!
 //! A switch's port is read over SNMP (`snmp`), a bridge's or any other of this machine's from its
 //! kernel (`kernel`). An observer is no sampler: it may be slow, silent or wrong, so it has a

@@ -31,7 +31,7 @@ pub struct Replay {
 /// One printed figure or claim beside what follows from the paper's other figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayItem {
-    /// Its name: that of the erratum, where it is one (methodology 1).
+    /// Its name: that of the erratum, where it is one (docs/methodology/papers.md#printed-figures).
     pub id: String,
     /// What is compared.
     pub what: String,

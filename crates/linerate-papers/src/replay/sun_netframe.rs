@@ -2,7 +2,8 @@
 //! says of them.
 //!
 //! Units: Mbit/s as printed, layer and direction unsaid in the paper (that is erratum E2.a). Errata
-//! E2.a to E2.h and the three single-Schizo figures are those of methodology 1, S2.
+//! E2.a to E2.h and the three single-Schizo figures are those of
+//! docs/methodology/papers.md#printed-figures, S2.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;

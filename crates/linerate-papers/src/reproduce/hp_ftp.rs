@@ -1,5 +1,5 @@
 //! HP 9000 N4000, FTP over Gigabit Ethernet (Mier Communications, 1999), items S4.1 to S4.7, shapes
-//! V4.1 to V4.7 of the methodology.
+//! V4.1 to V4.7 of docs/methodology/papers.md#shapes.
 //!
 //! Two campaigns are judged: `clients` (a server and six clients on a switch at a tenth of the
 //! paper's rates) and `server` (an unshaped link, where data paths, sources and sinks differ).

@@ -233,9 +233,10 @@ fn same(found: &[Throughput]) -> Shape {
 }
 
 /// A percentile of an idle path and of a loaded one is compared at the highest of these that both
-/// have frames enough for, over all trials together (methodology, V5.5: the 99.9th).
+/// have frames enough for, over all trials together (docs/methodology/papers.md#shapes, V5.5: the
+/// 99.9th).
 const TAILS: [(f64, &str); 3] = [(0.999, "99.9th"), (0.99, "99th"), (0.9, "90th")];
-/// Frames beyond a percentile that it needs at least (methodology 4.3).
+/// Frames beyond a percentile that it needs at least (docs/methodology/latency.md#percentiles).
 const BEYOND: f64 = 10.0;
 
 /// The highest percentile that both of `times` have frames enough for: its name, and theirs in

@@ -24,7 +24,7 @@ const TRANSFER: u64 = 1 << 20;
 /// A total this close to another is the same: the paper's own differences are 1 to 5 % and were not
 /// repeated (E5.h).
 const SAME: f64 = 0.05;
-/// A capped total is the cap to this (methodology 2.2, V5.6).
+/// A capped total is the cap to this (docs/methodology/papers.md#shapes, V5.6).
 const CAPPED: f64 = 0.03;
 /// Little's law is held to this (V5.10).
 const LITTLE: f64 = 0.05;

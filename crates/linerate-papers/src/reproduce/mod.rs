@@ -2,8 +2,8 @@
 //!
 //! Absolute figures of an emulation say nothing of the paper's machine, so none is compared. What
 //! is compared are shapes: orders, ratios and bounds that follow from the paper's arithmetic
-//! (methodology 2.2). A shape that cannot be judged from what was measured is *not judged*, never
-//! passed.
+//! (docs/methodology/papers.md#shapes). A shape that cannot be judged from what was measured is
+//! *not judged*, never passed.
 
 mod cisco_vic;
 mod hp_ftp;
@@ -46,7 +46,7 @@ impl Reproduction {
 /// One shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Its number in the methodology.
+    /// Its number in docs/methodology/papers.md#shapes.
     pub id: String,
     /// What is claimed.
     pub claim: String,

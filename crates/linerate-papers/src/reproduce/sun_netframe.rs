@@ -1,4 +1,5 @@
-//! Sun, NetFrame (2001), items S2.1 to S2.9, shapes V2.1 to V2.6 and V2.9 of the methodology.
+//! Sun, NetFrame (2001), items S2.1 to S2.9, shapes V2.1 to V2.6 and V2.9 of
+//! docs/methodology/papers.md#shapes.
 //!
 //! Four campaigns are judged: `link` (one delayed gigabit link at a tenth of its rate), `slower`
 //! (the same at seven tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the

@@ -1,5 +1,5 @@
-//! What was measured on (the config record of methodology 1.6): the facts one asks for first, what
-//! differs between the hosts, and all facts on request.
+//! What was measured on (the config record of docs/methodology/papers.md#record-of-a-host): the
+//! facts one asks for first, what differs between the hosts, and all facts on request.
 //!
 //! Facts are as the agents read them, once a campaign. A fact that could not be read says why.
 //! Interfaces the campaign used are compared with one another whatever they are called; others are

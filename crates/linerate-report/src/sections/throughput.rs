@@ -1,4 +1,5 @@
-//! Throughput and packet rate over the size of what is sent (papers S1 and S2 of the methodology).
+//! Throughput and packet rate over the size of what is sent (S1 and S2 of
+//! docs/methodology/papers.md#sources).
 //!
 //! Goodput is bit/s at L4, packet rate packets/s at L3, both in the direction stated. It does not
 //! show points whose figures were refused; those stand in `validity`.

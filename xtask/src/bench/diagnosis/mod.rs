@@ -1,4 +1,5 @@
-//! `cargo xtask bench diagnosis`: the confusion matrix of `linerate diagnose` (methodology 5.3).
+//! `cargo xtask bench diagnosis`: the confusion matrix of `linerate diagnose`
+//! (docs/methodology/diagnosis.md#rules).
 //!
 //! Each scenario injects one cause (or two, one behind the other) into a lab; `diagnose` is run in
 //! it with one seed after another; the matrix says what it took each cause for. The diagonal should

@@ -61,7 +61,7 @@ const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = \
 const SMALL_WINDOW: &str = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 32768 32768\" }\n";
 const SMALL_SEND_BUFFER: &str = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 32768 32768\" }\n";
 
-/// The control first, then one cause each in the order of the methodology, then two at once.
+/// The control first, then one cause each in the order of the rules, then two at once.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // A device whose rate nobody declared, with room for every frame: nothing of what is looked at
     // is wrong.

@@ -1,5 +1,5 @@
-//! A bus of a host is full (methodology 5.3, D2). L4 goodput against the lowest hard bound, where
-//! that is a bus.
+//! A bus of a host is full (docs/methodology/diagnosis.md#rules, D2). L4 goodput against the lowest
+//! hard bound, where that is a bus.
 //!
 //! Evidence: at least [`REACHED`] of the ceiling that a bus leaves, which is less than a link's:
 //! what a bus loses to descriptors and turnarounds is not in the ceiling. What it does not see:

@@ -1,5 +1,5 @@
-//! Congestion control or pacing lets less under way than the path would take (methodology 5.3,
-//! D17). TCP only.
+//! Congestion control or pacing lets less under way than the path would take
+//! (docs/methodology/diagnosis.md#rules, D17). TCP only.
 //!
 //! Evidence: nothing but the path holds the sender back, hardly anything is lost, no queue stands
 //! (the round trip is near its least), and goodput is what the congestion window, or the kernel's
@@ -16,7 +16,8 @@ use crate::diagnosis::experiment::{Experiment, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
-/// Loss below which a window is not what loss leaves of it (methodology 5.3, D4).
+/// Loss below which a window is not what loss leaves of it (docs/methodology/diagnosis.md#rules,
+/// D4).
 const LOSSLESS: f64 = 1e-4;
 /// Share of its least by which a round trip may be longer where no queue stands.
 const NO_QUEUE: f64 = 0.25;

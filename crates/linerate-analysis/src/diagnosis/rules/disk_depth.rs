@@ -1,5 +1,5 @@
-//! Too few transfers are under way to fill a disk (methodology 5.3, D20). Closed loads on disks and
-//! files.
+//! Too few transfers are under way to fill a disk (docs/methodology/diagnosis.md#rules, D20).
+//! Closed loads on disks and files.
 //!
 //! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU
 //! time left. Both hold of a saturated disk too: only the experiment tells them apart. What it does

@@ -1,5 +1,5 @@
-//! A load waits for its own flushes (methodology 5.3, D21). Loads on disks and files that flush
-//! after writes.
+//! A load waits for its own flushes (docs/methodology/diagnosis.md#rules, D21). Loads on disks and
+//! files that flush after writes.
 //!
 //! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are
 //! busy with them instead of with transfers. What it does not see: what writes that are durable by

@@ -1,4 +1,5 @@
-//! A window that overruns a shallow buffer behind a faster link (methodology 5.3, D3). TCP only.
+//! A window that overruns a shallow buffer behind a faster link
+//! (docs/methodology/diagnosis.md#rules, D3). TCP only.
 //!
 //! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that
 //! overflows is shallow. The standing queue is the goodput of the time by which the round trip is
@@ -18,7 +19,7 @@ use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
 /// Share of bytes sent again from which a sender loses for a reason; tail probes stay below
-/// (methodology 5.3: 1e-4 on long runs).
+/// (docs/methodology/diagnosis.md#rules: 1e-4 on long runs).
 const LOSS: f64 = 1e-3;
 /// A standing queue below this is that of a shallow buffer: the largest of the methodology's
 /// examples, 64 KiB.

@@ -1,10 +1,10 @@
-//! The hash of a group of links does not spread the flows (methodology 5.3, D14). Member links that
-//! carried something.
+//! The hash of a group of links does not spread the flows (docs/methodology/diagnosis.md#rules,
+//! D14). Member links that carried something.
 //!
 //! Evidence: at least four flows a link, and so few links used that an even hash would do it less
-//! than once in a hundred (methodology 3.7). Every run has ports of its own: a draw that is merely
-//! unlucky does not come again. What it does not see: which fields the hash takes, which only its
-//! device knows.
+//! than once in a hundred (docs/methodology/ceilings.md#groups-of-links). Every run has ports of
+//! its own: a draw that is merely unlucky does not come again. What it does not see: which fields
+//! the hash takes, which only its device knows.
 //!
 //! That a link lies idle limits nothing by itself. Where goodput is about what the links in use
 //! carry, small segments tell whether these are full: then the flows get no more because of where
@@ -19,9 +19,9 @@ use super::{
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
-/// Flows a link from which an idle link says something (methodology 5.3).
+/// Flows a link from which an idle link says something (docs/methodology/diagnosis.md#rules).
 const FLOWS_A_LINK: f64 = 4.0;
-/// Below this chance is not believed (methodology 5.3).
+/// Below this chance is not believed (docs/methodology/diagnosis.md#rules).
 const SIGNIFICANCE: f64 = 0.01;
 /// Share of what the links in use carry from which they count as full.
 const REACHED: f64 = 0.9;

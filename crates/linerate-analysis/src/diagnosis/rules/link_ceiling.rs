@@ -1,5 +1,5 @@
-//! The path's own ceiling is reached (methodology 5.3, D1). L4 goodput against the lowest hard
-//! bound.
+//! The path's own ceiling is reached (docs/methodology/diagnosis.md#rules, D1). L4 goodput against
+//! the lowest hard bound.
 //!
 //! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends
 //! could not keep the link full, however full it would be: there what they took counts as reached
@@ -23,7 +23,7 @@ const REACHED: f64 = 0.95;
 /// missing.
 const LEAST: f64 = 0.85;
 /// Share of its least by which a round trip is longer where a queue stands: a buffer delay of 100 %
-/// (methodology 5.3, D17).
+/// (docs/methodology/diagnosis.md#rules, D17).
 const STANDS: f64 = 1.0;
 
 /// The flow that fills its link, what shows that, and the link.

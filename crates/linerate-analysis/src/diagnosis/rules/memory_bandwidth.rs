@@ -1,4 +1,5 @@
-//! Memory is too slow for the copies (methodology 5.3, D16). Both hosts' cycles per instruction.
+//! Memory is too slow for the copies (docs/methodology/diagnosis.md#rules, D16). Both hosts' cycles
+//! per instruction.
 //!
 //! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`]
 //! cycles an instruction. What it does not see: cycles in virtual machines without counters, where
@@ -16,7 +17,8 @@ use crate::diagnosis::experiment::{Experiment, set};
 /// one.
 const STALLED: f64 = 2.5;
 
-/// Copies that share memory cost each other a fifth at the least (methodology 5.3).
+/// Copies that share memory cost each other a fifth at the least
+/// (docs/methodology/diagnosis.md#rules).
 const LEAST_GAINED: f64 = 1.2;
 /// A copy is not all that a byte costs.
 const MOST_GAINED: f64 = 10.0;

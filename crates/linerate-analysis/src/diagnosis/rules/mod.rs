@@ -1,5 +1,5 @@
-//! The rules, alphabetically: each a claim about what limits a path, with its evidence (methodology
-//! 5.3).
+//! The rules, alphabetically: each a claim about what limits a path, with its evidence
+//! (docs/methodology/diagnosis.md#rules).
 
 mod bus_ceiling;
 mod command;
@@ -45,8 +45,8 @@ pub trait Rule: Sync {
     /// One sentence: when it fires.
     fn summary(&self) -> &'static str;
 
-    /// Its number in the methodology of diagnosis (D0 to D21), which is the order in which rules
-    /// are asked.
+    /// Its number in docs/methodology/diagnosis.md#rules (D0 to D21), which is the order in which
+    /// rules are asked.
     fn number(&self) -> u8;
 
     /// What it says of a point, if anything.
@@ -99,9 +99,10 @@ const BUSY: f64 = 0.9;
 const LARGE: f64 = 4096.0;
 /// Share of scheduling periods without quota from which a host counts as out of CPU.
 const THROTTLED: f64 = 0.5;
-/// Share of the time from which something held the sender back (methodology 5.3).
+/// Share of the time from which something held the sender back
+/// (docs/methodology/diagnosis.md#rules).
 const HELD_BACK: f64 = 0.3;
-/// The least effect that proves anything (methodology 5.3).
+/// The least effect that proves anything (docs/methodology/diagnosis.md#rules).
 const LEAST_EFFECT: f64 = 1.1;
 /// The setting of a host that is the quota of its control group.
 const CPU_QUOTA: &str = "cpu_quota";
@@ -244,8 +245,9 @@ fn room(job: &JobStudy, direction: Direction) -> f64 {
 }
 
 /// What goodput is multiplied by where what limits it grows by `factor` and a ceiling has `room`:
-/// half of the growth at the least, or as good as all the room (methodology 5.3: a doubled buffer
-/// gives 1.5 times as much, until the ceiling).
+/// half of the growth at the least, or as good as all the room
+/// (docs/methodology/diagnosis.md#rules: a doubled buffer gives 1.5 times as much, until the
+/// ceiling).
 fn grown(factor: f64, room: f64) -> [f64; 2] {
     /// As good as all of it.
     const NEARLY: f64 = 0.9;

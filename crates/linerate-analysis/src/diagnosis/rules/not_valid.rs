@@ -1,5 +1,5 @@
-//! The measurement itself is not valid (methodology 5.3, D0): before any path is suspected, the
-//! instrument is.
+//! The measurement itself is not valid (docs/methodology/diagnosis.md#rules, D0): before any path
+//! is suspected, the instrument is.
 //!
 //! Evidence: what the study says against the point: a figure above its ceiling, trials that failed,
 //! drops inside the tester, counts that do not balance. What it does not see: an instrument that is

@@ -1,5 +1,5 @@
-//! Workers and their device lie in different NUMA nodes (methodology 5.3, D13). Share of the CPUs
-//! that workers are pinned to.
+//! Workers and their device lie in different NUMA nodes (docs/methodology/diagnosis.md#rules, D13).
+//! Share of the CPUs that workers are pinned to.
 //!
 //! Evidence: some lie in another node than the device, and neither end is out of CPU, which would
 //! be a reason of its own. What it does not see: workers that are not pinned, which wander; where

@@ -1,4 +1,5 @@
-//! The path loses packets, and that is what TCP can make of it (methodology 5.3, D4).
+//! The path loses packets, and that is what TCP can make of it
+//! (docs/methodology/diagnosis.md#rules, D4).
 //!
 //! Evidence: bytes are sent again, nothing but the path holds the sender back, and goodput is
 //! within a factor of two of what models give for this loss and round trip: that of Padhye, Firoiu,
@@ -17,13 +18,13 @@ use crate::limits::window::{Acknowledgement, mathis, pftk};
 use crate::statistics::measured_rate;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 
-/// Share of bytes sent again from which it is a limit; the methodology's 1e-4 is of long runs.
+/// Share of bytes sent again from which it is a limit. Long runs would allow 1e-4.
 const LOSS: f64 = 1e-3;
 /// Share from which nothing more could speak for loss.
 const MUCH: f64 = 1e-2;
 /// What loss alone scores where the ceiling is reached in spite of it, or no model is known.
 const BELOW: f64 = 0.25;
-/// How far goodput may be from the model (methodology 5.3).
+/// How far goodput may be from the model (docs/methodology/diagnosis.md#rules).
 const WITHIN: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 /// The kernel's least retransmission timeout (`TCP_RTO_MIN`).
 const LEAST_TIMEOUT: f64 = 0.2;

@@ -1,5 +1,5 @@
-//! The receiver's window is smaller than the path needs (methodology 5.3, D5). TCP only; times are
-//! shares of the sender's.
+//! The receiver's window is smaller than the path needs (docs/methodology/diagnosis.md#rules, D5).
+//! TCP only; times are shares of the sender's.
 //!
 //! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times
 //! round-trip time is within [`NEAR`] of the window. If it is not, the window is small for another

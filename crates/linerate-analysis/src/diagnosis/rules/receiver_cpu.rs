@@ -1,4 +1,5 @@
-//! The receiving thread is out of CPU (methodology 5.3, D11). Cores of the busiest worker.
+//! The receiving thread is out of CPU (docs/methodology/diagnosis.md#rules, D11). Cores of the
+//! busiest worker.
 //!
 //! Evidence: the busiest worker of the receiving end used more than [`super::BUSY`] of a core; that
 //! the sender waited for the window is told with it. What it does not see: work that the kernel

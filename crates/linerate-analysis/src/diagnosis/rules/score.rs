@@ -1,5 +1,6 @@
 //! How well evidence is met: 0 where nothing speaks for a claim, 0.5 where its rule speaks, 1 where
-//! nothing more could (methodology 5.3). Of several conditions the least met counts.
+//! nothing more could (docs/methodology/diagnosis.md#rules). Of several conditions the least met
+//! counts.
 //!
 //! What it does not see: how probable a claim is. Scores order what to look at; experiments decide.
 

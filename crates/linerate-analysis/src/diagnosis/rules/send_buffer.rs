@@ -1,4 +1,5 @@
-//! The sender's own buffer is smaller than the path needs (methodology 5.3, D7). TCP only.
+//! The sender's own buffer is smaller than the path needs (docs/methodology/diagnosis.md#rules,
+//! D7). TCP only.
 //!
 //! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. What
 //! it does not see: whether the application would have filled a larger one.

@@ -1,5 +1,5 @@
-//! The sending thread is out of CPU on large messages (methodology 5.3, D10). Cores of the busiest
-//! worker.
+//! The sending thread is out of CPU on large messages (docs/methodology/diagnosis.md#rules, D10).
+//! Cores of the busiest worker.
 //!
 //! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core, in
 //! calls of at least [`super::LARGE`]. What it does not see: a worker that spins is busy whatever

@@ -1,5 +1,5 @@
-//! One flow uses one link of a group (methodology 5.3, D15). Goodput against what one member
-//! carries.
+//! One flow uses one link of a group (docs/methodology/diagnosis.md#rules, D15). Goodput against
+//! what one member carries.
 //!
 //! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
 //! ceiling, which for one flow is one member's. What it does not see: groups that nobody declared.

@@ -1,4 +1,4 @@
-//! The application that receives reads slowly (methodology 5.3, D6). TCP only.
+//! The application that receives reads slowly (docs/methodology/diagnosis.md#rules, D6). TCP only.
 //!
 //! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the
 //! receiver's CPU is not used up: it waits for something else, a disk for instance, which stalls of
@@ -17,7 +17,8 @@ use super::{
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
 
-/// Share of the receive buffer that lies unread from which its reader is slow (methodology 5.3).
+/// Share of the receive buffer that lies unread from which its reader is slow
+/// (docs/methodology/diagnosis.md#rules).
 pub(super) const UNREAD: f64 = 0.5;
 /// Share of time stalled for storage from which that is told.
 const STALLED: f64 = 0.1;

@@ -1,4 +1,5 @@
-//! The application that sends has nothing to send (methodology 5.3, D8). TCP only.
+//! The application that sends has nothing to send (docs/methodology/diagnosis.md#rules, D8). TCP
+//! only.
 //!
 //! Evidence: `tcp_stream` sends from memory and has something to send at any time, unless it is
 //! given a pace; then its workers count how long they had nothing to send, and nothing else is

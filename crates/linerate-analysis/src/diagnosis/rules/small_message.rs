@@ -1,5 +1,5 @@
-//! The cost of a call limits the sender, not the bytes in it (methodology 5.3, D9). Cores of the
-//! busiest worker.
+//! The cost of a call limits the sender, not the bytes in it (docs/methodology/diagnosis.md#rules,
+//! D9). Cores of the busiest worker.
 //!
 //! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core in
 //! calls of less than [`super::LARGE`]. What it does not see: requests, whose size is the

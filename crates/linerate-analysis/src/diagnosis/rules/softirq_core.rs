@@ -1,5 +1,5 @@
-//! One CPU handles all interrupts and is full, while others idle (methodology 5.3, D12). Shares of
-//! single CPUs.
+//! One CPU handles all interrupts and is full, while others idle
+//! (docs/methodology/diagnosis.md#rules, D12). Shares of single CPUs.
 //!
 //! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and
 //! another CPU idles. What it does not see: which device's interrupts these are, and work that the
@@ -11,9 +11,9 @@ use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, s
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
-/// Share of a CPU in softirq from which it is full (methodology 5.3).
+/// Share of a CPU in softirq from which it is full (docs/methodology/diagnosis.md#rules).
 const FULL: f64 = 0.8;
-/// Share of a core below which a worker has CPU to spare (methodology 5.3).
+/// Share of a core below which a worker has CPU to spare (docs/methodology/diagnosis.md#rules).
 const TO_SPARE: f64 = 0.8;
 /// Share of time another CPU must idle, so that moving work there helps.
 const IDLE: f64 = 0.5;

@@ -1,4 +1,5 @@
-//! No other rule explains the point (methodology 5.3, D18): said aloud, with what was looked at.
+//! No other rule explains the point (docs/methodology/diagnosis.md#rules, D18): said aloud, with
+//! what was looked at.
 //!
 //! It speaks only where a ceiling is known and goodput is below it, for without a ceiling there is
 //! nothing to explain. What it does not see: everything no rule looks at. The experiment it
@@ -59,7 +60,7 @@ const NEAREST: [(&str, f64, &str); 8] = [
         "a larger send buffer, linerate diagnose --to HOST --param 'send_buffer=8 MiB' (goodput \
             should rise by half or more)",
     ),
-    // A buffer delay of 100 % (methodology 5.3, D17).
+    // A buffer delay of 100 % (docs/methodology/diagnosis.md#rules, D17).
     (
         STANDING_QUEUE,
         1.0,

@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn line_rates_of_eight_lanes_are_the_known_ones() {
-        // Methodology 3.4; generation 6 x16 leaves 944 Gbit/s of packets.
+        // docs/methodology/ceilings.md#pci-express; generation 6 x16 leaves 944 Gbit/s of packets.
         for (generation, gigabits) in [(1, 16.0), (2, 32.0), (3, 63.02), (4, 126.03), (5, 252.06)] {
             let rate = line_rate(generation, 8).expect("known");
             assert!(near(rate, gigabits, 0.005), "gen {generation}: {rate}");
@@ -381,8 +381,8 @@ mod tests {
 
     #[test]
     fn the_link_layers_share_is_pcie_benchs_and_in_truth_smaller_by_the_number_of_lanes() {
-        // Methodology 3.4: generation 3 x8 MPS 256 leaves 57.88 Gbit/s, generation 2 x8 MPS 128
-        // 27.58 of 32.
+        // docs/methodology/ceilings.md#pci-express: generation 3 x8 MPS 256 leaves 57.88 Gbit/s,
+        // generation 2 x8 MPS 128 27.58 of 32.
         for (generation, payload, gigabits) in [(3, 256, 57.88), (2, 128, 27.58)] {
             let mut link = Link::new(generation, 8, Bytes(payload), Bytes(512)).expect("known");
             link.dllp = LinkLayerPackets::PcieModel;
@@ -402,7 +402,8 @@ mod tests {
 
     #[test]
     fn idts_efficiencies_are_reproduced_with_and_without_its_link_layer() {
-        // Methodology 1, S5: per cent of the line, 20 and 24 bytes of overhead.
+        // docs/methodology/papers.md#printed-figures, S5: per cent of the line, 20 and 24 bytes of
+        // overhead.
         let golden = [
             (64, 76.2, 72.7),
             (128, 86.49, 84.21),
@@ -423,7 +424,8 @@ mod tests {
 
     #[test]
     fn ciscos_slot_carries_what_its_maximum_payload_allows() {
-        // Methodology 0.6 and 3.4: x16 generation 2, completions of 20 bytes of overhead.
+        // docs/methodology/ceilings.md#pci-express: x16 generation 2, completions of 20 bytes of
+        // overhead.
         for (mps, gigabits) in [(128, 55.35), (256, 59.36), (512, 61.59)] {
             let link = Link::new(2, 16, Bytes(mps), Bytes(4096)).expect("known");
             assert!(
@@ -436,7 +438,8 @@ mod tests {
 
     #[test]
     fn pcie_bench_writes_and_reads_are_reproduced() {
-        // Methodology 3.4: generation 3 x8, MPS 256, MRRS 512, 64-bit addresses.
+        // docs/methodology/ceilings.md#pci-express: generation 3 x8, MPS 256, MRRS 512, 64-bit
+        // addresses.
         let mut link = Link::new(3, 8, Bytes(256), Bytes(512)).expect("known");
         link.dllp = LinkLayerPackets::PcieModel;
         link.addressing = Addressing::Bits64;

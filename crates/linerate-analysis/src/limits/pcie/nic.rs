@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn pcie_benchs_figures_are_reproduced_with_its_omission_and_lower_without() {
-        // Methodology 3.4: generation 3 x8, MPS 256, MRRS 512, 64-bit addresses, frames of 64, 256,
-        // 512 and 1500 B.
+        // docs/methodology/ceilings.md#pci-express: generation 3 x8, MPS 256, MRRS 512, 64-bit
+        // addresses, frames of 64, 256, 512 and 1500 B.
         let golden = [
             (Nic::Simple, [12.58, 31.17, 39.31, 46.06]),
             (Nic::Kernel, [17.63, 37.50, 43.96, 48.08]),

@@ -244,11 +244,13 @@ impl Known<'_> {
     }
 }
 
-/// The least effect that proves anything (methodology 5.3).
+/// The least effect that proves anything (docs/methodology/diagnosis.md#rules).
 const LEAST_EFFECT: f64 = 1.1;
-/// CPU that softirqs take of one core from which it counts as full (methodology 5.3, D12).
+/// CPU that softirqs take of one core from which it counts as full
+/// (docs/methodology/diagnosis.md#rules, D12).
 const FULL: f64 = 0.8;
-/// Share of segments sent again from which loss counts as a limit (methodology 5.3, D4).
+/// Share of segments sent again from which loss counts as a limit
+/// (docs/methodology/diagnosis.md#rules, D4).
 const LOSSY: f64 = 1e-4;
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! What speaks for it: segments are sent again, or dropped in a queue of the sender (which TCP does
 //! not count as sent), although the path carries more than the stream does, and more can be fed
 //! into it than comes out: bursts at the rate of the first link overrun a shallow buffer before the
-//! slow one (methodology 3.6). A sender that never exceeds the drain rate fills none. Predicted
-//! from the drain rate, which a flood of datagrams shows. What it costs: the rate is a constant, so
-//! that whoever shares the slow link, or a link that becomes faster, is not noticed.
+//! slow one (docs/methodology/fire-hose.md#the-law). A sender that never exceeds the drain rate
+//! fills none. Predicted from the drain rate, which a flood of datagrams shows. What it costs: the
+//! rate is a constant, so that whoever shares the slow link, or a link that becomes faster, is not
+//! noticed.
 //!
 //! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments
 //! at once at the least, and on paths shorter than a millisecond far more

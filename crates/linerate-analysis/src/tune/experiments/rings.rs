@@ -2,9 +2,10 @@
 //!
 //! What speaks for it: packets came for which the ring had no descriptor (`rx_missed_errors`,
 //! `rx_fifo_errors`), while one was to be fetched: a burst was longer than the ring. Predicted:
-//! these losses end, and goodput grows with the square root of the loss that is left (methodology
-//! 5.3, D4), up to the path's room. What it costs: memory for every descriptor, and a queue as long
-//! as the ring in front of a CPU that is slow for longer than a burst lasts.
+//! these losses end, and goodput grows with the square root of the loss that is left
+//! (docs/methodology/diagnosis.md#rules, D4), up to the path's room. What it costs: memory for
+//! every descriptor, and a queue as long as the ring in front of a CPU that is slow for longer than
+//! a burst lasts.
 //!
 //! What it does not see: losses that a driver does not count, and which of a host's interfaces
 //! missed packets, if several did.
@@ -15,7 +16,7 @@ use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Missed, Proposal, Tun
 use crate::End;
 
 const SETTING: &str = "rx_ring";
-/// A model of loss is as good as this factor (methodology 5.3, D4).
+/// A model of loss is as good as this factor (docs/methodology/diagnosis.md#rules, D4).
 const MODEL: f64 = 2.0;
 
 /// See the file.

@@ -3,8 +3,8 @@
 //!
 //! What speaks for it: the sender waited for the peer's window, or for room in its own buffer. A
 //! buffer is doubled until the path's room is covered: goodput grows with it until then (RFC 7323,
-//! methodology 3.6). What it costs: memory, for every connection that fills it, and queues as long
-//! as the buffer where nothing else bounds them.
+//! docs/methodology/fire-hose.md#the-law). What it costs: memory, for every connection that fills
+//! it, and queues as long as the buffer where nothing else bounds them.
 
 use linerate_model::metric;
 
@@ -13,7 +13,8 @@ use crate::End;
 
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
 const SEND: &str = "net.ipv4.tcp_wmem";
-/// Share of the time from which something held the sender back (methodology 5.3).
+/// Share of the time from which something held the sender back
+/// (docs/methodology/diagnosis.md#rules).
 const HELD_BACK: f64 = 0.3;
 /// A buffer is made no larger than this many times at once.
 const MOST: u64 = 16;
@@ -68,7 +69,8 @@ impl TuningExperiment for SocketBuffers {
     }
 }
 
-/// Half of the growth at the least, or as good as all the room (methodology 5.3, D5).
+/// Half of the growth at the least, or as good as all the room
+/// (docs/methodology/diagnosis.md#rules, D5).
 fn predicted(factor: f64, room: f64) -> f64 {
     (1.0 + (factor - 1.0) / 2.0).min(NEARLY * room)
 }

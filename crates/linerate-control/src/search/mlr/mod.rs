@@ -1,4 +1,5 @@
-//! MLRsearch (RFC 9971; methodology 4.7): several goals at once, short trials before long ones.
+//! MLRsearch (RFC 9971; docs/methodology/searches.md#mlrsearch): several goals at once, short
+//! trials before long ones.
 //!
 //! Behaves as the reference implementation (MLRsearch 1.2.1 of FD.io CSIT) does, load by load: at
 //! the highest load first, then at what was forwarded there, then near that; from then on every

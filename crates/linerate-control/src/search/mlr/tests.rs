@@ -171,8 +171,8 @@ fn a_device_that_loses_at_the_lowest_load_ends_that_goal() {
     assert!(seconds < 120.0, "{seconds}");
 }
 
-/// Methodology 0.9: a device of 3.2 Mpps that stalls for 5 ms every hundred seconds. The NDR of
-/// short trials does not care.
+/// docs/methodology/searches.md#mlrsearch: a device of 3.2 Mpps that stalls for 5 ms every hundred
+/// seconds. The NDR of short trials does not care.
 #[test]
 fn stalls_do_not_move_the_rate_found_by_many_short_trials() {
     let found: Vec<f64> = (0..30)
@@ -189,7 +189,7 @@ fn stalls_do_not_move_the_rate_found_by_many_short_trials() {
 }
 
 /// The same device, and the strict goal: one stall in a final trial sends the search far down
-/// (methodology 0.9: CV 0.75).
+/// (docs/methodology/searches.md#mlrsearch: CV 0.75).
 #[test]
 fn the_strict_search_of_the_same_device_scatters() {
     let found: Vec<f64> = (0..30)

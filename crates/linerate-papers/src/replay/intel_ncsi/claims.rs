@@ -1,4 +1,5 @@
-//! What the paper's text says, beside its own averages (E1.b to E1.g of methodology 1).
+//! What the paper's text says, beside its own averages (E1.b to E1.g of
+//! docs/methodology/papers.md#printed-figures).
 
 use serde::Deserialize;
 

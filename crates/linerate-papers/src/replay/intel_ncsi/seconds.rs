@@ -1,5 +1,5 @@
 //! The 1920 seconds behind the averages: the steps they come in, drift, standstill, and what one
-//! run can tell (E1.h and E1.i of methodology 1).
+//! run can tell (E1.h and E1.i of docs/methodology/papers.md#printed-figures).
 
 use super::{PLACES, ReplayItem, Series, Tables};
 use linerate_analysis::statistics::{
@@ -168,7 +168,7 @@ mod tests {
         check(&tables()).into_iter().find(|item| item.id == id).expect(id)
     }
 
-    /// Methodology 1, E1.h.
+    /// docs/methodology/papers.md#printed-figures, E1.h.
     #[test]
     fn one_series_of_32_drifts_and_one_stands_still_for_four_seconds() {
         let items = check(&tables());
@@ -189,7 +189,8 @@ mod tests {
         );
     }
 
-    /// Methodology 0.2: every second that can tell, 215 of them on the Windows console.
+    /// docs/methodology/repeats.md#quanta: every second that can tell, 215 of them on the Windows
+    /// console.
     #[test]
     fn all_telling_seconds_are_multiples_of_the_block_written() {
         assert!(item("quantum 128 KiB").recomputed.starts_with("1440 of the 1440"));
@@ -200,7 +201,7 @@ mod tests {
         );
     }
 
-    /// Methodology 6.6.
+    /// docs/methodology/with-and-without.md#the-figure.
     #[test]
     fn the_shift_of_one_run_against_another_is_that_of_the_reference() {
         assert!(item("E1.i").recomputed.starts_with("shift -1.00 [-3.20, +2.10]"));

@@ -1,5 +1,5 @@
-//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.6 of the
-//! methodology.
+//! Cisco UCS VIC 1240/1280 on RHEL 6.2 (2012), items S3.1 to S3.9, shapes V3.1 to V3.6 of
+//! docs/methodology/papers.md#shapes.
 //!
 //! *VIC* is the adapter with two ports on each of two fabrics, *expander* the same with four; the
 //! emulation runs at a hundredth of the paper's rates. A fabric's ports are a port channel: a hash

@@ -1,4 +1,5 @@
-//! The shapes V3.1 to V3.6 of methodology 2.2. All but the last follow from arithmetic.
+//! The shapes V3.1 to V3.6 of docs/methodology/papers.md#shapes. All but the last follow from
+//! arithmetic.
 
 use linerate_model::{Direction, Validity, metric};
 
@@ -15,7 +16,7 @@ use linerate_analysis::statistics::median;
 const EQUAL: f64 = 0.02;
 /// What a stream or a port may stay below its ceiling.
 const NEAR: f64 = 0.05;
-/// Draws that the methodology asks for.
+/// Draws of ports: docs/methodology/papers.md#shapes, V3.4.
 const ENOUGH_DRAWS: usize = 20;
 /// Standard deviations that hold 95 of 100 means, and 999 of 1000: a figure outside the first is no
 /// rarity where several are judged at every run.

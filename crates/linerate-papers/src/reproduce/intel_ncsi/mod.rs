@@ -1,5 +1,5 @@
-//! Intel, NC-SI Overview and Performance (2013), items S1.1 to S1.14, shapes V1.1 to V1.14 of the
-//! methodology.
+//! Intel, NC-SI Overview and Performance (2013), items S1.1 to S1.14, shapes V1.1 to V1.14 of
+//! docs/methodology/papers.md#shapes.
 //!
 //! Console a is a sender of today, console b one of the paper's time. *Default* is a management
 //! controller with the windows of its kernel, *tuned* one with the paper's `tcp_rmem` and

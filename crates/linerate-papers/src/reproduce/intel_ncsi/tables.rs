@@ -113,8 +113,8 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
         let values = series.iter().map(value);
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
     };
-    // What never settles has no average: it would depend on when the run was stopped (methodology
-    // 6.3).
+    // What never settles has no average: it would depend on when the run was stopped
+    // (docs/methodology/repeats.md#steady-state).
     let average = |series: &Series| {
         if let Some(word) = series.unsettled {
             return format!("no single number: {word}");
