@@ -50,6 +50,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     );
     println!("== tidy");
     note("tidy", tidy::report(root)?);
+    if has_cargo_deny(root) {
+        note("deny", step(root, "deny", &DENY)?);
+    } else {
+        println!("== deny: cargo-deny is not installed; tidy has checked licences and bans");
+    }
     let (passed, seen) = tests(root)?;
     note("tests", passed);
     println!("== torture");
@@ -85,6 +90,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         println!("== failed: {}", failed.join(", "));
         Ok(ExitCode::FAILURE)
     }
+}
+
+/// Checks of deny.toml that need no network. Advisories do: the workflow in .github checks them.
+const DENY: [&str; 6] = ["deny", "--offline", "check", "bans", "licenses", "sources"];
+
+fn has_cargo_deny(root: &Path) -> bool {
+    let version = cargo(root, &["deny", "--version"]).output();
+    version.is_ok_and(|output| output.status.success())
 }
 
 /// Runs cargo with `arguments`; whether it succeeded.

@@ -144,3 +144,107 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
     let limit = matches.subcommand_matches("limit").cloned();
     Ok(Invocation { cli, limit })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// A command line in a page: where it is, and its words.
+    struct Shown {
+        place: String,
+        words: Vec<String>,
+    }
+
+    /// Markdown files of the repository's root and of docs.
+    fn pages() -> Vec<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut folders = vec![root.join("docs")];
+        let mut pages: Vec<PathBuf> = Vec::new();
+        let mut read = |folder: &Path, folders: &mut Vec<PathBuf>, only_files: bool| {
+            for entry in std::fs::read_dir(folder).expect("the folder is there") {
+                let path = entry.expect("readable").path();
+                if path.is_dir() && !only_files {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|ending| ending == "md") {
+                    pages.push(path);
+                }
+            }
+        };
+        read(&root, &mut folders, true);
+        while let Some(folder) = folders.pop() {
+            read(&folder, &mut folders, false);
+        }
+        pages
+    }
+
+    /// Words of a line of shell: quotes are taken off, a comment ends it.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
+        for letter in line.chars() {
+            match (letter, quote) {
+                ('#', None) if word.is_none() => break,
+                ('\'' | '"', None) => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                (letter, Some(open)) if letter == open => quote = None,
+                (' ', None) => words.extend(word.take()),
+                (letter, _) => word.get_or_insert_default().push(letter),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    /// Lines of `sh` blocks that begin with `linerate`.
+    fn shown(place: &str, text: &str) -> Vec<Shown> {
+        let mut in_shell = false;
+        let mut found = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            if let Some(language) = line.strip_prefix("```") {
+                in_shell = language == "sh";
+            } else if in_shell && line.starts_with("linerate ") {
+                found.push(Shown { place: format!("{place}:{}", at + 1), words: words(line) });
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_command_in_the_documentation_is_accepted() {
+        let mut n_shown = 0;
+        for page in pages() {
+            let text = std::fs::read_to_string(&page).expect("it is text");
+            for Shown { place, words } in shown(&page.display().to_string(), &text) {
+                n_shown += 1;
+                let matches = command()
+                    .try_get_matches_from(&words)
+                    .unwrap_or_else(|error| panic!("{place}: {words:?}: {error}"));
+                // A ceiling is only arithmetic, so that it is computed, too.
+                if let Some(limit) = matches.subcommand_matches("limit") {
+                    limit::run(limit, false).unwrap_or_else(|failure| {
+                        panic!("{place}: {words:?}: {failure:?}");
+                    });
+                }
+            }
+        }
+        assert!(n_shown > 50, "only {n_shown} commands were found");
+    }
+
+    #[test]
+    fn commands_are_found_in_shell_blocks_only_and_split_as_a_shell_does() {
+        let text = "linerate to a\n```sh\nlinerate to b  # c\ncargo x\n```\n```\nlinerate to c\n```\n\
+            ```sh\nlinerate limit tcp --rate \"10 Gbit/s\" --set a='b c'\n```\n";
+        let found: Vec<Vec<String>> =
+            shown("p", text).into_iter().map(|shown| shown.words).collect();
+        assert_eq!(
+            found,
+            [
+                vec!["linerate", "to", "b"],
+                vec!["linerate", "limit", "tcp", "--rate", "10 Gbit/s", "--set", "a=b c"],
+            ]
+        );
+    }
+}

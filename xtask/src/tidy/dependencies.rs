@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{Finding, repository::Repository};
 
 /// Licences that ask for more than a notice. The weaker ones are here too: a static agent must
@@ -11,6 +13,9 @@ const COPYLEFT: [&str; 10] =
     ["AGPL", "CC-BY-SA", "CDDL", "CPL", "EPL", "EUPL", "GPL", "LGPL", "MPL", "OSL"];
 /// Decided against anywhere in the tree: a second TLS library, and a copyleft packet ring.
 const BANNED: [&str; 2] = ["openssl-sys", "xdpilone"];
+/// What a crate's page shows.
+const METADATA: [&str; 6] =
+    ["description", "keywords", "categories", "license", "rust_version", "readme"];
 /// Decided against for our own crates: an unmaintained codec, and a second system call layer.
 const BANNED_DIRECT: [&str; 2] = ["bincode", "nix"];
 
@@ -40,6 +45,21 @@ pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
         });
     findings.extend(unexplained);
     findings
+}
+
+/// Every crate of ours says on its page what it is.
+pub(super) fn described(repository: &Repository) -> Vec<Finding> {
+    let is_empty = |value: &Value| {
+        value.as_str().is_none_or(str::is_empty) && value.as_array().is_none_or(Vec::is_empty)
+    };
+    let undescribed = |package: &Value| {
+        let missing = METADATA.iter().filter(|key| is_empty(&package[**key]));
+        let place = package["name"].as_str().unwrap_or_default().to_owned();
+        missing
+            .map(|key| Finding::new(&place, format!("has no `{key}`"), "add it to its Cargo.toml"))
+            .collect::<Vec<_>>()
+    };
+    repository.members().flat_map(undescribed).collect()
 }
 
 /// Every package in the tree can be had without copyleft, and none is banned.
@@ -146,6 +166,24 @@ mod tests {
         ] {
             assert!(!is_permissive(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_crate_without_a_description_or_with_an_empty_list_is_found() {
+        let mut repository = Repository::of(&[]);
+        let mut package = serde_json::json!({
+            "id": "ours", "name": "ours", "description": "A tool.", "keywords": ["tool"],
+            "categories": ["science"], "license": "MIT", "rust_version": "1.90", "readme": "R.md",
+        });
+        let found = |package: &Value, repository: &mut Repository| {
+            repository.metadata =
+                serde_json::json!({ "workspace_members": ["ours"], "packages": [package] });
+            described(repository).into_iter().map(|finding| finding.what).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&package, &mut repository), [""; 0]);
+        package["description"] = Value::Null;
+        package["keywords"] = serde_json::json!([]);
+        assert_eq!(found(&package, &mut repository), ["has no `description`", "has no `keywords`"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod circles;
 mod code;
 mod dependencies;
 mod display;
+mod documentation;
 mod names;
 mod paths;
 mod registries;
@@ -61,6 +62,11 @@ static CHECKS: &[Check] = &[
     ("paths of one machine", paths::machine_paths),
     ("dependencies are explained", dependencies::explained),
     ("licences", dependencies::licences),
+    ("crates describe themselves", dependencies::described),
+    ("citations and links resolve", documentation::citations),
+    ("pages are reachable", documentation::reachable),
+    ("pages say what they are for", documentation::openings),
+    ("lines fit", sources::width),
 ];
 
 /// The task.
