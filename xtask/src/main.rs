@@ -1,4 +1,4 @@
-//! The workshop: `cargo xtask test` and what belongs to it. Run it without arguments for the list.
+//! Development tasks: `cargo xtask test` and others. Run it without arguments for the list.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ mod torture;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What can be done here: the word on the command line, what it does, and the function.
+/// Task: its name on the command line, its summary and its function.
 struct Task {
     name: &'static str,
     summary: &'static str,

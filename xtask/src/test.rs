@@ -15,7 +15,7 @@ use anyhow::Context;
 
 use crate::{tidy, tools, torture};
 
-/// How a test says that it could not run.
+/// Prefix of the line that a skipped test prints.
 const SKIP_MARK: &str = "skipped: ";
 
 /// Lines of a failed test's output that are shown again at the end, and how much of each: one may
@@ -23,7 +23,7 @@ const SKIP_MARK: &str = "skipped: ";
 const LAST_LINES: usize = 15;
 const LINE_CHARS: usize = 1_000;
 
-/// How a test says whose numbers it scanned.
+/// Prefix of the line that counts scanned trials.
 const SCAN_MARK: &str = "scanned: ";
 
 /// Runs every check; the exit code is that of the worst.
@@ -114,18 +114,18 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the output of all tests says.
+/// Results read from the output of all tests.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     /// Tests that passed.
     passed: usize,
     /// Names of the tests that failed.
     failures: Vec<String>,
-    /// What they printed, in the order in which it came.
+    /// Their output, in the order in which it came.
     outputs: Vec<FailedOutput>,
-    /// Whether the outputs of failed tests follow, and no others.
+    /// True while the outputs of failed tests follow.
     of_failures: bool,
-    /// What was skipped, and why.
+    /// Skipped tests with their reasons.
     skips: Vec<String>,
     /// Trials whose printed numbers were scanned.
     scanned: usize,
@@ -140,7 +140,7 @@ struct FailedOutput {
     reading: Reading,
 }
 
-/// What the next line of a failed test's output belongs to.
+/// Part of a failed test's output that the next line belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Reading {
     #[default]

@@ -16,11 +16,11 @@ pub(crate) struct Tool {
     command: &'static str,
     /// Debian's package.
     package: &'static str,
-    /// What cannot be done without it.
+    /// Tasks that need it.
     purpose: &'static str,
 }
 
-/// What the tests call.
+/// Programs that the tests call.
 pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool { command: "blkid", package: "util-linux", purpose: "says beside us what is on a disk" },
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
@@ -122,7 +122,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool {
         command: "snmpset",
         package: "snmp",
-        purpose: "tells that agent how often to read its counters",
+        purpose: "sets how often that agent reads its counters",
     },
     Tool {
         command: "systemd-analyze",
@@ -135,7 +135,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files to our clients" },
 ];
 
-/// What the benchmark against peers calls.
+/// Programs that the benchmark against peers calls.
 pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
     Tool { command: "curl", package: "curl", purpose: "a peer: fetches files" },
@@ -156,7 +156,7 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     Tool { command: "vsftpd", package: "vsftpd", purpose: "a peer: serves files" },
 ];
 
-/// What the referee calls: instruments that are not linerate's.
+/// Programs that the referee calls: instruments that are not linerate's.
 pub(crate) static FOR_TRUTH: &[Tool] = &[
     Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
     Tool { command: "curl", package: "curl", purpose: "fetches the same files" },
@@ -236,7 +236,7 @@ fn find(command: &str) -> Option<std::path::PathBuf> {
     folders.map(|folder| folder.join(command)).find(|file| file.is_file())
 }
 
-/// Whether this process is root: its own folder in proc belongs to it.
+/// Returns true if this process is root: its own folder in /proc belongs to root then.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)

@@ -1,6 +1,6 @@
 //! `cargo xtask bench compare [--rounds N] [--again N] [--delay MICROSECONDS] [--beside PERCENT]
-//! [--program FILE] [--keep FILE.json] [--out FILE.md]`: what `linerate compare` says of campaigns
-//! whose difference is known.
+//! [--program FILE] [--keep FILE.json] [--out FILE.md]`: the claims of `linerate compare` on
+//! campaigns with a known difference.
 //!
 //! Each round runs short campaigns of one plan on a lab link twice or more often (`--again`), and
 //! once on the link with one thing changed: its rate (a stream, small and large requests at 100 and
@@ -56,13 +56,13 @@ const SMALL: Sweep =
 const ROUND_TRIPS: u64 = 60;
 const LEAST_MS: u64 = 200;
 
-/// What is changed, and where that should be found.
+/// Change of the path, and where it should be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Changed {
     /// The rate of the link, by 5 %.
     #[default]
     Rate,
-    /// The round-trip time, so many microseconds, by 10 %.
+    /// The round-trip time, in microseconds, by 10 %.
     Delay(u32),
 }
 
@@ -130,7 +130,7 @@ impl Changed {
     }
 }
 
-/// What is asked for.
+/// Options of the command line.
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     rounds: usize,
@@ -145,7 +145,7 @@ struct Options {
     out: Option<PathBuf>,
 }
 
-/// What a comparison said of one figure.
+/// Verdict of a comparison on one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Verdict {
     change: String,
@@ -174,7 +174,7 @@ impl Verdict {
     }
 }
 
-/// What one comparison said.
+/// Result of one comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Said {
     /// Figures compared, and of how many something was claimed.
@@ -387,7 +387,7 @@ fn plan(changed: Changed, seed: usize) -> String {
     plan
 }
 
-/// What a comparison claims; `None` if it has no main figure.
+/// Returns the claims of a comparison, or `None` if it has no main figure.
 fn said(changed: Changed, told: &Value) -> Option<Said> {
     let points = told["comparison"]["points"].as_array()?;
     let of_all = || {
@@ -423,8 +423,8 @@ fn said(changed: Changed, told: &Value) -> Option<Said> {
     })
 }
 
-/// Whether little was claimed of nothing, and what was changed was found; beside other programs it
-/// may be withheld, but not denied.
+/// Returns true if few claims were made without a change, and the change was found. Beside other
+/// programs it may be withheld, but not denied.
 fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
     let share = |said: &[Said], of: &dyn Fn(&Said) -> bool| {
         said.iter().filter(|one| of(one)).count() as f64 / said.len().max(1) as f64

@@ -27,7 +27,7 @@ const RATIOS: [u32; 5] = [1, 2, 5, 10, 100];
 /// Bytes sent again that are no loss of the window's: tail probes, strays.
 const LOSS: f64 = 1e-3;
 
-/// What stands between the fast and the slow side.
+/// Device between the fast and the slow side.
 #[derive(Clone, Copy, PartialEq)]
 enum Device {
     Controller,
@@ -50,7 +50,7 @@ struct Cell {
     ratio: u32,
 }
 
-/// What was measured in it, and what the law says.
+/// Measured onset of loss, and the prediction of the law.
 struct Onset {
     last_clean: Option<u64>,
     first_lossy: Option<u64>,
@@ -207,7 +207,7 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
     })
 }
 
-/// What `linerate limit ncsi` says of a cell.
+/// Returns the output of `linerate limit ncsi` for a cell.
 fn law(program: &Path, cell: &Cell, rtt: f64) -> anyhow::Result<Vec<(String, f64)>> {
     let mut command = Command::new(program);
     command.args(["limit", "ncsi", "--json", "--buffer", &format!("{} KiB", cell.kib)]);

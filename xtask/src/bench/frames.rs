@@ -58,7 +58,7 @@ const CONTESTANTS: [Contestant; 6] = [
     Contestant::Nuttcp,
 ];
 
-/// What linerate should reach, as ratios to trafgen: mode, sent, accounted.
+/// Targets as ratios to trafgen: mode, sent, accounted.
 const TARGETS: [(&str, f64, f64); 2] = [("xdp", 1.4, 1.3), ("live", 6.0, 5.0)];
 
 /// One run, per second.
@@ -76,7 +76,7 @@ struct Row {
     outcomes: Vec<Vec<Option<Outcome>>>,
 }
 
-/// What everything is run with.
+/// Settings of all runs.
 struct Frames {
     bench: Bench,
     frame_rate: PathBuf,
@@ -166,19 +166,19 @@ impl Frames {
         ensure!(active.ended_within(patience)?, "the sender did not end: {}", active.said());
         ensure!(passive.ended_within(patience)?, "the receiver did not end: {}", passive.said());
         let read = |end: &Running, name: &str| {
-            let told: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
+            let answer: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
             ensure!(
-                mode_told(&told).contains(mode),
+                mode_told(&answer).contains(mode),
                 "another mode was obtained: {}",
-                mode_told(&told)
+                mode_told(&answer)
             );
-            told[name].as_f64().with_context(|| format!("no {name} in {told}"))
+            answer[name].as_f64().with_context(|| format!("no {name} in {answer}"))
         };
         let seconds = f64::from(self.seconds);
         let sent = read(&active, "datagrams_sent_in_all")? / seconds;
-        let told: Value =
+        let answer: Value =
             serde_json::from_str(&passive.printed()).with_context(|| passive.said())?;
-        let received = told["datagrams_received"].as_f64().context("no datagrams_received")?;
+        let received = answer["datagrams_received"].as_f64().context("no datagrams_received")?;
         Ok([sent, received / seconds])
     }
 
@@ -221,14 +221,14 @@ impl Frames {
     }
 }
 
-/// Frames trafgen is asked for a second: about what it sends here, so that it runs for about the
+/// Frames per second requested from trafgen: about its rate here, so that it runs for about the
 /// time asked for.
 const TRAFGEN_RATE: u32 = 800_000;
 
-fn mode_told(told: &Value) -> String {
-    told["modes"]["send"]
+fn mode_told(answer: &Value) -> String {
+    answer["modes"]["send"]
         .as_str()
-        .or(told["modes"]["receive"].as_str())
+        .or(answer["modes"]["receive"].as_str())
         .unwrap_or_default()
         .to_owned()
 }

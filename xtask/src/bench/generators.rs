@@ -1,5 +1,5 @@
-//! The generators and how each is asked for the same work: one end a process, both inside the
-//! sandbox.
+//! The generators, and the options by which all do the same work: one process per end, both inside
+//! the sandbox.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::outputs::{self, Reading, Unit};
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
 
-/// What is done, whoever does it.
+/// Kind of work, for every generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// TCP, so many bytes a call at the sender, so many connections.
+    /// TCP: bytes per call at the sender, and connections.
     Stream { message: u32, streams: u32 },
-    /// UDP, so many bytes of payload each.
+    /// UDP: bytes of payload per datagram.
     Datagrams { size: u32 },
     /// A byte and back (14 bytes with sockperf), one at a time.
     Requests { tcp: bool, spin: bool },
@@ -53,7 +53,7 @@ pub(super) struct RunPlace {
     pub(super) seconds: u32,
 }
 
-/// What a generator is run with.
+/// Settings of a generator's run.
 #[derive(Debug)]
 pub(super) struct Bench {
     pub(super) sandbox: Sandbox,
@@ -123,7 +123,7 @@ impl Bench {
             (Generator::Iperf3, _) => outputs::iperf3(&passive, &active, unit),
             (Generator::Nuttcp, _) => outputs::nuttcp(&active, unit),
             (Generator::Iperf, Work::Stream { streams, .. }) => outputs::iperf(&passive, streams),
-            (Generator::Iperf, _) => bail!("iperf is asked for streams only"),
+            (Generator::Iperf, _) => bail!("iperf runs streams only"),
             (Generator::Sockperf, _) => outputs::sockperf(&active),
         }?;
         Ok(Outcome { reading, cpu: used.children, soft_interrupts: used.soft_interrupts })
@@ -165,7 +165,7 @@ impl Bench {
     }
 }
 
-/// What the passive and the active end are started with.
+/// Returns the arguments of the passive and the active end.
 fn arguments(
     generator: &Generator,
     work: Work,
@@ -244,7 +244,7 @@ pub(super) struct Running {
     child: Child,
     name: &'static str,
     output: PathBuf,
-    /// What it warns of; some warn where others print results.
+    /// File with its warnings; some generators print results there.
     warnings: PathBuf,
 }
 
@@ -309,7 +309,7 @@ impl Running {
         Ok(())
     }
 
-    /// What it said, results or not, for a message.
+    /// Returns its output for an error message.
     pub(super) fn said(&self) -> String {
         let warnings = std::fs::read_to_string(&self.warnings).unwrap_or_default();
         format!("{} {}", warnings.trim(), self.printed().trim())
@@ -328,7 +328,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether a table of /proc/net has a socket on `port`; a TCP one must listen.
+/// Returns true if a table of /proc/net has a socket on `port`. A TCP socket must listen.
 fn is_bound(table: &str, port: u16, udp: bool) -> bool {
     const LISTENS: &str = "0A";
     let port = format!(":{port:04X}");

@@ -154,7 +154,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         results = measure(&mut bench, rows, &options, &mut notes)?;
         held = hold(&mut bench, &results, &options, &mut notes);
     }
-    // What was measured is not lost because the program's own figures could not be had.
+    // Keep the measurements even if the program's own figures are missing.
     let own = match wanted("own").then(|| own::figures(root, fastest_transaction(&results))) {
         Some(Ok(figures)) => figures,
         Some(Err(error)) => {
@@ -175,7 +175,7 @@ fn provided() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What follows `argument`: one or more.
+/// Parses the number after `argument`: one or more.
 fn count(argument: &str, text: &str, usage: &str) -> anyhow::Result<u32> {
     let count = text.parse().ok().filter(|count| *count > 0);
     count.with_context(|| format!("{argument} {text}: not a count\n{usage}"))
@@ -320,7 +320,7 @@ fn fastest_transaction(results: &[Result]) -> Option<f64> {
     ours.filter_map(|outcome| outcome.reading.p50_us).min_by(f64::total_cmp)
 }
 
-/// What was run where.
+/// Describes the machine and the runs.
 fn machine(options: &Options, took: Duration) -> String {
     format!(
         "{} Socket buffers are each tool's own: peers use the kernel's defaults, linerate asks for \

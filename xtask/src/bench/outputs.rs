@@ -1,4 +1,4 @@
-//! What each generator prints, as one [`Reading`]: always what the *receiver* was delivered.
+//! Output of each generator as one [`Reading`]: always the bytes delivered to the *receiver*.
 //!
 //! Versions read: iperf3 3.12, nuttcp 6.1.2, iperf 2.1.8, sockperf 3.7 (Debian 12), and linerate's
 //! example `end`.
@@ -11,7 +11,7 @@ const MEGA: f64 = 1e6;
 /// nuttcp's megabyte.
 const MEBI: f64 = 1_048_576.0;
 
-/// What one run delivered.
+/// Bytes or operations that one run delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     /// Bits of payload, datagrams or transactions a second, as the row counts.
@@ -25,11 +25,11 @@ pub(super) struct Reading {
     pub(super) p99_us: Option<f64>,
 }
 
-/// What a row counts.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Bits,
-    /// Datagrams of so many bytes.
+    /// Datagrams of this number of bytes.
     Datagrams(u32),
     Transactions,
 }

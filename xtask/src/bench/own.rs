@@ -1,5 +1,5 @@
-//! What linerate itself costs, without a peer: a null step, the histogram, the samplers, an agent
-//! at rest.
+//! Cost of linerate itself, without a peer: a null step, the histogram, the samplers, an idle
+//! agent.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,7 +72,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().filter_map(named).next_back().map(PathBuf::from)
 }
 
-/// What [`figures`] runs, in order.
+/// Programs that [`figures`] runs, in order.
 const PROGRAMS: [(&str, &[&str]); 3] = [
     ("linerate-load", &["--bench", "step"]),
     ("linerate-observe", &["--example", "cost"]),
@@ -134,7 +134,7 @@ fn sampling(text: &str) -> anyhow::Result<Figure> {
     Ok(Figure { name: "all samplers at 100 ms, of one core", value, unit: "%", below: 1.0 })
 }
 
-/// Resident memory of an agent that nobody speaks to.
+/// Resident memory of an agent without a connection.
 fn agent(program: &Path) -> anyhow::Result<Figure> {
     let mut child = Command::new(program)
         .args(["agent", "--listen", "127.0.0.1:0"])

@@ -18,7 +18,7 @@ const CHILDREN_SYSTEM: usize = 14;
 /// Fields of the first line of /proc/stat after its label.
 const SOFT_INTERRUPTS: usize = 6;
 
-/// What has been used so far.
+/// CPU time used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     /// User and system time of all children waited for, s.

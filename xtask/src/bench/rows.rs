@@ -1,9 +1,9 @@
-//! What is compared: rows of equal work, linerate's own modes beside them, and the targets.
+//! Rows of equal work, linerate's own modes beside them, and the targets.
 
 use super::generators::{Generator, Work};
 use super::sandbox::Medium;
 
-/// What a target is about.
+/// Figure of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Delivered per second.
@@ -13,7 +13,7 @@ pub(super) enum Measure {
     Efficiency,
 }
 
-/// What linerate should reach, as a ratio to a peer.
+/// Target of linerate, as a ratio to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) measure: Measure,
@@ -26,7 +26,7 @@ pub(super) struct Target {
 #[derive(Clone, Debug)]
 pub(super) struct Contestant {
     pub(super) generator: Generator,
-    /// What it does that another does not; empty if nothing.
+    /// Difference from other generators' work; empty if none.
     pub(super) mode: &'static str,
     pub(super) targets: Vec<Target>,
 }

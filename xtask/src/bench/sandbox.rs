@@ -18,7 +18,7 @@ const ENDS: [&str; 2] = ["10.99.0.1", "10.99.0.2"];
 const LOOPBACK: &str = "127.0.0.1";
 const CONGESTION: &str = "cubic";
 
-/// What data passes.
+/// Kind of path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Medium {
     Loopback,

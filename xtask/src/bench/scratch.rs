@@ -1,6 +1,6 @@
-//! What a bench leaves behind while it runs, and who removes it however the bench ends: a shell
-//! that waits until its input is closed, which the kernel does for a process that is killed too.
-//! What this does not see: a machine that loses its power.
+//! Namespaces and files of a benchmark, and their removal however it ends: a shell waits until its
+//! input is closed, and the kernel closes it for a killed process too. A machine that loses its
+//! power keeps them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

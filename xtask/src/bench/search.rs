@@ -2,7 +2,7 @@
 //! devices of known capacity.
 //!
 //! Rows: MLRsearch's NDR and RFC 2544's strict halving on a device of 4 kpps that holds 16 frames,
-//! and the NDR where it stands still for 5 ms of every second. The device is emulated on the
+//! and the NDR where it pauses for 5 ms of every second. The device is emulated on the
 //! tester's own CPUs: at a rate they hardly notice, what is found is the device and not the tester.
 //! Trials are short (see [`TRIAL_MS`]); a trial of that length cannot see an excess that the buffer
 //! holds, so that the known answer is an interval: from the capacity, less the width, to the
@@ -53,7 +53,7 @@ const ROWS: [Row; 3] = [
     Row { name: "stalls", stalls: true, goal: "mlr-ndr", trial_ms: TRIAL_MS, search_ms: TRIAL_MS },
 ];
 
-/// What is asked for.
+/// Options of the command line.
 struct Options {
     runs: u32,
     only: Option<String>,
@@ -76,11 +76,11 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// What one search found.
+/// Result of one search.
 struct SearchResult {
     /// Lower bound, frames per second.
     lower: f64,
-    /// Whether its bounds are as close as asked for.
+    /// True if its bounds are as close as its width.
     regular: bool,
 }
 
@@ -163,7 +163,7 @@ fn plan(row: &Row, runs: u32) -> String {
     )
 }
 
-/// What each run found; fewer than `runs` if some have no lower bound.
+/// Returns the result of each run; fewer than `runs` if some have no lower bound.
 fn measure(
     program: &Path,
     folder: &Path,
@@ -190,7 +190,7 @@ fn measure(
         .current_dir(folder)
         .output()
         .context("start linerate")?;
-    /// Some trial carries no figure: the searches tell which.
+    /// Some trial carries no figure: see the searches.
     const SPOILT: i32 = 3;
     let ended = output.status.success() || output.status.code() == Some(SPOILT);
     ensure!(ended, "linerate: {}", String::from_utf8_lossy(&output.stderr));

@@ -37,7 +37,7 @@ const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N]
 const FILE_BYTES: u64 = 512 << 20;
 /// Rounds without `--rounds`: an interval of 95 % needs six.
 const ROUNDS: usize = 6;
-/// What a run takes beside its load: starting, reading the file's size, printing.
+/// Time of a run beside its load: starting, reading the file's size, printing.
 const BESIDE: Duration = Duration::from_millis(800);
 
 /// Measures and prints the tables.
@@ -148,7 +148,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// What runs need.
+/// Settings and paths of all runs.
 struct Bench {
     end: PathBuf,
     files: Files,
@@ -295,7 +295,7 @@ impl Drop for Files {
     }
 }
 
-/// What a program said of its run.
+/// Figures that a program printed.
 #[derive(Debug, PartialEq)]
 struct RunReport {
     transfers: f64,

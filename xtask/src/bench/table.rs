@@ -1,4 +1,4 @@
-//! What was measured, as Markdown, and what it says about each target.
+//! Measurements as Markdown, and the verdict on each target.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub(super) struct Result {
     pub(super) outcomes: Vec<Vec<Option<Outcome>>>,
 }
 
-/// What a target's interval says.
+/// Verdict of a target's interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Met,
@@ -205,7 +205,7 @@ impl Verdict {
     }
 }
 
-/// What the interval of `ratio` says of a target.
+/// Returns the verdict of the interval of `ratio` on a target.
 pub(super) fn verdict(ratio: Median, at_least: f64) -> Verdict {
     if ratio.coverage < LEAST_COVERAGE {
         Verdict::TooFew

@@ -34,7 +34,7 @@ const FILES: u32 = 6;
 const CLIENT_CORE: &str = "1";
 /// Rounds without `--rounds`: an interval of 95 % needs six.
 const ROUNDS: usize = 6;
-/// What foreign servers send by.
+/// File with the congestion control of foreign servers.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// A server's session has ended, and its time is its parent's, this long after the client.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ const GROUPS: &[&[Row]] = &[
     ],
 ];
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     gigabits: f64,
@@ -208,7 +208,7 @@ fn name((server, client, way): Row) -> String {
     }
 }
 
-/// What all runs have in common.
+/// Settings of all runs.
 struct Bench {
     end: PathBuf,
     ground: Ground,

@@ -1,6 +1,6 @@
 //! Imports of a crate go one way: a file that others import does not import them.
 //!
-//! What it does *not* see: that a file declares its children, which may use what it says.
+//! Not counted: a file declares its children, and these may use its items.
 
 use std::collections::{BTreeMap, BTreeSet};
 

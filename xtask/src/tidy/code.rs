@@ -42,7 +42,7 @@ impl Code {
     }
 }
 
-/// What the scanner is inside of.
+/// State of the scanner.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
     Code,

@@ -1,5 +1,4 @@
-//! What we depend on: explained in ARCHITECTURE.md, free of copyleft, and none that was decided
-//! against.
+//! Checks of dependencies: explained in ARCHITECTURE.md, free of copyleft, none that is banned.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ const COPYLEFT: [&str; 10] =
     ["AGPL", "CC-BY-SA", "CDDL", "CPL", "EPL", "EUPL", "GPL", "LGPL", "MPL", "OSL"];
 /// Decided against anywhere in the tree: a second TLS library, and a copyleft packet ring.
 const BANNED: [&str; 2] = ["openssl-sys", "xdpilone"];
-/// What a crate's page shows.
+/// Metadata that a crate's page shows.
 const METADATA: [&str; 6] =
     ["description", "keywords", "categories", "license", "rust_version", "readme"];
 /// Decided against for our own crates: an unmaintained codec, and a second system call layer.
@@ -47,7 +46,7 @@ pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every crate of ours says on its page what it is.
+/// Finds crates of ours without metadata.
 pub(super) fn described(repository: &Repository) -> Vec<Finding> {
     let is_empty = |value: &Value| {
         value.as_str().is_none_or(str::is_empty) && value.as_array().is_none_or(Vec::is_empty)
@@ -62,7 +61,7 @@ pub(super) fn described(repository: &Repository) -> Vec<Finding> {
     repository.members().flat_map(undescribed).collect()
 }
 
-/// Every package in the tree can be had without copyleft, and none is banned.
+/// Finds packages in the tree that are banned or only available under copyleft.
 pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in repository.packages() {
@@ -97,8 +96,8 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Whether an SPDX expression lets us choose terms without copyleft. `A/B` is how crates once wrote
-/// `A OR B`.
+/// Returns true if an SPDX expression allows terms without copyleft. Crates once wrote `A OR B` as
+/// `A/B`.
 fn is_permissive(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

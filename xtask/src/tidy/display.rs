@@ -1,6 +1,6 @@
 //! No meaning is read back out of text that is made for readers.
 //!
-//! What is recognised: a string literal with a space in it, or a constant of the same file that is
+//! Recognised are: a string literal with a space in it, or a constant of the same file that is
 //! one, behind `==` or `!=`, as the argument of a function that searches, cuts or splits text, or
 //! as the pattern of a match. Names that programs exchange (metrics, workloads, modes, units) have
 //! no space. What this does not see: texts without a space, and texts compared through variables.
@@ -25,7 +25,7 @@ const ALLOWED: [(&str, usize); 9] = [
     ("crates/linerate-report/src/sections/answer/verdict.rs", 2),
     ("crates/linerate/src/reference.rs", 1),
 ];
-/// What compares, searches, cuts or splits.
+/// Operations that compare, search, cut or split.
 const OPERATIONS: [&str; 18] = [
     "== ",
     "!= ",
@@ -97,8 +97,8 @@ fn constant(line: &str) -> Option<&str> {
     literal(&value.chars().collect::<Vec<_>>()).is_some_and(|(spaced, _)| spaced).then_some(name)
 }
 
-/// Whether `operation` stands in `code` before a text with a space, or one of `constants`. Texts
-/// are blank in `code` and not in `line`.
+/// Returns true if `operation` is in `code` before a text with a space, or before one of
+/// `constants`. Texts are blank in `code` and not in `line`.
 fn operates(code: &[char], line: &[char], operation: &str, constants: &[&str]) -> bool {
     let operation: Vec<char> = operation.chars().collect();
     let at = code
@@ -117,7 +117,7 @@ fn operates(code: &[char], line: &[char], operation: &str, constants: &[&str]) -
     })
 }
 
-/// Whether the line begins with a text with a space as the pattern of a match.
+/// Returns true if the line begins with a text with a space as the pattern of a match.
 fn is_pattern(code: &[char], line: &[char]) -> bool {
     let start = line.iter().take_while(|letter| matches!(letter, ' ' | '|')).count();
     let Some((true, length)) = literal(&line[start..]) else { return false };
@@ -125,8 +125,8 @@ fn is_pattern(code: &[char], line: &[char]) -> bool {
     behind.starts_with(" =>") || behind.starts_with(" | ") || behind.starts_with(" if ")
 }
 
-/// Whether the text that begins here has a space in it, and its length with the quotes; `None`
-/// where none begins.
+/// Returns whether the text that begins here has a space in it, and its length with the quotes, or
+/// `None` if no text begins here.
 fn literal(text: &[char]) -> Option<(bool, usize)> {
     let mut letters = text.iter().enumerate().skip(1);
     text.first().filter(|quote| **quote == '"')?;

@@ -98,7 +98,7 @@ fn pages(repository: &Repository) -> impl Iterator<Item = &super::repository::Fi
     repository.files.iter().filter(move |file| is_page(&file.path))
 }
 
-/// What is missing of a mention; `None` if it resolves.
+/// Returns the missing page or heading, or `None` if the mention resolves.
 fn missing(repository: &Repository, mention: &Mention) -> Option<String> {
     let Some(file) = repository.file(&mention.path) else {
         return Some(format!("there is no {}", mention.path));
@@ -189,7 +189,7 @@ fn cited(text: &str) -> Vec<Mention> {
     found
 }
 
-/// Whether a line cites a numbered section of the methodology.
+/// Returns true if a line cites a numbered section of the methodology.
 fn is_numbered(line: &str) -> bool {
     let lower = line.to_lowercase();
     lower.match_indices("methodology ").any(|(at, word)| {
@@ -201,7 +201,8 @@ fn is_numbered(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# Losses\n\nAfter reading this page you can.\n\n```sh\n# Not a heading\n```\n\n\
+    const PAGE: &str = "# Losses\n\nAfter reading this page you can.\n\n```sh\n# Not a \
+        heading\n```\n\n\
         ## Where a datagram, `lost`\n";
 
     fn whats(findings: &[Finding]) -> Vec<(&str, &str)> {

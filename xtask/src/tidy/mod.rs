@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: what ARCHITECTURE.md promises and no compiler checks.
+//! `cargo xtask tidy`: rules of ARCHITECTURE.md that no compiler checks.
 //!
 //! Each check is one function from the repository as read to findings; reading happens once,
-//! before. A finding says what was seen, where, and what to do. What tidy does not see: meaning. It
-//! reads text, not types.
+//! before. A finding has a place, an observation and advice. tidy reads text, not types, so it does
+//! not see meaning.
 
 mod circles;
 mod code;
@@ -21,14 +21,14 @@ use std::process::ExitCode;
 
 use repository::Repository;
 
-/// Something that does not hold.
+/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     /// File and line, or crate.
     place: String,
-    /// What was seen.
+    /// Observation.
     what: String,
-    /// What to do.
+    /// Advice.
     remedy: &'static str,
 }
 

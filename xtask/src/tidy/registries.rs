@@ -202,7 +202,7 @@ pub(super) fn rules(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What `fn name` returns: a literal, or a constant of the same file.
+/// Returns the result of `fn name`: a literal, or a constant of the same file.
 fn own_name(text: &str) -> Option<&str> {
     let body = text.split_once("fn name(&self)")?.1.split_once('{')?.1;
     let value = body.split_once('}')?.0.trim();

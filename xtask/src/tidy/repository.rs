@@ -1,4 +1,4 @@
-//! The repository as tidy reads it: its files, and what cargo says of its packages.
+//! The repository as tidy reads it: its files, and the packages that cargo lists.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ pub(super) struct File {
     pub(super) path: String,
     /// Its text.
     pub(super) text: String,
-    /// Whether it holds nothing but tests, benchmarks or examples.
+    /// True if it contains only tests, benchmarks or examples.
     pub(super) only_tests: bool,
 }
 

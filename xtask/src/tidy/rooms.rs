@@ -1,4 +1,4 @@
-//! The rooms: which crate may use which, as the table in ARCHITECTURE.md says.
+//! Dependencies between our crates, as the table in ARCHITECTURE.md allows.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const EXCLUSIVE: [(&str, &[&str]); 5] = [
     ("rusqlite", &["linerate-store"]),
 ];
 
-/// What a room may use of ours.
+/// Crates of ours that a crate may use.
 #[derive(Debug, PartialEq)]
 enum Allowed {
     All,
@@ -84,7 +84,7 @@ pub(super) fn exclusive_libraries(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What a package depends on, tests apart.
+/// Dependencies of a package, without those of its tests.
 fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
     let all = package["dependencies"].as_array().map_or(&[][..], Vec::as_slice);
     all.iter()

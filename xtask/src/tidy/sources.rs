@@ -1,5 +1,4 @@
-//! What a source file may say: unsafe, I/O and async in their rooms only, no leftovers, no
-//! oversize.
+//! Checks of source files: unsafe, I/O and async only in their crates, no leftovers, no oversize.
 
 use super::Finding;
 use super::code::{Code, word_lines};
@@ -18,7 +17,7 @@ const PURE_ROOMS: [&str; 5] = [
     "linerate-report",
     "linerate-import",
 ];
-/// What would touch one. `core::net` has the addresses without the sockets.
+/// Items that touch one. `core::net` has the addresses without the sockets.
 const IMPURE: [&str; 6] =
     ["std::fs", "std::net", "std::thread", "std::process", "Instant", "SystemTime"];
 /// Longest file, tests apart.
@@ -93,7 +92,7 @@ pub(super) fn no_async(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// No file is longer than a reader bears.
+/// Finds files that are too long.
 pub(super) fn file_size(repository: &Repository) -> Vec<Finding> {
     let product = repository.rust().filter(|file| !file.only_tests);
     product

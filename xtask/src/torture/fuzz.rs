@@ -33,7 +33,7 @@ static SUBJECTS: [(&str, &str, &[&str]); 15] = [
     ("fuzz_wire", "linerate-control", &["--test", "wire"]),
 ];
 
-/// Runs every subject that is asked for; true if none found anything. The quick form is the tests
+/// Runs every requested subject; returns true if none found a defect. The quick form is the tests
 /// themselves.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     if bench.quick {

@@ -30,7 +30,7 @@ use super::Bench;
 
 /// How many at a time.
 const AT_ONCE: u64 = 4;
-/// What is left after this is a fault; in the quick form, which is part of the tests, nothing
+/// Anything left after this time is a fault. The quick form is part of the tests, so nothing in it
 /// depends on speed.
 const LIMIT: Duration = Duration::from_secs(2);
 const QUICK_LIMIT: Duration = Duration::from_secs(60);
@@ -42,11 +42,11 @@ const LATEST_MS: u64 = 3000;
 const MARK: &str = "LINERATE_TORTURE";
 /// Time between two looks at what is left.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a supervisor does in a turn.
+/// One round of a supervisor.
 const TURN: &str = "ip netns list 2>&1; flock -n / true; sleep 0.05";
 /// Turns before the first case.
 const FIRST_TURNS: u32 = 20;
-/// What a host has that is not a namespace's own.
+/// Settings of a host that no namespace has of its own.
 const SETTINGS: [&str; 4] = [
     "net/ipv4/tcp_rmem",
     "net/ipv4/tcp_wmem",
@@ -177,7 +177,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     Ok(outcome.faults == 0)
 }
 
-/// The numbers of the cases: `FROM..TO` if that is asked for.
+/// Returns the numbers of the cases: `FROM..TO` if it is given.
 fn cases(bench: &Bench) -> anyhow::Result<Range<u64>> {
     let Some(text) = bench.parts.first() else {
         return Ok(0..u64::from(bench.count(FEW_KILLS, KILLS)));
@@ -188,7 +188,7 @@ fn cases(bench: &Bench) -> anyhow::Result<Range<u64>> {
     Ok(from.parse()?..to.parse()?)
 }
 
-/// What became of the cases so far.
+/// Outcomes of the cases so far.
 #[derive(Default)]
 struct Outcome {
     /// By signal and place.
@@ -380,7 +380,7 @@ fn parent_of(pid: u32) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// A process that was killed, and by what its things are known.
+/// A killed process, and the names of its resources.
 struct Victim<'a> {
     /// That of its lab, where it has one.
     name: &'a str,

@@ -26,13 +26,13 @@ const READ_AT_ONCE: u32 = 3;
 const KILLED_AT_ONCE: u32 = 8;
 /// The latest moment of a kill: beside others a campaign of the plan takes longer than this.
 const LATEST_KILL_MS: u64 = 1_200;
-/// What a hostile file of at most 1 MB may take.
+/// Limits for reading a hostile file of at most 1 MB.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const MOST_MEMORY_KIB: u64 = 256 << 10;
 /// A process that has not ended after it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs every part that is asked for.
+/// Runs every requested part.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     let examples = built(&bench.root, "examples", &["-p", "linerate-store", "--examples"])?;
     let ground = Ground { bench, examples, folder: scratch()? };
@@ -150,7 +150,7 @@ fn next_of(name: &str) -> String {
     format!("{}.ledger", number + 1)
 }
 
-/// Whether a ledger opens and has a campaign in it.
+/// Returns true if a ledger opens and has a campaign in it.
 fn opens(ground: &Ground<'_>, room: &Path, name: &str) -> anyhow::Result<bool> {
     let output = ground.linerate(room, &["ledger", "check", name, "--json"]).output()?;
     let health: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -473,7 +473,7 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
     Ok(total(|read| read.n_broken) == 0)
 }
 
-/// What became of files that were read.
+/// Outcomes of the files that were read.
 #[derive(Default)]
 struct Read {
     n_read: u32,
@@ -511,7 +511,7 @@ impl Read {
     }
 }
 
-/// What reading a file took.
+/// Time and memory for reading a file.
 struct Measured {
     code: Option<i32>,
     time: Duration,
@@ -521,7 +521,7 @@ struct Measured {
     last: String,
 }
 
-/// `linerate report` of `path`, with what GNU time says of it.
+/// Runs `linerate report` on `path` under GNU time.
 fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Measured> {
     let started = Instant::now();
     let mut child = Command::new("/usr/bin/time")

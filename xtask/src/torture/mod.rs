@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-/// What a subject is given.
+/// Inputs of a subject.
 struct Bench {
     /// The folder of the workspace.
     root: PathBuf,
@@ -30,7 +30,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Whether this part of a subject was asked for.
+    /// Returns true if this part of a subject was requested.
     fn wants(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
     }

@@ -23,7 +23,7 @@ const ATTACKER: &str = "198.18.60.2";
 const VICTIM: &str = "198.18.60.66";
 /// Bytes of a hello, which every listener may be sent.
 const HELLO_BYTES: u64 = 28;
-/// What is waited for takes a moment on an idle machine.
+/// Limit for waits that take a moment on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams that show that the victim's counters count.
 const PROBES: u64 = 10;
@@ -236,7 +236,7 @@ fn plan_of(is_quick: bool, attack: &str) -> String {
     text
 }
 
-/// Whether a terminal obeys `c`; line feeds and tabs are for everybody.
+/// Returns true if a terminal obeys `c`. Line feeds and tabs are harmless.
 fn is_obeyed(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -252,8 +252,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether no load is among them: a connection may be tried, and a kernel answers what was
-    /// forged.
+    /// Returns true if no load is among them. A connection attempt is allowed, and a kernel answers
+    /// forged packets.
     fn is_nothing(self) -> bool {
         self.udp == 0 && self.others == 0
     }
@@ -487,7 +487,7 @@ impl Ground {
         })
     }
 
-    /// Whether the victim's counters see what is sent to it: datagrams of another program.
+    /// Returns true if the victim's counters see datagrams that another program sends to it.
     fn counts_what_is_sent(&self) -> anyhow::Result<bool> {
         self.reset()?;
         let send = format!("for i in $(seq {PROBES}); do echo x > /dev/udp/{VICTIM}/9; done");

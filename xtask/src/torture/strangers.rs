@@ -34,7 +34,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     Ok(held)
 }
 
-/// Whether enough sessions were served, strangers came, and the agent did not fill a log with them.
+/// Returns true if enough sessions were served, strangers came, and the log stayed short.
 fn holds(said: &str) -> Option<bool> {
     let words: Vec<&str> = said.split_whitespace().collect();
     let after =

@@ -30,7 +30,7 @@ const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEE
      [--keep FILE.json] [--out FILE.md] [--jobs N]";
 /// The reference of all rules, made from their registry.
 const RULES: &str = "docs/reference/rules.md";
-/// What the diagonal should reach.
+/// Goal for the diagonal.
 const DIAGONAL: f64 = 0.9;
 
 #[derive(Debug, PartialEq)]
@@ -48,15 +48,15 @@ struct Options {
 }
 
 /// How long each run is, and what of it does not count. A scenario takes 20 s where its first look
-/// tells, and 1 to 3 minutes with a second.
+/// is enough, and 1 to 3 minutes with a second.
 const SECONDS: &str = "0.35";
 const OMITTED: &str = "0.25";
 
-/// What is said where `diagnose` failed.
+/// Mark of a run in which `diagnose` failed.
 const FAILED: &str = "failed";
 
-/// What one run said: rule and verdict of the leading finding of each limit, from the one that
-/// shows on.
+/// Result of one run: rule and verdict of the leading finding of each limit, beginning with the
+/// visible one.
 type Said = Vec<(String, String)>;
 
 /// Runs every scenario with every seed, prints the matrix, and says whether it is as it should be.
@@ -126,8 +126,8 @@ fn side_by_side(
     })
 }
 
-/// What `diagnose` says of `scenario`, told as it comes, with the whole answer where it is not what
-/// was injected.
+/// Runs `diagnose` on `scenario` and prints its progress, with the whole answer if it differs from
+/// the injected cause.
 fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: u32) -> Said {
     let begun = Instant::now();
     // What cannot be measured is a miss like any other: the matrix goes on.
@@ -169,7 +169,7 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
         .with_context(|| format!("read {}: not kept by this bench", file.display()))
 }
 
-/// What `diagnose` says of `scenario`, and its whole answer.
+/// Runs `diagnose` on `scenario`; returns its result and its whole answer.
 fn one(
     program: &Path,
     referee: &Mutex<Referee>,
@@ -244,7 +244,7 @@ fn limits(said: &Said) -> Said {
     limits
 }
 
-/// What the runs amount to.
+/// Summary of the runs.
 #[derive(Debug, Default, PartialEq)]
 struct Judged {
     runs: usize,

@@ -1,4 +1,4 @@
-//! What is injected, one cause each, and what should be found.
+//! Scenarios: one injected cause each, and the expected rule.
 //!
 //! Every lab has two hosts, `a` and `b`, and no more than what makes the cause. Rates are low, so
 //! that two cores carry every lab with time to spare: a scenario that its host cannot carry would
@@ -12,15 +12,15 @@ pub(super) struct Scenario {
     pub(super) expected: &'static [&'static str],
     /// Where it is.
     pub(super) place: FaultPlace,
-    /// What each host is given.
+    /// Settings of each host.
     pub(super) hosts: [&'static str; 2],
     /// Parameters of the load.
     pub(super) params: &'static [&'static str],
 }
 
 impl Scenario {
-    /// Whether it would have another cause beside a second one: its links have no rate, or a high
-    /// one, so that CPUs carry what they can.
+    /// True if a second scenario at the same time would add another cause: its links have no rate,
+    /// or a high one, so that CPUs are the limit.
     pub(super) fn wants_cpus(&self) -> bool {
         match &self.place {
             FaultPlace::Lab(between, _) => {
@@ -63,8 +63,8 @@ const SMALL_SEND_BUFFER: &str = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 32768
 
 /// The control first, then one cause each in the order of the rules, then two at once.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // A device whose rate nobody declared, with room for every frame: nothing of what is looked at
-    // is wrong.
+    // A device whose rate nobody declared, with room for every frame: no rule has
+    // evidence.
     Scenario {
         name: "no fault (control)",
         expected: &["unknown"],

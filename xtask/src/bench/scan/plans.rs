@@ -14,7 +14,7 @@ type Choices = &'static [&'static [&'static str]];
 struct Load {
     workload: &'static str,
     choices: Choices,
-    /// Whether it has streams.
+    /// True if it has streams.
     streams: bool,
 }
 
@@ -125,7 +125,7 @@ pub(super) enum LabPlace {
     Loopback,
     /// A lab that comes with linerate.
     Lab(&'static str),
-    /// A lab's link of so many Mbit/s.
+    /// A lab's link of this rate, Mbit/s.
     Link(u32),
     /// Two hosts over the referee's bridge; with another clock where `true`.
     Hosts(Between, bool),

@@ -106,12 +106,12 @@ impl Referee {
         self.n_trials
     }
 
-    /// Whether no number was found that cannot be.
+    /// Returns true if no impossible number was found.
     pub(in crate::bench) fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// What was scanned, in a sentence, and each violation in a line.
+    /// Returns a sentence about the scan, and a line for each violation.
     pub(in crate::bench) fn summary(&self) -> String {
         let mut text = format!(
             "Numbers scanned: {} trials, {} violations.\n",

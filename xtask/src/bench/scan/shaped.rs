@@ -94,7 +94,7 @@ fn judged(tally: &Tally) -> (usize, usize) {
     (having("valid") + having("suspect") + n_false, n_false)
 }
 
-/// Whether few enough trials were called impossible: all of them are possible.
+/// Returns true if few enough trials were called impossible. In truth none is.
 pub(super) fn holds(tally: &Tally) -> bool {
     let (n_judged, n_false) = judged(tally);
     n_false <= n_judged.div_ceil(PER_FALSE)

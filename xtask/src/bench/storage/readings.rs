@@ -1,4 +1,4 @@
-//! What runs came to, kept from one call to the next.
+//! Results of runs, kept from one call to the next.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::rows::Row;
 use crate::bench::statistics::Median;
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
     pub(super) iops: f64,

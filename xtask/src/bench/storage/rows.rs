@@ -1,13 +1,13 @@
-//! What is read, by whom, and the commands that do it.
+//! Files that are read, the programs that read them, and their commands.
 
 use std::path::Path;
 use std::process::Command;
 
 /// The core both run on.
 const CORE: &str = "1";
-/// How often linerate closes an interval unless told otherwise, as `linerate run` does.
+/// Default interval of linerate, as `linerate run` does.
 const INTERVAL_MS: u32 = 100;
-/// Intervals twenty times as short, so that what they cost can be told from noise; shorter ones
+/// Intervals twenty times as short, so that their cost exceeds the noise; shorter ones
 /// would wait for the collector.
 const SHORT_INTERVAL_MS: u32 = 5;
 /// Longer than any run: one interval in all.
@@ -24,7 +24,7 @@ pub(super) enum FilePlace {
     Memory,
 }
 
-/// What is read.
+/// Kind of the file that is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) place: FilePlace,
@@ -33,7 +33,7 @@ pub(super) struct Row {
     pub(super) depth: u32,
     /// Ratios are those of the first over the others.
     pub(super) contestants: &'static [Contestant],
-    /// What sets it apart from a row of the same transfers.
+    /// Difference from a row of the same transfers.
     pub(super) about: &'static str,
 }
 

@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// The workload that speaks to it.
+    /// The workload of its client.
     pub(super) fn workload(self) -> &'static str {
         match self {
             Self::Vsftpd | Self::VsftpdTls | Self::OwnFtp => "ftp",

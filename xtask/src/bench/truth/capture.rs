@@ -34,10 +34,10 @@ pub(super) struct Segment {
     pub(super) at_s: f64,
     /// Ports of `a` and of `b`.
     pub(super) ports: (u16, u16),
-    /// Whether `a` sent it.
+    /// True if `a` sent it.
     pub(super) is_sent: bool,
     pub(super) is_syn: bool,
-    /// Whether it ends the connection: FIN or RST.
+    /// True if it ends the connection: FIN or RST.
     pub(super) is_end: bool,
     /// Number of its first byte.
     pub(super) sequence: u32,
@@ -270,7 +270,7 @@ length 0
         assert_eq!(
             (connection.sent(), connection.come()),
             (200, 400),
-            "the numbers wrap, a hole ends what is whole"
+            "the numbers wrap, and a hole ends the complete part"
         );
         assert_eq!((connection.come_by(1000.15), connection.come_by(1000.25)), (0, 400));
         assert_eq!(connection.come_by(1001.0), 600);

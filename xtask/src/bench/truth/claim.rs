@@ -15,7 +15,7 @@ pub(super) struct Tolerance {
 pub(super) const EXACT: Tolerance =
     Tolerance { absolute: 0.0, relative: 0.0, why: "counts are exact" };
 
-/// What a quantity is counted in, for the table.
+/// Unit of a quantity, for the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
     Count,
@@ -26,7 +26,7 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// What a claim must satisfy.
+/// Condition of a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Relation {
     /// Equal to every reference, within the tolerance.

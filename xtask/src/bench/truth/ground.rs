@@ -35,7 +35,7 @@ pub(in crate::bench) const AGENT_PORT: u16 = 4777;
 pub(in crate::bench) const OTHER_CLOCK_PORT: u16 = 4779;
 /// How far the clock of the other agent is ahead, s.
 pub(in crate::bench) const CLOCK_AHEAD_S: u32 = 86_400;
-/// What agents permit.
+/// Policy of the agents.
 const POLICY: &str = "lowest_port = 1\nforeign_servers = \
     [\"0.0.0.0/0\", \"::/0\"]\nforeign_clients = true\nraw_frames = true\n\
                       realtime = true\nread = [\"/\"]\n";
@@ -54,7 +54,7 @@ pub(in crate::bench) enum Family {
     Relay,
 }
 
-/// What lies between the ends in one case.
+/// Path between the ends in one case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::bench) struct Between {
     pub(in crate::bench) family: Family,
@@ -62,7 +62,7 @@ pub(in crate::bench) struct Between {
     pub(in crate::bench) mtu: u32,
     /// Shaped at the bridge in both directions, bit/s of Ethernet frames without FCS; 0: unshaped.
     pub(in crate::bench) bits_per_second: u64,
-    /// Whether the ends segment and coalesce packets.
+    /// True if the ends segment and coalesce packets.
     pub(in crate::bench) offloads: bool,
 }
 
@@ -259,12 +259,12 @@ impl Ground {
         Ok(())
     }
 
-    /// What `command` prints at the bridge.
+    /// Returns the output of `command` at the bridge.
     pub(in crate::bench) fn at_bridge(&self, command: &str) -> anyhow::Result<String> {
         self.run(&self.names[2], command)
     }
 
-    /// What `command` prints at `end`.
+    /// Returns the output of `command` at `end`.
     pub(in crate::bench) fn at(&self, end: End, command: &str) -> anyhow::Result<String> {
         self.run(&self.names[usize::from(end == End::B)], command)
     }
@@ -331,7 +331,7 @@ impl Ground {
         bail!("the ends cannot be paired: {last}")
     }
 
-    /// Tells `a` the other addresses of `b`: a key is good for those it is bound to.
+    /// Gives `a` the other addresses of `b`: a key is good for those it is bound to.
     fn bind(&self) -> anyhow::Result<()> {
         for address in [UNDERLAY_6[1], TUNNEL[1]] {
             let output =

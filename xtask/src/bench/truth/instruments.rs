@@ -38,7 +38,7 @@ fn parse_nft(text: &str) -> anyhow::Result<BTreeMap<String, Counter>> {
     Ok(named.collect())
 }
 
-/// What a shaper sent and dropped since it was made.
+/// Bytes and packets that a shaper sent and dropped since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Shaper {
     pub(super) bytes: u64,
@@ -99,7 +99,7 @@ fn parse_snmp(text: &str) -> Snmp {
     counters
 }
 
-/// What one reading of `ss -tin` says of one socket.
+/// One socket in a reading of `ss -tin`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Socket {
     pub(super) rtt_s: f64,
@@ -182,7 +182,7 @@ pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::R
     Ok(outputs::iperf3(&String::from_utf8_lossy(&output.stdout), &client, Unit::Bits)?.rate)
 }
 
-/// What the kernel counted of a disk since it was made (Documentation/block/stat.rst).
+/// The kernel's counts of a disk since it was made (Documentation/block/stat.rst).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct DiskCounts {
     pub(super) reads: u64,
@@ -219,7 +219,7 @@ impl DiskCounts {
         })
     }
 
-    /// What was counted between `before` and this.
+    /// Returns the counts between `before` and this reading.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             reads: self.reads - before.reads,

@@ -22,7 +22,7 @@ const UDP_HEADER: u64 = 8;
 const TUNNELLED: u64 = 8 + 8 + 14 + 20 + 8;
 /// IPv4 header and TCP header with time stamps (RFC 7323).
 pub(super) const TCP_HEADERS: u64 = 20 + 32;
-/// What one block of SACK adds to an acknowledgement (RFC 2018 clause 3).
+/// Bytes that one block of SACK adds to an acknowledgement (RFC 2018 clause 3).
 const SACK_BLOCK: u64 = 12;
 /// Larger than any message of set-up or control.
 const LEAST_DATA: u64 = 1000;
@@ -195,7 +195,7 @@ fn drop_later(ground: &Ground, case: &Network, after: Duration) -> anyhow::Resul
     await_first(ground)?;
     std::thread::sleep(after);
     let matching = matching(case.load.packets, case.between.family);
-    // TCP repeats what is lost in segments of other sizes.
+    // TCP repeats lost bytes in segments of other sizes.
     let lost = match case.load.packets {
         Packets::Tcp(_) | Packets::TcpData => of_load(),
         _ => matching,

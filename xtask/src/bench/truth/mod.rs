@@ -10,7 +10,7 @@
 //! makes N short runs of requests instead, each with other drops. `--program` judges another build
 //! of linerate.
 //!
-//! What this does not see: hardware, and hosts whose clocks drift.
+//! Not covered: hardware, and hosts whose clocks drift.
 
 mod capture;
 mod cases;

@@ -30,7 +30,7 @@ const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// Largest datagram there is.
 const MOST_BYTES: usize = 65_536;
 
-/// What is done to frames that count.
+/// Treatment of frames that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Faults {
     /// Total length of the inner IPv4 packets that count, B.
@@ -80,7 +80,7 @@ impl Faults {
         })
     }
 
-    /// Whether `datagram`, a VXLAN header and a frame, counts.
+    /// Returns true if `datagram`, a VXLAN header and a frame, counts.
     fn counts(&self, datagram: &[u8]) -> bool {
         datagram.get(INNER_IP - 2..INNER_IP) == Some(&ETHERTYPE_IPV4)
             && datagram.get(INNER_IP + IP_PROTOCOL) == Some(&PROTOCOL_UDP)
@@ -98,7 +98,7 @@ struct Order {
 }
 
 impl Order {
-    /// What leaves when `datagram` comes.
+    /// Returns the datagrams that leave when `datagram` arrives.
     fn pass(&mut self, datagram: Vec<u8>, faults: &Faults) -> Vec<Vec<u8>> {
         if !faults.counts(&datagram) {
             return vec![datagram];
@@ -142,7 +142,7 @@ impl Counts {
 /// OTHERS REORDER_EVERY`.
 ///
 /// # Errors
-/// If an argument is wrong or the port cannot be had.
+/// If an argument is wrong or the port is in use.
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
     ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY");
     let address = |word: &String| {

@@ -1,4 +1,4 @@
-//! What linerate printed: the JSON of one trial of one job.
+//! Figures that linerate printed: the JSON of one trial of one job.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Study {
         self.metric("lost")
     }
 
-    /// Operations without an answer: given up, or open at the end. Versions without an account of
+    /// Operations without an answer: lost, or open at the end. Versions without an account of
     /// operations print the former only.
     pub(super) fn unanswered(&self) -> Option<f64> {
         match (self.metric("operations_lost"), self.metric("operations_open")) {
@@ -80,7 +80,7 @@ impl Study {
         Some(self.percentile(of, quantile)?["value_ns"].as_f64()? / 1e9)
     }
 
-    /// What a percentile exceeds that falls among operations without an answer, s.
+    /// Returns the bound of a percentile that falls among operations without an answer, s.
     pub(super) fn bound_s(&self, of: &str, quantile: f64) -> Option<f64> {
         Some(self.percentile(of, quantile)?["at_least_ns"].as_f64()? / 1e9)
     }
@@ -97,7 +97,7 @@ impl Study {
         values.into_iter().flatten().filter_map(Value::as_f64).collect()
     }
 
-    /// Whether the trial counts: `valid`, `suspect` or `invalid`, with the reasons.
+    /// Returns the validity of the trial: `valid`, `suspect` or `invalid`, with the reasons.
     pub(super) fn validity(&self) -> String {
         let trial = self.trial();
         let reasons = trial["why"].as_array().into_iter().flatten().filter_map(Value::as_str);

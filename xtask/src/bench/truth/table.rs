@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::claim::{Claim, Relation, Unit, Verdict};
 
-/// What came of one case.
+/// Outcome of one case.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     Judged(Vec<Claim>),

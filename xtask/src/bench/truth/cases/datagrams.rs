@@ -263,7 +263,7 @@ fn lost_by_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     Ok(claim.beside(seen.risen(End::B, "Udp.InCsumErrors"), "SNMP, InCsumErrors"))
 }
 
-/// What fails the checksum is no overflow: it has a place of its own.
+/// Checks that datagrams with a bad checksum are located there and not as an overflow.
 fn located_at_checksum(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let claim = Claim::count("datagrams located at the checksum", seen.study.located("checksum"));
     Ok(claim.beside(seen.risen(End::B, "Udp.InCsumErrors"), "SNMP, InCsumErrors"))

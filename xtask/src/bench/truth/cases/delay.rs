@@ -75,7 +75,7 @@ fn stayed_s(seen: &Seen<'_>, way: &str) -> f64 {
     seen.relayed(way, "stayed_us") / 1e6
 }
 
-/// What the kernel, two wake-ups and the relay's own queue add at most on a busy machine.
+/// Largest addition of the kernel, two wake-ups and the relay's own queue on a busy machine.
 const WAKE_UPS: f64 = 1e-3;
 
 fn one_way(seen: &Seen<'_>) -> anyhow::Result<Claim> {
@@ -181,7 +181,7 @@ fn no_loss(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     Ok(claim.beside(lost.abs(), "the relay, less than due"))
 }
 
-/// What is under way when an interval ends is not lost.
+/// Checks that datagrams in flight at the end of an interval are not lost.
 fn no_loss_in_any_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
     let tolerance = Tolerance { absolute: 1e-9, relative: 0.0, why: "nothing is lost in any" };
@@ -215,7 +215,7 @@ fn nothing_falls(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 pub(super) static SPECIAL: &[Special] =
     &[Special { name: "udp_rr while the agent is stopped for 300 ms", run: stopped_tester }];
 
-/// A tester that stands still must not be printed as the path's latency without a word.
+/// A pause of the tester must not be printed as the path's latency without a mark.
 fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     const STOPPED: Duration = Duration::from_millis(300);
     ground.lay(&PLAIN, false)?;

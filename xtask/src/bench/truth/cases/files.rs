@@ -15,7 +15,7 @@ use super::Special;
 
 const RATE: u64 = 50_000_000;
 const SHAPED: Between = Between { bits_per_second: RATE, ..PLAIN };
-/// What segments of 1448 B leave of frames of 1514 B.
+/// Payload rate of segments of 1448 B in frames of 1514 B.
 const POSSIBLE: f64 = RATE as f64 * 1448.0 / 1514.0;
 const SECONDS: f64 = 1.5;
 /// A receive buffer as the kernel begins with it (net.ipv4.tcp_rmem).
@@ -139,7 +139,7 @@ fn captured(connections: &[Connection], server: Server) -> anyhow::Result<f64> {
         as f64)
 }
 
-/// What curl's download of `url` in `a` came to, bit/s.
+/// Returns the rate of curl's download of `url` in `a`, bit/s.
 fn curl(ground: &Ground, url: &str) -> anyhow::Result<f64> {
     let text =
         ground.at(End::A, &format!("curl -s -S -o /dev/null -w %{{speed_download}} {url}"))?;

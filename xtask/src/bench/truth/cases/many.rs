@@ -27,14 +27,14 @@ const FAST_RATE: u64 = 2_000;
 /// Connections a second.
 const CONNECTION_RATE: u64 = 200;
 const EVERY: [u64; 7] = [2, 3, 5, 11, 37, 53, 101];
-/// What TCP still carries.
+/// Drop rates that TCP still survives.
 const EVERY_SEGMENT: [u64; 5] = [5, 11, 23, 37, 101];
 /// Files, and how many are under way at once.
 const FILE_BYTES: u64 = 20 << 10;
 const STREAMS: u64 = 2;
 /// Timeouts, in tenths of the duration.
 const TIMEOUTS: [u64; 6] = [1, 3, 5, 10, 15, 20];
-/// What is loaded, in turns; in every so-manieth run the path goes silent, at one of these times.
+/// Workloads in turn. In some runs the path goes silent, at one of these times.
 const TURNS: [&str; 8] =
     ["udp_rr", "tcp_rr", "udp_rr", "tcp_crr", "udp_rr", "http", "udp_rr", "ftp"];
 const SILENCE_EVERY: u64 = 5;
@@ -45,7 +45,7 @@ const AROUND_RANK: f64 = 3.0;
 /// How far a bound may be below arithmetic.
 const BOUND_TOLERANCE: f64 = 0.05;
 
-/// What was found wrong in one run; empty if it is exact.
+/// Differences found in one run; empty if it is exact.
 type Wrong = Vec<String>;
 
 /// Makes `n_runs` runs; the claims are how many of each workload's are exact.
@@ -180,7 +180,7 @@ fn equal(wrong: &mut Wrong, what: &str, printed: f64, counted: f64) {
     }
 }
 
-/// What is wrong with a run.
+/// Returns the differences of a run.
 fn wrong(seen: &Seen<'_>) -> Wrong {
     let Some(account) = account(seen) else { return vec!["no account is printed".into()] };
     let [due, answered, lost, open] = account;

@@ -21,7 +21,7 @@ mod requests;
 mod storage;
 mod streams;
 
-/// What is done to packets on the way. Only packets of the load count; set-up and control pass.
+/// Treatment of packets on the way. Only packets of the load are treated; set-up and control pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
     None,
@@ -57,13 +57,13 @@ pub(super) enum Fault {
 /// Which packets count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Packets {
-    /// UDP datagrams with so many bytes of payload.
+    /// UDP datagrams with this number of payload bytes.
     Udp(u64),
-    /// TCP segments with so many bytes of payload, over IPv4 with time stamps.
+    /// TCP segments with this number of payload bytes, over IPv4 with time stamps.
     Tcp(u64),
     /// TCP segments of load that are larger than any control message.
     TcpData,
-    /// UDP datagrams of load in superpackets, which are larger than one of so many bytes of
+    /// UDP datagrams of load in superpackets, which are larger than one of this number of bytes of
     /// payload.
     UdpSuper(u64),
 }
@@ -89,7 +89,7 @@ pub(super) struct Load {
     pub(super) clock: Clock,
 }
 
-/// What is read while the load runs; the less, the less it disturbs.
+/// Instruments that are read while the load runs. Fewer readings disturb less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Watch {
     Nothing,
@@ -101,10 +101,10 @@ pub(super) enum Watch {
     Segments,
 }
 
-/// What instruments counted until the instant at which linerate ended measuring.
+/// Counts of instruments until the instant at which linerate ended measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Window {
-    /// What the shaper towards `b` sent since the path was laid: warm-up and control too.
+    /// Bytes that the shaper towards `b` sent since the path was made, with warm-up and control.
     pub(super) shaper: Shaper,
     /// TCP segments sent again by both ends since before the load: shortly before the end, and
     /// shortly after.
@@ -142,7 +142,7 @@ impl Case {
     }
 }
 
-/// What linerate and the instruments saw of one network case.
+/// Figures of linerate and the instruments for one network case.
 pub(super) struct Seen<'a> {
     pub(super) ground: &'a Ground,
     pub(super) case: &'a Network,
@@ -157,7 +157,7 @@ pub(super) struct Seen<'a> {
     pub(super) window: Option<Window>,
     /// Of TCP, where every segment was watched.
     pub(super) connections: Vec<Connection>,
-    /// What the relay counted.
+    /// Counts of the relay.
     pub(super) relay: serde_json::Value,
 }
 

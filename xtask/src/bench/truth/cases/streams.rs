@@ -14,7 +14,7 @@ const ETHERNET: u64 = 14;
 const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const TCP: u64 = 32;
-/// What VXLAN adds outside: Ethernet's header inside, VXLAN, UDP, IPv4 (RFC 7348 clause 5).
+/// Bytes that VXLAN adds: Ethernet's header inside, VXLAN, UDP, IPv4 (RFC 7348 clause 5).
 const VXLAN: u64 = 14 + 8 + 8 + 20;
 
 const fn load(params: &'static str, duration_ms: u64, warmup_ms: u64) -> Load {
@@ -188,7 +188,7 @@ fn goodput_of_iperf3(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     Ok(claim.beside(beside, "iperf3, its receiver"))
 }
 
-/// What the shaper sends at once.
+/// Returns the bits that the shaper sends at once.
 fn burst_bits(between: &Between) -> f64 {
     let is_large = between.bits_per_second >= 500_000_000 || between.mtu > 4000;
     if is_large { 64e3 * 8.0 } else { 4e3 * 8.0 }

@@ -65,7 +65,7 @@ impl Disk {
         self.device.trim_start_matches("/dev/")
     }
 
-    /// What `work` returns, and what the kernel counted of the disk meanwhile.
+    /// Returns the result of `work`, and the kernel's counts of the disk meanwhile.
     pub(super) fn counted<T>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T>,
