@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::code::Code;
 use super::{Finding, repository::Repository};
 
 /// The page from which every other one is reachable.
@@ -30,7 +31,8 @@ pub(super) fn citations(repository: &Repository) -> Vec<Finding> {
     for file in &repository.files {
         let cited = match file.path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("md") => links(&file.path, &file.text),
-            Some("rs" | "toml" | "service") => cited(&file.text),
+            Some("rs") => cited(&Code::of(&file.text, false).comments),
+            Some("toml" | "service") => cited(&file.text),
             _ => continue,
         };
         for mention in cited {

@@ -249,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_long_file_is_found_and_its_tests_do_not_count() {
-        let long = "fn a() {}\n".repeat(601);
+        let long = "fn a() {}\n".repeat(MOST_LINES + 1);
         let tested = format!(
             "fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "    fn b() {}\n".repeat(700)
+            "    fn b() {}\n".repeat(MOST_LINES + 1)
         );
         let repository = Repository::of(&[
             ("crates/linerate/src/a.rs", &long),
