@@ -18,11 +18,11 @@ pub mod tune;
 
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy,
-    DirectionMatrix, DropCause, End, Found, Given, GoalStudy, Headline, JobStudy, Joint, Kind,
+    DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline, JobStudy, Joint, Kind,
     LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace, LossStudy, MatrixCell,
-    MatrixVerdict, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, Place, PointStudy,
-    PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun, SearchStudy,
-    SearchTrial, Settled, Stage, StageCeiling, Stall, Stopped, Study, Surety, Tested,
-    TransferCounts, TrialSettling, TrialStudy, Way, Withheld, clock_course, headline, look,
-    looked_at, reached, reasons, searched, study,
+    MatrixVerdict, MemoryDirection, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, PathEnd,
+    PointStudy, PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun,
+    SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Stopped, Study,
+    Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Withheld, clock_course, headline,
+    look, looked_at, reached, reasons, searched, study,
 };

@@ -32,14 +32,14 @@ pub static LABS: &[Preset] = presets!("labs": "cisco-expander", "cisco-polarised
 
 /// A text and where it came from.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct PlanText {
     /// File path or preset name.
     pub origin: String,
     /// The text.
     pub text: String,
 }
 
-impl Found {
+impl PlanText {
     /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that
     /// the measurement can be repeated.
     ///
@@ -57,12 +57,12 @@ impl Found {
 ///
 /// # Errors
 /// If there is neither.
-pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<Found, Failure> {
+pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Failure> {
     if let Some(preset) = presets.iter().find(|preset| preset.name == name) {
-        return Ok(Found { origin: format!("{name} (preset)"), text: preset.text.to_owned() });
+        return Ok(PlanText { origin: format!("{name} (preset)"), text: preset.text.to_owned() });
     }
     match fs::read_to_string(Path::new(name)) {
-        Ok(text) => Ok(Found { origin: name.to_owned(), text }),
+        Ok(text) => Ok(PlanText { origin: name.to_owned(), text }),
         Err(error) => {
             let near = nearest(name, presets.iter().map(|preset| preset.name));
             let hint =

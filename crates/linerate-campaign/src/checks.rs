@@ -9,7 +9,7 @@ use linerate_model::{
     Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
 };
 
-use crate::catalog::{self, Found, PLANS, find};
+use crate::catalog::{self, PLANS, PlanText, find};
 use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
 use crate::{Failure, rates, searches};
@@ -60,7 +60,7 @@ pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
 ///
 /// # Errors
 /// If there is no such plan, or with every problem of it.
-pub fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure> {
+pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     let mut found = find("plan", PLANS, name)?;
     for assignment in set {
         found.text = apply_set(&found.text, assignment).map_err(|problem| {
@@ -82,7 +82,7 @@ pub fn read(name: &str, set: &[String]) -> Result<(Found, Plan), Failure> {
 ///
 /// # Errors
 /// Every problem of the plan on this testbed.
-pub fn trials(found: &Found, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
+pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
     let wrong = |problems: &[Problem]| Failure::in_text(&found.origin, &found.text, problems);
     let mut trials =
         expand(plan, &ground.testbed).map_err(|errors| match elsewhere(plan, ground, &errors) {

@@ -19,7 +19,7 @@ use linerate_store::{Ledger, StoreError, Which};
 use sha2::{Digest, Sha256};
 
 use crate::arms::Arms;
-use crate::catalog::Found;
+use crate::catalog::PlanText;
 use crate::devices::Devices;
 use crate::keys::keys_for;
 use crate::observers::Observers;
@@ -29,7 +29,7 @@ use crate::{Exit, Failure, checks};
 /// What is to be run, where, and into which ledger.
 pub struct Request<'a> {
     /// The plan's text.
-    pub found: &'a Found,
+    pub found: &'a PlanText,
     /// The plan.
     pub plan: &'a Plan,
     /// The place.

@@ -10,7 +10,7 @@ use linerate_control::Progress;
 use linerate_model::plan::Draft;
 use linerate_model::{Campaign, TrialSpec};
 
-use crate::catalog::Found;
+use crate::catalog::PlanText;
 use crate::conduct::{self, Request};
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
@@ -107,7 +107,7 @@ pub struct Ledgers<'a> {
 
 impl Bench for Ledgers<'_> {
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
-        let (found, plan) = Found::drafted(format!("{} {name}", self.what), draft)?;
+        let (found, plan) = PlanText::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
         let request = Request {
             found: &found,

@@ -548,7 +548,7 @@ fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_control::{Branches, Way};
+    use linerate_control::{Branches, RouteDevice};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -589,7 +589,7 @@ mod tests {
 
     /// A host of eight CPUs whose routes lead to 198.18.0.x by eth0, to 198.18.1.x by eth1.
     fn far() -> HostFacts {
-        let way = |destination: &str, device: &str| Way {
+        let way = |destination: &str, device: &str| RouteDevice {
             destination: destination.parse().expect("an address"),
             device: device.into(),
         };

@@ -48,4 +48,4 @@ pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 pub use link::Timeouts;
 pub use transport::DEFAULT_PORT;
-pub use wire::{Branches, Setting, SettingState, TuneRequest, Way};
+pub use wire::{Branches, RouteDevice, Setting, SettingState, TuneRequest};

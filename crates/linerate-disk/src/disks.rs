@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::RESERVED_BYTES;
 use crate::gate::{self, Refusal};
-use crate::keeper::{DistantWatch, Place};
+use crate::keeper::{DistantWatch, TargetPlace};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
 use crate::watch::Watch;
@@ -78,7 +78,7 @@ pub struct Target {
     /// Over a claimed device.
     watch: Option<Watching>,
     /// Where another process keeps it.
-    place: Option<Place>,
+    place: Option<TargetPlace>,
 }
 
 /// The watch over a target, here or in the process that keeps it.
@@ -384,7 +384,7 @@ impl Opener {
     /// # Errors
     /// Those of open(2).
     pub fn open(&self) -> io::Result<File> {
-        if let Some(Place { keeper, number }) = &self.target.place {
+        if let Some(TargetPlace { keeper, number }) = &self.target.place {
             let (write, direct, synchrony) = self.way;
             return keeper.reopen(*number, write, direct, synchrony);
         }
@@ -451,7 +451,7 @@ impl Target {
     /// One that another process keeps.
     fn kept(keeper: Arc<dyn Keeper>, kept: Kept, files: KeptFiles) -> Result<Self, DiskError> {
         let Kept { number, path, is_writable, range, block_bytes, device, serial } = kept;
-        let place = Place { keeper, number };
+        let place = TargetPlace { keeper, number };
         if is_writable && serial.is_some() && files.revocation.is_none() {
             return Err(DiskError::unsuitable(
                 format!("write to {}", path.display()),
@@ -618,7 +618,9 @@ impl Target {
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));
         }
         let opened = match &self.place {
-            Some(Place { keeper, number }) => keeper.reopen(*number, write, direct, synchrony),
+            Some(TargetPlace { keeper, number }) => {
+                keeper.reopen(*number, write, direct, synchrony)
+            }
             None => self.reopen(write, direct, synchrony),
         };
         opened.map_err(|cause| match cause.raw_os_error() {

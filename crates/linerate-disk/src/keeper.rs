@@ -82,12 +82,12 @@ pub struct KeptFiles {
 
 /// The place of a target at its keeper; given up when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TargetPlace {
     pub(crate) keeper: Arc<dyn Keeper>,
     pub(crate) number: u64,
 }
 
-impl Drop for Place {
+impl Drop for TargetPlace {
     fn drop(&mut self) {
         self.keeper.release(self.number);
     }

@@ -139,7 +139,7 @@ pub enum NodeKind {
 
 /// One end of a link: a node, and at a host the endpoint name plans use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct LinkEnd {
     /// The node.
     pub node: String,
     /// The endpoint, if the node is a host.
@@ -150,7 +150,7 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The two ends.
-    pub ends: [End; 2],
+    pub ends: [LinkEnd; 2],
     /// Rate each way, counted as Ethernet frames without FCS; `None`: not shaped.
     pub rate: Option<BitRate>,
     /// Queue in front of the shaper. The effective buffer is `buffer + burst`.
@@ -396,7 +396,12 @@ fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
     nodes
 }
 
-fn read_end(text: &str, nodes: &[Node], span: Range<usize>, problems: &mut Vec<Problem>) -> End {
+fn read_end(
+    text: &str,
+    nodes: &[Node],
+    span: Range<usize>,
+    problems: &mut Vec<Problem>,
+) -> LinkEnd {
     let (node, endpoint) = text.split_once('.').unwrap_or((text, text));
     if !nodes.iter().any(|known| known.name == node) {
         let near = nearest(node, nodes.iter().map(|known| known.name.as_str()));
@@ -411,7 +416,7 @@ fn read_end(text: &str, nodes: &[Node], span: Range<usize>, problems: &mut Vec<P
     if endpoint != node {
         check_name(endpoint, Some(span), problems);
     }
-    End { node: node.to_owned(), endpoint: endpoint.to_owned() }
+    LinkEnd { node: node.to_owned(), endpoint: endpoint.to_owned() }
 }
 
 fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Link {

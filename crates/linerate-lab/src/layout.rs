@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Ratio, Testbed};
 
-use crate::description::{Controller, Description, ETHERNET_HEADER, Element, End, Link, NodeKind};
+use crate::description::{
+    Controller, Description, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
+};
 
 mod addressing;
 mod capacities;
@@ -361,7 +363,7 @@ impl<'a> Planner<'a> {
 
     /// Puts the two interfaces of a cable into service: on a switch as its ports, elsewhere as
     /// ports that get addresses.
-    fn plug(&mut self, ends: [&End; 2], devices: &[String; 2], offloads: bool) {
+    fn plug(&mut self, ends: [&LinkEnd; 2], devices: &[String; 2], offloads: bool) {
         let nodes = ends.map(|end| self.node(&end.node));
         let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
         let fresh = self.n_segments;

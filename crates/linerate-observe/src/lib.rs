@@ -28,4 +28,4 @@ pub use observer::{
 pub use sampler::{Probe, Sampler, Scope, Unavailable};
 pub use samplers::{SAMPLERS, sampler};
 pub use sampling::Sampling;
-pub use ways::{Way, towards};
+pub use ways::{PacketRoute, towards};

@@ -14,7 +14,7 @@ use crate::devices;
 
 /// How packets to an address leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct PacketRoute {
     /// The device; `None` where each flow takes one of several next hops.
     pub device: Option<String>,
     /// What they leave by where the device does not say: the port of the bridge, or the devices of
@@ -27,11 +27,14 @@ pub struct Way {
 ///
 /// # Errors
 /// If there is no route, or the kernel cannot tell.
-pub fn towards(destination: IpAddr) -> Result<Way, SysError> {
+pub fn towards(destination: IpAddr) -> Result<PacketRoute, SysError> {
     let mut socket = RouteSocket::open()?;
     let route = socket.route_to(destination)?;
     if route.is_local() {
-        return Ok(Way { device: Some(devices::LOOPBACK.to_owned()), branches: Vec::new() });
+        return Ok(PacketRoute {
+            device: Some(devices::LOOPBACK.to_owned()),
+            branches: Vec::new(),
+        });
     }
     let mut links = Vec::new();
     socket.links(|link| links.push(link))?;
@@ -43,9 +46,12 @@ pub fn towards(destination: IpAddr) -> Result<Way, SysError> {
             let port = link.and_then(|link| {
                 port(&mut socket, link, &links, hop.gateway.unwrap_or(destination))
             });
-            Way { device: link.map(|link| link.name.clone()), branches: port.into_iter().collect() }
+            PacketRoute {
+                device: link.map(|link| link.name.clone()),
+                branches: port.into_iter().collect(),
+            }
         }
-        _ => Way {
+        _ => PacketRoute {
             device: None,
             branches: hops.iter().filter_map(named).map(|link| link.name.clone()).collect(),
         },
@@ -142,6 +148,9 @@ mod tests {
         let Ok(way) = way else {
             return println!("skipped: lo is down in this namespace: {way:?}");
         };
-        assert_eq!(way, Way { device: Some(devices::LOOPBACK.to_owned()), branches: Vec::new() });
+        assert_eq!(
+            way,
+            PacketRoute { device: Some(devices::LOOPBACK.to_owned()), branches: Vec::new() }
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! digits and in which unit they are shown. Every chart is drawn from the table it carries, by
 //! column, so that chart and table cannot differ.
 
-use linerate_analysis::{End, Place};
+use linerate_analysis::{PathEnd, StageKind};
 use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
 
 use crate::number::{Scale, round_half_up};
@@ -174,9 +174,9 @@ pub struct PathPicture {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathStage {
     /// Where on the path.
-    pub end: End,
+    pub end: PathEnd,
     /// What it is.
-    pub place: Place,
+    pub place: StageKind,
     /// Its name and whose it is.
     pub name: String,
     /// What was observed there: of two arms by each that passes it, the first one first.

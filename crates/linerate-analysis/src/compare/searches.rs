@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::search::Bounds;
-    use crate::study::{Found, SearchRun};
+    use crate::study::{GoalResult, SearchRun};
 
     fn goal() -> Goal {
         Goal {
@@ -172,7 +172,7 @@ mod tests {
         let run = |(repeat, lower): (u32, &f64)| {
             let bounds =
                 Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };
-            let found = Found {
+            let found = GoalResult {
                 goal: "NDR".into(),
                 strict: bounds,
                 untainted: bounds,

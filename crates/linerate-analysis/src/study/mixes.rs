@@ -57,13 +57,13 @@ pub struct MixedJob {
     /// Its times, likewise.
     pub times: Vec<Compared>,
     /// Hosts whose memory its data goes to or comes from, and which way.
-    pub ways: Vec<(String, Way)>,
+    pub ways: Vec<(String, MemoryDirection)>,
 }
 
 /// Which way data crosses the links between a host's memory and its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum MemoryDirection {
     /// Devices write to memory: disk reads, received frames.
     Up,
     /// Devices read from memory: disk writes, sent frames.
@@ -188,14 +188,19 @@ fn mixed_job(
 
 /// Which way the data of a job goes at each host. Data sent by the active end leaves its memory and
 /// enters the passive end's.
-fn ways(is_storage: bool, [from, to]: [&Endpoint; 2], tx: bool, rx: bool) -> Vec<(String, Way)> {
+fn ways(
+    is_storage: bool,
+    [from, to]: [&Endpoint; 2],
+    tx: bool,
+    rx: bool,
+) -> Vec<(String, MemoryDirection)> {
     let way = |down: bool, up: bool| match (down, up) {
-        (true, true) => Some(Way::Both),
-        (true, false) => Some(Way::Down),
-        (false, true) => Some(Way::Up),
+        (true, true) => Some(MemoryDirection::Both),
+        (true, false) => Some(MemoryDirection::Down),
+        (false, true) => Some(MemoryDirection::Up),
         (false, false) => None,
     };
-    let mut ways: Vec<(String, Way)> =
+    let mut ways: Vec<(String, MemoryDirection)> =
         way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
     if !is_storage && to.host != from.host {
         ways.extend(way(rx, tx).map(|way| (to.host.clone(), way)));

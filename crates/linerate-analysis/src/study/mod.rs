@@ -70,14 +70,16 @@ pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use gate::Withheld;
 pub use headline::{
-    End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety, Tested, headline,
+    Headline, Limit, Moved, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, Tested,
+    headline,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;
 pub(crate) use loss::is_carried_by_a_process;
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{
-    Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, Mix, MixedJob, Way,
+    Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, MemoryDirection, Mix,
+    MixedJob,
 };
 pub use observer_ports::{Agreement, PortStudy};
 pub use obtained::{Given, Obtained};
@@ -90,7 +92,7 @@ pub use run_figures::looked_at;
 pub(crate) use search_comparisons::{lower_bounds, search_step, unit_of_load};
 pub use search_latency::{LatencyAtLoad, SearchLatency};
 pub use search_trial::{SearchTrial, searched};
-pub use searches::{Found, GoalStudy, SearchRun, SearchStudy};
+pub use searches::{GoalResult, GoalStudy, SearchRun, SearchStudy};
 pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::{Stall, Stopped};
 pub use transfer_counts::TransferCounts;

@@ -9,7 +9,7 @@
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 
 use super::pairs::{Compared, Comparison, adjust, arm_removed};
-use super::{Found, SearchStudy};
+use super::{GoalResult, SearchStudy};
 use crate::compare::{Better, Margin, effect_beyond};
 use crate::statistics::median;
 
@@ -104,7 +104,7 @@ pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>>
 
 /// How far the bounds of `goal` are apart, in the unit of the load: the median over the runs.
 pub(crate) fn search_step(search: &SearchStudy, goal: &str) -> Option<f64> {
-    let apart = |found: &Found| Some(found.strict.upper? - found.strict.lower?);
+    let apart = |found: &GoalResult| Some(found.strict.upper? - found.strict.lower?);
     median(
         &search.runs.iter().filter_map(|run| apart(named(&run.found, goal)?)).collect::<Vec<f64>>(),
     )
@@ -118,6 +118,6 @@ pub(crate) fn unit_of_load(unit: LoadUnit) -> Unit {
     }
 }
 
-fn named<'a>(found: &'a [Found], goal: &str) -> Option<&'a Found> {
+fn named<'a>(found: &'a [GoalResult], goal: &str) -> Option<&'a GoalResult> {
     found.iter().find(|found| found.goal == goal)
 }

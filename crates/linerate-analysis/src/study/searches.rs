@@ -68,7 +68,7 @@ pub struct SearchRun {
     /// Where the tester limited it, if it did: the last step was spoilt as often as it was made.
     pub tester_limited: Option<f64>,
     /// What was found, by goal.
-    pub found: Vec<Found>,
+    pub found: Vec<GoalResult>,
     /// The longest bursts, if they were searched for.
     pub bursts: Option<BackToBack>,
     /// Latency at each load it was measured at, the lowest first.
@@ -80,7 +80,7 @@ pub struct SearchRun {
 
 /// What a run found for one goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct GoalResult {
     /// The goal's name.
     pub goal: String,
     /// From every trial the device answers for.
@@ -195,7 +195,7 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Lin
         let (strict, withheld) = admitted(&requirement, &strict, line);
         let (untainted, _) = admitted(&requirement, &untainted, line);
         let at_least = is_bounded_by_tester(search, &strict, &trials, tester);
-        Found {
+        GoalResult {
             goal: goal.name.clone(),
             regular: strict.regular(goal),
             strict,
@@ -204,7 +204,7 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Lin
             withheld,
         }
     };
-    let found: Vec<Found> = search.goals().into_iter().map(found).collect();
+    let found: Vec<GoalResult> = search.goals().into_iter().map(found).collect();
     SearchRun {
         repeat,
         tester,
@@ -273,7 +273,7 @@ fn is_bounded_by_tester(
 fn bursts(
     search: &Search,
     trials: &[SearchTrial],
-    throughput: Option<&Found>,
+    throughput: Option<&GoalResult>,
 ) -> Option<BackToBack> {
     let Method::BackToBack { .. } = search.method else { return None };
     let throughput = throughput?.strict.lower?;

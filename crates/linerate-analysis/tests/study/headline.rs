@@ -1,7 +1,7 @@
 //! The sentence and the picture: every stage says what was observed there, and the limit stands
 //! where it is.
 
-use linerate_analysis::{End, Headline, Place, Stage, Surety, headline, study};
+use linerate_analysis::{Headline, PathEnd, Stage, StageKind, Surety, headline, study};
 use linerate_model::{BitRate, Campaign, Capacity, Counter};
 
 use crate::fixture::{datagrams, gigabit, job, near, samples, steady, stream, trial, two_hosts};
@@ -10,7 +10,7 @@ fn told(campaign: &Campaign) -> Headline {
     headline(campaign, &study(campaign)).expect("something was measured")
 }
 
-fn stage(headline: &Headline, end: End, place: Place) -> &Stage {
+fn stage(headline: &Headline, end: PathEnd, place: StageKind) -> &Stage {
     let found = headline.stages.iter().find(|stage| (stage.end, stage.place) == (end, place));
     found.unwrap_or_else(|| panic!("no {place:?} of {end:?}: {:?}", headline.stages))
 }
@@ -33,33 +33,36 @@ fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
         (told.limit.surety, told.limit.rule.as_deref()),
         (Surety::Suspected, Some("link_ceiling"))
     );
-    let order: Vec<(End, Place)> =
+    let order: Vec<(PathEnd, StageKind)> =
         told.stages.iter().map(|stage| (stage.end, stage.place)).collect();
     assert_eq!(
         order,
         [
-            (End::Sender, Place::Application),
-            (End::Sender, Place::Socket),
-            (End::Sender, Place::Queue),
-            (End::Sender, Place::Interface),
-            (End::Between, Place::Wire),
-            (End::Receiver, Place::Interface),
-            (End::Receiver, Place::Socket),
-            (End::Receiver, Place::Application),
+            (PathEnd::Sender, StageKind::Application),
+            (PathEnd::Sender, StageKind::Socket),
+            (PathEnd::Sender, StageKind::Queue),
+            (PathEnd::Sender, StageKind::Interface),
+            (PathEnd::Between, StageKind::Wire),
+            (PathEnd::Receiver, StageKind::Interface),
+            (PathEnd::Receiver, StageKind::Socket),
+            (PathEnd::Receiver, StageKind::Application),
         ]
     );
     let limits: Vec<&str> =
         told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
     assert_eq!(limits, ["link"]);
     assert!(
-        stage(&told, End::Between, Place::Wire)
+        stage(&told, PathEnd::Between, StageKind::Wire)
             .ceiling
             .as_ref()
             .is_some_and(|ceiling| ceiling.hard)
     );
-    near(reading(stage(&told, End::Sender, Place::Interface), "sent"), 960e6);
-    near(reading(stage(&told, End::Receiver, Place::Application), "received"), 117_200_000.0 * 8.0);
-    for unseen in [(End::Sender, Place::Queue), (End::Receiver, Place::Interface)] {
+    near(reading(stage(&told, PathEnd::Sender, StageKind::Interface), "sent"), 960e6);
+    near(
+        reading(stage(&told, PathEnd::Receiver, StageKind::Application), "received"),
+        117_200_000.0 * 8.0,
+    );
+    for unseen in [(PathEnd::Sender, StageKind::Queue), (PathEnd::Receiver, StageKind::Interface)] {
         assert!(!stage(&told, unseen.0, unseen.1).is_observed(), "{unseen:?}");
     }
 }
@@ -85,9 +88,9 @@ fn losses_stand_where_counters_found_them() {
     let mut lossy = datagrams(1000, 990, 4970);
     lossy.samples.push(("left".into(), samples(&[("qdisc", "drops", "eth0 tbf 1:", 4.0)])));
     let told = told(&two_hosts(vec![lossy]));
-    assert_eq!(stage(&told, End::Sender, Place::Queue).lost, Some(20));
-    assert_eq!(stage(&told, End::Sender, Place::Queue).name, "tbf");
-    assert_eq!(stage(&told, End::Receiver, Place::Interface).lost, None, "nobody looked");
+    assert_eq!(stage(&told, PathEnd::Sender, StageKind::Queue).lost, Some(20));
+    assert_eq!(stage(&told, PathEnd::Sender, StageKind::Queue).name, "tbf");
+    assert_eq!(stage(&told, PathEnd::Receiver, StageKind::Interface).lost, None, "nobody looked");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Jobs alone and together: what is left of each, and what they share, with known answers.
 
-use linerate_analysis::{Cause, MatrixVerdict, Mix, Study, Way, study};
+use linerate_analysis::{Cause, MatrixVerdict, MemoryDirection, Mix, Study, study};
 use linerate_model::{
     Arm, Campaign, Counter, JobRecord, JobSpec, Params, Point, Ratio, Role, TestbedKind, TrialId,
     TrialRecord,
@@ -112,8 +112,11 @@ fn what_is_left_of_a_disk_and_a_stream_adds_up_to_the_joint_efficiency() {
         mix.jobs.iter().map(|job| job.main.metric.as_str()).collect::<Vec<_>>(),
         ["transfer_rate", "goodput"]
     );
-    assert_eq!(mix.jobs[0].ways, [("left".to_owned(), Way::Up)]);
-    assert_eq!(mix.jobs[1].ways, [("left".to_owned(), Way::Down), ("right".to_owned(), Way::Up)]);
+    assert_eq!(mix.jobs[0].ways, [("left".to_owned(), MemoryDirection::Up)]);
+    assert_eq!(
+        mix.jobs[1].ways,
+        [("left".to_owned(), MemoryDirection::Down), ("right".to_owned(), MemoryDirection::Up)]
+    );
     assert!(mix.jobs.iter().all(|job| job.lost()));
     assert_eq!(mix.attribution.cause, Cause::Unknown, "nothing was counted that explains it");
     assert_eq!(study.comparisons.len(), 2, "each job alone against itself among all");

@@ -13,7 +13,7 @@ use linerate_analysis::tune::experiments::{
     TuningExperiment, Untried,
 };
 use linerate_analysis::tune::{change_of, missed, rates};
-use linerate_analysis::{End, PointStudy};
+use linerate_analysis::{PathEnd, PointStudy};
 use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
 use linerate_model::series::qdisc;
@@ -110,8 +110,8 @@ pub fn tune(
     Ok(findings)
 }
 
-fn endpoint<'a>(end: End, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
-    if end == End::Receiver { to } else { from }
+fn endpoint<'a>(end: PathEnd, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a Endpoint {
+    if end == PathEnd::Receiver { to } else { from }
 }
 
 /// An experiment, and what came of its look at the path.
@@ -283,7 +283,7 @@ impl Load<'_> {
     }
 
     fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> DraftCompare {
-        let at = if candidate.end == End::Receiver { self.to } else { self.from };
+        let at = if candidate.end == PathEnd::Receiver { self.to } else { self.from };
         let setting = candidate.setting;
         let arm = |name: &str, value: &str| {
             let mut arm = DraftArm::named(name);

@@ -19,7 +19,7 @@ use linerate_model::HostAddress;
 use crate::Failure;
 use crate::keys::keys_for;
 
-pub use settings::{Present, Way};
+pub use settings::{Present, WindowScope};
 
 /// An open session about the settings of one host. What it changed is put back when it ends, unless
 /// it is kept.

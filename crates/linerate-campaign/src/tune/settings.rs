@@ -16,7 +16,7 @@ const LARGEST_WINDOW: u32 = 65_535 << 14;
 
 /// A way to give the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum WindowScope {
     /// Connections over one route.
     Route,
     /// Every connection of the host.
@@ -68,13 +68,13 @@ impl Present {
 
     /// The setting that gives a window of `bytes` by `way`; `buffer` is the receive buffer that
     /// gives it.
-    pub(super) fn setting(&self, way: Way, bytes: u64, mss: u64, buffer: u64) -> Setting {
+    pub(super) fn setting(&self, way: WindowScope, bytes: u64, mss: u64, buffer: u64) -> Setting {
         match way {
-            Way::Route => {
+            WindowScope::Route => {
                 let segments = u32::try_from(bytes / mss.max(1)).unwrap_or(u32::MAX).max(1);
                 self.route_with(u32::try_from(bytes).unwrap_or(u32::MAX), segments)
             }
-            Way::Host => {
+            WindowScope::Host => {
                 let buffer = buffer.max(LEAST_BUFFER);
                 Setting::Sysctl {
                     name: RECEIVE.into(),
@@ -86,10 +86,10 @@ impl Present {
 
     /// A change of the same kind that must make no difference: a route's window that bounds
     /// nothing; send buffers of a host that receives.
-    pub(super) fn placebo(&self, way: Way) -> Setting {
+    pub(super) fn placebo(&self, way: WindowScope) -> Setting {
         match way {
-            Way::Route => self.route_with(LARGEST_WINDOW, 0),
-            Way::Host => {
+            WindowScope::Route => self.route_with(LARGEST_WINDOW, 0),
+            WindowScope::Host => {
                 let fields: Vec<u64> = match &self.send.setting {
                     Setting::Sysctl { value, .. } => {
                         value.split(' ').filter_map(|word| word.parse().ok()).collect()
@@ -109,13 +109,13 @@ impl Present {
     }
 
     /// What puts back what is there now.
-    pub(super) fn before(&self, way: Way) -> String {
+    pub(super) fn before(&self, way: WindowScope) -> String {
         match (way, &self.route.setting) {
-            (Way::Host, _) => self.command(&self.receive.setting),
-            (Way::Route, Setting::RouteWindow { window: 0, .. }) => {
+            (WindowScope::Host, _) => self.command(&self.receive.setting),
+            (WindowScope::Route, Setting::RouteWindow { window: 0, .. }) => {
                 format!("ip route change {}", self.route.spelled)
             }
-            (Way::Route, setting) => self.command(setting),
+            (WindowScope::Route, setting) => self.command(setting),
         }
     }
 
@@ -189,19 +189,19 @@ mod tests {
     #[test]
     fn settings_are_typed_as_ip_and_sysctl_take_them() {
         let present = present();
-        let route = present.setting(Way::Route, 7300, 1460, 0);
+        let route = present.setting(WindowScope::Route, 7300, 1460, 0);
         assert_eq!(
             present.command(&route),
             "ip route change 198.18.0.0/24 dev eth0 proto kernel scope link src 198.18.0.3 window \
                 7300 initrwnd 5"
         );
-        let host = present.setting(Way::Host, 7300, 1460, 12_288);
+        let host = present.setting(WindowScope::Host, 7300, 1460, 12_288);
         assert_eq!(present.command(&host), "sysctl -w net.ipv4.tcp_rmem=\"4096 12288 12288\"");
         assert_eq!(
-            present.before(Way::Host),
+            present.before(WindowScope::Host),
             "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\""
         );
-        assert!(present.before(Way::Route).ends_with("src 198.18.0.3"));
+        assert!(present.before(WindowScope::Route).ends_with("src 198.18.0.3"));
     }
 
     #[test]
@@ -224,9 +224,11 @@ mod tests {
     #[test]
     fn placebos_are_of_the_same_kind_and_bound_nothing_that_matters() {
         let present = present();
-        assert!(present.command(&present.placebo(Way::Route)).ends_with("window 1073725440"));
+        assert!(
+            present.command(&present.placebo(WindowScope::Route)).ends_with("window 1073725440")
+        );
         assert_eq!(
-            present.command(&present.placebo(Way::Host)),
+            present.command(&present.placebo(WindowScope::Host)),
             "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 2097152\""
         );
     }

@@ -21,7 +21,7 @@ use linerate_model::{
 };
 
 use super::plans::{Path, Stint};
-use super::settings::{Present, Way, questions};
+use super::settings::{Present, WindowScope, questions};
 use super::told::{Told, Tried, WORTH, WindowRow};
 use super::{Sessions, Settings};
 use crate::stages::Bench;
@@ -125,7 +125,7 @@ pub fn tune(
     if tuning.dry_run {
         // Until the kernel has learned better, half of a receive buffer is window
         // (tcp_adv_win_scale 1).
-        for way in [Way::Route, Way::Host] {
+        for way in [WindowScope::Route, WindowScope::Host] {
             let setting = present.setting(way, window, found.hose.mss.0, 2 * window);
             told.commands.push(present.command(&setting));
         }
@@ -455,10 +455,10 @@ fn settle(
     found: &Found,
     window: u64,
     told: &mut Told,
-) -> Result<Option<(Way, Setting)>, Ended> {
-    for way in [Way::Route, Way::Host] {
+) -> Result<Option<(WindowScope, Setting)>, Ended> {
+    for way in [WindowScope::Route, WindowScope::Host] {
         let mut buffer = 2 * window;
-        let rounds = if way == Way::Route { 1 } else { ROUNDS };
+        let rounds = if way == WindowScope::Route { 1 } else { ROUNDS };
         for round in 0..rounds {
             let setting = present.setting(way, window, found.hose.mss.0, buffer);
             let command = present.command(&setting);
@@ -474,7 +474,11 @@ fn settle(
             }
             let name = format!(
                 "hold-{}",
-                if way == Way::Route { "route".to_owned() } else { format!("host-{}", round + 1) }
+                if way == WindowScope::Route {
+                    "route".to_owned()
+                } else {
+                    format!("host-{}", round + 1)
+                }
             );
             let stint = Stint::one("hold", ends.path.length(1_500), ends.path.stream(None));
             let held = bench.observe(&name, &ends.path.draft("tune-hold", 1, &[stint]));
@@ -531,7 +535,7 @@ fn compare(
     pairs: u32,
     tuner: &mut dyn Settings,
     present: &Present,
-    way: Way,
+    way: WindowScope,
     setting: &Setting,
     told: &mut Told,
 ) -> Result<Proof, Ended> {

@@ -18,7 +18,7 @@ use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
 use crate::wire::{
     Branches, Greeting, HelloRole, Message, ORDER_LIMIT, PROTOCOL_MAGIC, PROTOCOL_VERSION, Prepare,
-    RELEASE, Way, printable,
+    RELEASE, RouteDevice, printable,
 };
 
 /// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent
@@ -94,7 +94,7 @@ fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str
     for destination in destinations.iter().take(MOST).copied() {
         // Without a route there is nothing to tell; the first trial says what that means.
         let Ok(way) = linerate_observe::towards(destination) else { continue };
-        answer.routes.extend(way.device.map(|device| Way { destination, device }));
+        answer.routes.extend(way.device.map(|device| RouteDevice { destination, device }));
         if !way.branches.is_empty() {
             answer.branches.push(Branches { destination, devices: way.branches });
         }

@@ -11,7 +11,7 @@ use linerate_model::HostAddress;
 use serde_json::Value;
 
 use super::runner::greet;
-use crate::wire::{Branches, Greeting, HelloRole, Message, Way};
+use crate::wire::{Branches, Greeting, HelloRole, Message, RouteDevice};
 use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts, frames};
 
 /// What a host said of itself.
@@ -20,7 +20,7 @@ pub struct HostFacts {
     /// As a tree, like those recorded with a campaign.
     pub facts: Value,
     /// Of the addresses asked for, those it has a route to.
-    pub routes: Vec<Way>,
+    pub routes: Vec<RouteDevice>,
     /// What packets to them leave by, where no device says it alone.
     pub branches: Vec<Branches>,
 }

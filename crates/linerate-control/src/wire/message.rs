@@ -61,7 +61,7 @@ pub struct Greeting {
     pub asks: Option<Vec<IpAddr>>,
     /// An agent's answer to `asks`: the addresses it has a route to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<Way>,
+    pub routes: Vec<RouteDevice>,
     /// An agent's answer to `asks` too: what packets leave by where no route or device says it
     /// alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +73,7 @@ pub struct Greeting {
 
 /// The device by which a host reaches an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct RouteDevice {
     /// The address asked for.
     pub destination: IpAddr,
     /// The interface that packets to it leave by.

@@ -22,7 +22,7 @@ pub(crate) use codec::announced;
 pub use codec::{GREETING_LIMIT, MESSAGE_LIMIT, WireError, decode, decode_within, encode, pieces};
 pub use message::{
     Branches, Greeting, HelloRole, JobOffer, Message, PROTOCOL_VERSION, PairProof, Prepare,
-    PreparedJob, Way, name, printable,
+    PreparedJob, RouteDevice, name, printable,
 };
 pub(crate) use message::{PROTOCOL_MAGIC, RELEASE};
 pub use tune::{Setting, SettingState, TuneRequest};

@@ -7,7 +7,7 @@ use std::ops::Range;
 use linerate_model::{BitRate, Bytes, Nanos, Problem};
 use serde::Deserialize;
 
-use super::{ETHERNET_HEADER, ETHERNET_MTU, End, Node, NodeKind, check_name, read_end};
+use super::{ETHERNET_HEADER, ETHERNET_MTU, LinkEnd, Node, NodeKind, check_name, read_end};
 
 /// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a
 /// fast port, a slow sideband, and a small buffer between them.
@@ -44,7 +44,7 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
     /// What it is connected to.
-    pub to: End,
+    pub to: LinkEnd,
     /// Its rate each way, counted as an Ethernet wire does: with preamble, FCS and gap.
     pub rate: BitRate,
 }

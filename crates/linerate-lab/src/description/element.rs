@@ -7,7 +7,9 @@ use std::ops::Range;
 use linerate_model::{BitRate, Bytes, Nanos, PacketRate, Problem, Ratio};
 use serde::Deserialize;
 
-use super::{DEFAULT_BUFFER, ETHERNET_HEADER, ETHERNET_MTU, End, Link, Node, check_name, read_end};
+use super::{
+    DEFAULT_BUFFER, ETHERNET_HEADER, ETHERNET_MTU, Link, LinkEnd, Node, check_name, read_end,
+};
 
 /// A device of two ports whose capacity is known, so that what a measurement must find is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +17,7 @@ pub struct Element {
     /// Its name.
     pub name: String,
     /// What its two ports lead to.
-    pub ends: [End; 2],
+    pub ends: [LinkEnd; 2],
     /// Rate of its ports each way, counted as an Ethernet wire does: with preamble, FCS and gap.
     /// `None`: frames are there at once.
     pub port_rate: Option<BitRate>,

@@ -4,7 +4,9 @@ use linerate_model::{BitRate, BoundClass, Bytes, Capacity};
 
 use super::port_channel::{bus_classes, queue_instance};
 use super::{Planner, WIRE_FRAME_OVERHEAD};
-use crate::description::{Bus, BusEdge, Controller, ETHERNET_HEADER, Element, End, Link, NodeKind};
+use crate::description::{
+    Bus, BusEdge, Controller, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
+};
 
 /// What a cable or a device lets pass each way.
 struct Bound {
@@ -91,7 +93,7 @@ impl Planner<'_> {
 
     /// What stands between `ends` bounds every pair of hosts whose only way leads over it. That is
     /// certain where one of the ends is a host: nothing of that endpoint passes elsewhere.
-    fn note_cable(&mut self, ends: &[End; 2], bound: Bound) {
+    fn note_cable(&mut self, ends: &[LinkEnd; 2], bound: Bound) {
         let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
         let of_elements = self.description.elements.iter().flat_map(|element| &element.ends);

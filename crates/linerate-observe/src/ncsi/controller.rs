@@ -45,7 +45,7 @@ struct Wire {
 
 /// A channel that answered, or that the kernel knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundChannel {
     /// Who.
     pub address: Address,
     /// What the kernel's stack noted of it, if that owns the interface.
@@ -156,7 +156,10 @@ impl Wire {
 ///
 /// # Errors
 /// If the interface went away.
-pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
+pub fn survey(
+    controller: &mut Controller,
+    initialise: bool,
+) -> Result<Vec<FoundChannel>, SysError> {
     match controller.way {
         SidebandAccess::Stack(_) => {
             let known = controller.known.clone();
@@ -170,7 +173,7 @@ pub fn survey(controller: &mut Controller, initialise: bool) -> Result<Vec<Found
 type Ask<'a> = dyn FnMut(Address, &Command) -> Result<Result<Reply, Failure>, SysError> + 'a;
 
 /// Asks the channels that the kernel knows.
-fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<Found>, SysError> {
+fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<FoundChannel>, SysError> {
     let mut found = Vec::new();
     for package in known {
         for channel in package.channels {
@@ -179,7 +182,7 @@ fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<Found>, SysError>
             let link =
                 if version.is_ok() { ask(address, &Command::GetLinkStatus)?.ok() } else { None };
             let initial_state = version.as_ref().is_ok_and(refused_until_initialised);
-            found.push(Found {
+            found.push(FoundChannel {
                 address,
                 known: Some(channel),
                 initial_state,
@@ -193,7 +196,7 @@ fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<Found>, SysError>
 }
 
 /// Asks packages and channels by number until they fall silent.
-fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<Found>, SysError> {
+fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<FoundChannel>, SysError> {
     let mut found = Vec::new();
     for package in 0..PACKAGES {
         let mut channels = CHANNELS;
@@ -230,7 +233,7 @@ fn look(
     controller: &mut Controller,
     address: Address,
     initialise: bool,
-) -> Result<Option<Found>, SysError> {
+) -> Result<Option<FoundChannel>, SysError> {
     let Ok(mut version) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
     if refused_until_initialised(&version)
         && initialise
@@ -247,7 +250,7 @@ fn look(
     }
     let capabilities = controller.ask(address, &Command::GetCapabilities)?.ok();
     let link = controller.ask(address, &Command::GetLinkStatus)?.ok();
-    Ok(Some(Found {
+    Ok(Some(FoundChannel {
         address,
         known: None,
         initial_state,

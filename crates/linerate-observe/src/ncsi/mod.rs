@@ -14,6 +14,6 @@ pub mod kernel;
 mod stack;
 mod transport;
 
-pub use controller::{Controller, Found, survey};
+pub use controller::{Controller, FoundChannel, survey};
 pub use exchange::{Address, Exchange, Failure, Reply, Step, Strays};
 pub use transport::{Beside, Ownership, Preference, Transport, Why, choose, ownership};

@@ -13,7 +13,9 @@ use linerate_model::{Direction, Point, Validity, metric};
 use super::{Comparison, Reproduction, Shape, coordinate, not_judged, shape, sweep};
 use linerate_analysis::compare::{Better, Change, Effect, Margin, effect_beyond};
 use linerate_analysis::statistics::median;
-use linerate_analysis::{JobStudy, MetricStudy, Mix, PointStudy, Study, TransferCounts, Way};
+use linerate_analysis::{
+    JobStudy, MemoryDirection, MetricStudy, Mix, PointStudy, Study, TransferCounts,
+};
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
@@ -184,7 +186,7 @@ fn capped(edge: &Study) -> Vec<Shape> {
     let claim = "V5.6 (hard): an edge with less room than both jobs ask for passes what it has, to \
         3 %, and jobs on edges of their own keep all";
     let same_way = |mix: &&Mix| {
-        let ways: Vec<Option<&(String, Way)>> =
+        let ways: Vec<Option<&(String, MemoryDirection)>> =
             mix.jobs.iter().map(|job| job.ways.first()).collect();
         mix.sweep == "shared edge" && ways.windows(2).all(|pair| pair[0] == pair[1])
     };

@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_analysis::{End, Place};
+use linerate_analysis::{PathEnd, StageKind};
 
 use crate::document::{PathPicture, PathStage, StageSeen};
 use crate::sections::place_word;
@@ -43,14 +43,14 @@ const COLUMN: f64 = 400.0;
 const NARROW: f64 = 360.0;
 
 /// From the top; the layers of an end in this order.
-const LAYERS: [Place; 7] = [
-    Place::Disk,
-    Place::Application,
-    Place::Cache,
-    Place::Socket,
-    Place::Queue,
-    Place::Interface,
-    Place::Bus,
+const LAYERS: [StageKind; 7] = [
+    StageKind::Disk,
+    StageKind::Application,
+    StageKind::Cache,
+    StageKind::Socket,
+    StageKind::Queue,
+    StageKind::Interface,
+    StageKind::Bus,
 ];
 
 /// Both layouts; the style sheet shows the one that fits.
@@ -286,11 +286,11 @@ fn meter(x: f64, y: f64, width: f64, told: &str, share: Option<f64>) -> String {
 
 fn wide(picture: &PathPicture) -> Drawing {
     let right = WIDE - COLUMN;
-    let of = |end: End, place: Place| -> Vec<Laid<'_>> {
+    let of = |end: PathEnd, place: StageKind| -> Vec<Laid<'_>> {
         let here = picture.stages.iter().filter(|stage| (stage.end, stage.place) == (end, place));
         let mut laid: Vec<Laid<'_>> = here.map(|stage| Laid::new(stage, COLUMN, false)).collect();
         // Data come up on the receiving side.
-        if end == End::Receiver {
+        if end == PathEnd::Receiver {
             laid.reverse();
         }
         laid
@@ -302,7 +302,7 @@ fn wide(picture: &PathPicture) -> Drawing {
     // The lower edges of what stands above in each column.
     let mut edges: [Option<f64>; 2] = [None, None];
     for place in LAYERS {
-        let (sending, receiving) = (of(End::Sender, place), of(End::Receiver, place));
+        let (sending, receiving) = (of(PathEnd::Sender, place), of(PathEnd::Receiver, place));
         let rows = sending.len().max(receiving.len());
         for row in 0..rows {
             let pair = [sending.get(row), receiving.get(row)];
@@ -325,7 +325,7 @@ fn wide(picture: &PathPicture) -> Drawing {
         body += &arrow(x + COLUMN / 2.0, edge.unwrap_or(y), y, side == 0);
     }
     let between: Vec<&PathStage> =
-        picture.stages.iter().filter(|stage| stage.end == End::Between).collect();
+        picture.stages.iter().filter(|stage| stage.end == PathEnd::Between).collect();
     for (number, row) in between.chunk_by(|a, b| !is_other_way(a, b)).enumerate() {
         if number > 0 {
             body += &text("label", WIDE / 2.0, y - GAP / 2.0 + 4.0, "middle", OTHER_WAY);
@@ -351,7 +351,7 @@ fn is_other_way(a: &PathStage, b: &PathStage) -> bool {
     let passes = |stage: &PathStage| -> Vec<Option<String>> {
         stage.seen.iter().map(|seen| seen.arm.clone()).collect()
     };
-    a.end == End::Between && b.end == End::Between && passes(a) != passes(b)
+    a.end == PathEnd::Between && b.end == PathEnd::Between && passes(a) != passes(b)
 }
 
 fn narrow(picture: &PathPicture) -> Drawing {

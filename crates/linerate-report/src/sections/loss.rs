@@ -18,7 +18,7 @@ use crate::grid::Grid;
 use crate::number::Scale;
 
 /// Where losses were found; `None` for those that no counter accounts for.
-type Found = Option<LossPlace>;
+type FoundAt = Option<LossPlace>;
 
 /// A count of the ledger by name.
 type Count = (&'static str, fn(&LossStudy) -> u64);
@@ -96,8 +96,8 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 }
 
 /// Places where losses were found, in the order of the path; unexplained ones last.
-fn places(accounts: &[Account<'_>]) -> Vec<Found> {
-    let mut places: Vec<Found> = Vec::new();
+fn places(accounts: &[Account<'_>]) -> Vec<FoundAt> {
+    let mut places: Vec<FoundAt> = Vec::new();
     for (place, _) in accounts.iter().flat_map(|account| &account.loss.located) {
         if !places.iter().any(|known| known.as_ref() == Some(place)) {
             places.push(Some(place.clone()));
@@ -109,12 +109,12 @@ fn places(accounts: &[Account<'_>]) -> Vec<Found> {
     places
 }
 
-fn name(place: &Found) -> String {
+fn name(place: &FoundAt) -> String {
     place.as_ref().map_or_else(|| "unexplained".to_owned(), LossPlace::to_string)
 }
 
 /// Of the datagrams `account` lost, those found at `place`.
-fn lost_at(account: &Account<'_>, place: &Found) -> u64 {
+fn lost_at(account: &Account<'_>, place: &FoundAt) -> u64 {
     let Some(place) = place else { return account.loss.unexplained };
     account.loss.located.iter().filter(|(known, _)| known == place).map(|(_, n)| n).sum()
 }
@@ -139,7 +139,7 @@ fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> 
 }
 
 /// Shares of what was sent, by place, where anything was lost.
-fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Option<Chart> {
+fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Option<Chart> {
     if places.is_empty() {
         return None;
     }
@@ -176,7 +176,7 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Option<
     })
 }
 
-fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[Found]) -> Table {
+fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Table {
     let several = accounts
         .iter()
         .any(|a| (&a.job.from, &a.job.to) != (&accounts[0].job.from, &accounts[0].job.to));

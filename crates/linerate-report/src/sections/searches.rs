@@ -5,7 +5,7 @@
 //! is irregular and says so. Where a sweep has one axis, the graph of RFC 2544 26.1 shows what was
 //! found beside what the path could carry.
 
-use linerate_analysis::{Found, Reason, SearchRun, SearchStudy, SearchTrial};
+use linerate_analysis::{GoalResult, Reason, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
 
 mod latency;
@@ -219,7 +219,7 @@ fn runs(searches: &[SearchStudy]) -> Table {
     table
 }
 
-fn result(run: &SearchRun, found: &Found) -> String {
+fn result(run: &SearchRun, found: &GoalResult) -> String {
     let bounds = &found.strict;
     let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
     let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };

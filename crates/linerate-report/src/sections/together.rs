@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use linerate_analysis::{
-    Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, Mix, MixedJob, Study, Way,
+    Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob, Study,
 };
 use linerate_model::{Estimate, Role as ArmRole, Verdict};
 use serde_json::Value;
@@ -259,17 +259,18 @@ fn matrix_sentence(matrix: &DirectionMatrix) -> String {
 }
 
 /// What a way is called: to memory go disk reads and received frames.
-const fn way(way: Way) -> &'static str {
+const fn way(way: MemoryDirection) -> &'static str {
     match way {
-        Way::Up => "to memory (disk read, network receive)",
-        Way::Down => "from memory (disk write, network send)",
-        Way::Both => "both ways",
+        MemoryDirection::Up => "to memory (disk read, network receive)",
+        MemoryDirection::Down => "from memory (disk write, network send)",
+        MemoryDirection::Both => "both ways",
     }
 }
 
 fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart {
     let ways = |job: usize| {
-        let mut ways: Vec<Way> = matrix.cells.iter().map(|cell| cell.ways[job]).collect();
+        let mut ways: Vec<MemoryDirection> =
+            matrix.cells.iter().map(|cell| cell.ways[job]).collect();
         ways.sort_unstable();
         ways.dedup();
         ways

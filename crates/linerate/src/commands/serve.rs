@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linerate_analysis::{Study, study};
-use linerate_campaign::catalog::Found;
+use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
@@ -154,7 +154,7 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 /// Serves, with a line a second in which something moved, and prints what was taken.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address().ip());
-    let (found, plan) = Found::drafted("serve", &args.draft()?)?;
+    let (found, plan) = PlanText::drafted("serve", &args.draft()?)?;
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("serve.ledger"));

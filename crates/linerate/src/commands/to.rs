@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
-use linerate_campaign::catalog::Found;
+use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         "loopback" => testbeds::loopback(args.ipv6),
         host => testbeds::to_host(host, args.bind, args.ipv6)?,
     };
-    let (found, plan) = Found::drafted("to", &draft(args)?)?;
+    let (found, plan) = PlanText::drafted("to", &draft(args)?)?;
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger =

@@ -6,7 +6,7 @@ use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Un
 use super::super::PointStudy;
 use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
-use super::{End, Place, Reading, Seen, Stage};
+use super::{PathEnd, Reading, Seen, Stage, StageKind};
 
 /// What stands where nothing is known.
 const UNKNOWN: &str = "network";
@@ -17,7 +17,7 @@ pub(super) fn stages(
     first: &Seen<'_>,
     point: Option<&PointStudy>,
 ) -> Vec<Stage> {
-    let (from, to) = (&first.side(End::Sender).1.name, &first.side(End::Receiver).1.name);
+    let (from, to) = (&first.side(PathEnd::Sender).1.name, &first.side(PathEnd::Receiver).1.name);
     let crossed = campaign
         .header
         .capacities
@@ -47,7 +47,7 @@ pub(super) fn stages(
 }
 
 fn wire(name: &str) -> Stage {
-    Stage::new(End::Between, Place::Wire, "", name)
+    Stage::new(PathEnd::Between, StageKind::Wire, "", name)
 }
 
 /// Whether `stage` is the lab's device or link called `device`.
@@ -57,7 +57,7 @@ pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
 
 /// Instance and name of each of a lab's devices on the way.
 fn on_the_way<'a>(one: &Seen<'a>) -> Vec<(&'a str, &'a str)> {
-    let (from, to) = (&one.side(End::Sender).1.name, &one.side(End::Receiver).1.name);
+    let (from, to) = (&one.side(PathEnd::Sender).1.name, &one.side(PathEnd::Receiver).1.name);
     let on_it = |instance: &'a str| Some((instance, device_on_the_way(instance, from, to)?));
     Samples::of(one.trial, OF_DEVICES)
         .instances(DEVICE_SAMPLER)

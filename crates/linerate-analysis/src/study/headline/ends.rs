@@ -16,14 +16,14 @@ use super::super::samples::LOOPBACK;
 use super::super::samples::{Hosts, NANOS, Samples};
 use super::super::span::counted;
 use super::super::transfers::mode;
-use super::{End, Place, Reading, Seen, Stage};
+use super::{PathEnd, Reading, Seen, Stage, StageKind};
 
 const BITS: f64 = 8.0;
 
 impl<'a> Seen<'a> {
     /// What an end counted, and its endpoint; nothing counted where it is foreign.
-    pub(super) fn side(&self, end: End) -> (&'a JobRecord, &'a Endpoint) {
-        let first = (self.direction == Direction::Rx) == (end == End::Receiver);
+    pub(super) fn side(&self, end: PathEnd) -> (&'a JobRecord, &'a Endpoint) {
+        let first = (self.direction == Direction::Rx) == (end == PathEnd::Receiver);
         if first {
             (self.job.active, &self.job.spec.from)
         } else {
@@ -32,16 +32,16 @@ impl<'a> Seen<'a> {
     }
 
     /// The devices that packets pass at an end.
-    fn passed(&self, end: End, hosts: &Hosts<'a>) -> Vec<&'a str> {
+    fn passed(&self, end: PathEnd, hosts: &Hosts<'a>) -> Vec<&'a str> {
         leaving::device_chains(hosts, self.side(end).1, self.side(facing(end)).1).concat()
     }
 
-    fn samples(&self, end: End) -> Samples<'a> {
+    fn samples(&self, end: PathEnd) -> Samples<'a> {
         Samples::of(self.trial, &self.side(end).1.host)
     }
 
     /// A counter of an end a second.
-    pub(super) fn rate(&self, end: End, counter: Counter) -> Option<f64> {
+    pub(super) fn rate(&self, end: PathEnd, counter: Counter) -> Option<f64> {
         let (record, _) = self.side(end);
         let told = !record.intervals.is_empty();
         told.then(|| counted(record, counter, self.span) / self.span.seconds())
@@ -51,26 +51,26 @@ impl<'a> Seen<'a> {
 
 /// From the application to the interface.
 pub(super) fn sending<'a>(first: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Stage> {
-    stack(first, End::Sender, hosts)
+    stack(first, PathEnd::Sender, hosts)
 }
 
 /// From the interface to the application.
 pub(super) fn receiving<'a>(first: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Stage> {
-    let mut stages = stack(first, End::Receiver, hosts);
+    let mut stages = stack(first, PathEnd::Receiver, hosts);
     stages.reverse();
     stages
 }
 
 /// Application first.
-fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
+fn stack<'a>(first: &Seen<'a>, end: PathEnd, hosts: &Hosts<'a>) -> Vec<Stage> {
     let (record, endpoint) = first.side(end);
     let host = &endpoint.host;
-    let disk = mode(record, if end == End::Sender { "source_device" } else { "sink_device" });
+    let disk = mode(record, if end == PathEnd::Sender { "source_device" } else { "sink_device" });
     let mut stages: Vec<Stage> =
-        disk.map(|disk| Stage::new(end, Place::Disk, host, disk)).into_iter().collect();
-    stages.push(Stage::new(end, Place::Application, host, &first.job.spec.workload));
-    let socket = Stage::new(end, Place::Socket, host, protocol(first));
-    stages.push(if end == End::Receiver {
+        disk.map(|disk| Stage::new(end, StageKind::Disk, host, disk)).into_iter().collect();
+    stages.push(Stage::new(end, StageKind::Application, host, &first.job.spec.workload));
+    let socket = Stage::new(end, StageKind::Socket, host, protocol(first));
+    stages.push(if end == PathEnd::Receiver {
         socket.bounded_by(BoundClass::Window, &endpoint.name)
     } else {
         socket
@@ -80,14 +80,14 @@ fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
     if own.is_empty() {
         return stages;
     }
-    if end == End::Sender && device != LOOPBACK {
+    if end == PathEnd::Sender && device != LOOPBACK {
         let queue =
-            Stage::new(end, Place::Queue, host, discipline(first, &first.passed(end, hosts)));
+            Stage::new(end, StageKind::Queue, host, discipline(first, &first.passed(end, hosts)));
         stages.push(queue.bounded_by(BoundClass::Queue, device));
     }
     let driver = hosts.interface_fact(host, device, "driver").and_then(Value::as_str);
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
-    let interface = Stage::new(end, Place::Interface, host, format!("{device}{driver}"));
+    let interface = Stage::new(end, StageKind::Interface, host, format!("{device}{driver}"));
     stages.push(interface.bounded_by(BoundClass::Interface, device));
     let branches = leaving::branches(hosts, endpoint, first.side(facing(end)).1);
     let carrier = match &branches[..] {
@@ -98,16 +98,17 @@ fn stack<'a>(first: &Seen<'a>, end: End, hosts: &Hosts<'a>) -> Vec<Stage> {
     for function in functions.into_iter().flatten() {
         if let Some(address) = function.get("address").and_then(Value::as_str) {
             let name = format!("pcie {address}");
-            stages
-                .push(Stage::new(end, Place::Bus, host, &name).bounded_by(BoundClass::Bus, &name));
+            stages.push(
+                Stage::new(end, StageKind::Bus, host, &name).bounded_by(BoundClass::Bus, &name),
+            );
         }
     }
     stages
 }
 
 /// The end that `end` exchanges data with.
-fn facing(end: End) -> End {
-    if end == End::Receiver { End::Sender } else { End::Receiver }
+fn facing(end: PathEnd) -> PathEnd {
+    if end == PathEnd::Receiver { PathEnd::Sender } else { PathEnd::Receiver }
 }
 
 /// The device that sockets of `end` use, or those of its next hops.
@@ -130,7 +131,7 @@ fn protocol(first: &Seen<'_>) -> &'static str {
 
 /// The kinds of queueing discipline of `devices`, as far as they are read.
 fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
-    let samples = first.samples(End::Sender);
+    let samples = first.samples(PathEnd::Sender);
     let of_device = samples.instances(qdisc::SAMPLER).into_iter().filter_map(|instance| {
         let mut words = instance.split_whitespace();
         words.next().is_some_and(|device| devices.contains(&device)).then(|| words.next())?
@@ -143,19 +144,19 @@ fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
 /// What was read at `stage` during a trial.
 pub(super) fn readings<'a>(stage: &Stage, one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     match stage.place {
-        Place::Application => application(stage.end, one),
-        Place::Socket => socket(stage.end, one),
-        Place::Queue => queue(one, hosts),
-        Place::Interface => interface(stage.end, one),
+        StageKind::Application => application(stage.end, one),
+        StageKind::Socket => socket(stage.end, one),
+        StageKind::Queue => queue(one, hosts),
+        StageKind::Interface => interface(stage.end, one),
         // What crosses a bus is not counted.
-        Place::Bus | Place::Cache | Place::Disk | Place::Wire => Vec::new(),
+        StageKind::Bus | StageKind::Cache | StageKind::Disk | StageKind::Wire => Vec::new(),
     }
 }
 
-fn application(end: End, one: &Seen<'_>) -> Vec<Reading> {
+fn application(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let (counter, what) = match end {
-        End::Receiver => (Counter::PayloadReceived, "received"),
-        End::Sender | End::Between => (Counter::PayloadSent, "handed over"),
+        PathEnd::Receiver => (Counter::PayloadReceived, "received"),
+        PathEnd::Sender | PathEnd::Between => (Counter::PayloadSent, "handed over"),
     };
     let rate = one
         .rate(end, counter)
@@ -163,22 +164,24 @@ fn application(end: End, one: &Seen<'_>) -> Vec<Reading> {
     rate.into_iter().collect()
 }
 
-fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
+fn socket(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let (record, _) = one.side(end);
     let seconds = one.span.seconds();
     let bytes = match end {
-        End::Receiver => {
+        PathEnd::Receiver => {
             Connections::receiving(record).change(one.span, |state| state.bytes_received)
         }
-        End::Sender | End::Between => {
+        PathEnd::Sender | PathEnd::Between => {
             Connections::sending(record).change(one.span, |state| state.bytes_sent)
         }
     };
     let (datagrams, refused, word) = match end {
-        End::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),
-        End::Sender | End::Between => (Counter::DatagramsSent, Counter::SendDrops, "refused"),
+        PathEnd::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),
+        PathEnd::Sender | PathEnd::Between => {
+            (Counter::DatagramsSent, Counter::SendDrops, "refused")
+        }
     };
-    let what = if end == End::Receiver { "taken in" } else { "sent" };
+    let what = if end == PathEnd::Receiver { "taken in" } else { "sent" };
     let bits = bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * BITS / seconds);
     let bits = bits.map(|rate| Reading::new(what, rate, Unit::BitPerSecond, Some(Layer::L4)));
     let packets =
@@ -192,12 +195,12 @@ fn socket(end: End, one: &Seen<'_>) -> Vec<Reading> {
 /// disciplines of devices above one another, so that the largest is all of those too; they share
 /// those of several next hops.
 fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
-    let (end, other) = (one.side(End::Sender).1, one.side(End::Receiver).1);
-    let samples = one.samples(End::Sender);
+    let (end, other) = (one.side(PathEnd::Sender).1, one.side(PathEnd::Receiver).1);
+    let samples = one.samples(PathEnd::Sender);
     let is_of = |instance: &str, devices: &[&str]| {
         instance.split_whitespace().next().is_some_and(|device| devices.contains(&device))
     };
-    let devices = one.passed(End::Sender, hosts);
+    let devices = one.passed(PathEnd::Sender, hosts);
     let chains = leaving::device_chains(hosts, end, other);
     let of = |column: Series| {
         let of_chain = |chain: &Vec<&str>| {
@@ -221,7 +224,7 @@ fn dropped(packets: f64) -> Reading {
     Reading::new("dropped", packets.round(), Unit::Count, None)
 }
 
-fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
+fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
     let of = |column: Series| {
@@ -229,13 +232,13 @@ fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
         devices.iter().filter_map(of_device).reduce(|a, b| a + b)
     };
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
-        End::Receiver => (
+        PathEnd::Receiver => (
             "received",
             interface::RX_BYTES,
             interface::RX_PACKETS,
             &[interface::RX_DROPPED, interface::RX_MISSED],
         ),
-        End::Sender | End::Between => {
+        PathEnd::Sender | PathEnd::Between => {
             ("sent", interface::TX_BYTES, interface::TX_PACKETS, &[interface::TX_DROPPED])
         }
     };
@@ -249,7 +252,7 @@ fn interface(end: End, one: &Seen<'_>) -> Vec<Reading> {
 }
 
 /// Busy share and bytes of a disk of `host` during a trial: reads, writes or both.
-pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, columns: &[Series]) -> Vec<Reading> {
+pub(super) fn disk(one: &Seen<'_>, end: PathEnd, device: &str, columns: &[Series]) -> Vec<Reading> {
     let samples = one.samples(end);
     let of = |column: Series| samples.of_instance(one.span, column, device);
     let bytes = columns.iter().map(|column| of(*column)).sum::<Option<f64>>();
@@ -265,7 +268,7 @@ pub(super) fn disk(one: &Seen<'_>, end: End, device: &str, columns: &[Series]) -
 }
 
 /// CPU time of all workers of an end over the span, cores.
-pub(super) fn cores(one: &Seen<'_>, end: End) -> Option<f64> {
+pub(super) fn cores(one: &Seen<'_>, end: PathEnd) -> Option<f64> {
     let of = |counter| one.rate(end, counter).unwrap_or(0.0);
     let cores = (of(Counter::CpuUser) + of(Counter::CpuSystem)) / NANOS;
     (cores > 0.0).then_some(cores)

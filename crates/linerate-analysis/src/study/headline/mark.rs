@@ -6,54 +6,96 @@ use super::super::loss_place::LossPlace;
 use super::super::search_trial::SearchTrial;
 use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
-use super::{End, Limit, Place, Reading, Stage, StageCeiling, Surety, measured};
+use super::{Limit, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, measured};
 
 /// A share of losses found at one place that makes it the place.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand
 /// (`None`: the sum).
-const JUDGED: [(End, Place, &str, &str, bool); 15] = [
-    (End::Sender, Place::Application, metric::SENDER_CPU, "CPU of its busiest thread", true),
-    (End::Sender, Place::Application, metric::SENDER_THROTTLED, "without CPU quota", true),
-    (End::Sender, Place::Application, metric::PAYLOAD_PER_SEND, "a call", true),
-    (End::Sender, Place::Socket, metric::RWND_LIMITED, "waited for the peer's window", true),
-    (End::Sender, Place::Socket, metric::SNDBUF_LIMITED, "waited for its own buffer", true),
-    (End::Sender, Place::Socket, metric::RETRANSMIT_RATIO, "sent again", true),
-    (End::Sender, Place::Socket, metric::RTT, "round trip", true),
-    (End::Sender, Place::Socket, metric::CONGESTION_WINDOW, "congestion window", true),
-    (End::Receiver, Place::Socket, metric::PEER_WINDOW, "window advertised", true),
-    (End::Receiver, Place::Socket, metric::RECEIVE_QUEUE, "buffer filled", true),
-    (End::Receiver, Place::Socket, metric::SOFTNET_DROPPED, "dropped at the backlog", false),
-    (End::Receiver, Place::Socket, metric::SOFTIRQ_CORE, "CPU of the busiest softirq", false),
-    (End::Receiver, Place::Application, metric::RECEIVER_CPU, "CPU of its busiest thread", true),
-    (End::Receiver, Place::Application, metric::RECEIVER_THROTTLED, "without CPU quota", true),
-    (End::Sender, Place::Queue, metric::ACHIEVED_DEPTH, "under way", false),
+const JUDGED: [(PathEnd, StageKind, &str, &str, bool); 15] = [
+    (
+        PathEnd::Sender,
+        StageKind::Application,
+        metric::SENDER_CPU,
+        "CPU of its busiest thread",
+        true,
+    ),
+    (PathEnd::Sender, StageKind::Application, metric::SENDER_THROTTLED, "without CPU quota", true),
+    (PathEnd::Sender, StageKind::Application, metric::PAYLOAD_PER_SEND, "a call", true),
+    (
+        PathEnd::Sender,
+        StageKind::Socket,
+        metric::RWND_LIMITED,
+        "waited for the peer's window",
+        true,
+    ),
+    (PathEnd::Sender, StageKind::Socket, metric::SNDBUF_LIMITED, "waited for its own buffer", true),
+    (PathEnd::Sender, StageKind::Socket, metric::RETRANSMIT_RATIO, "sent again", true),
+    (PathEnd::Sender, StageKind::Socket, metric::RTT, "round trip", true),
+    (PathEnd::Sender, StageKind::Socket, metric::CONGESTION_WINDOW, "congestion window", true),
+    (PathEnd::Receiver, StageKind::Socket, metric::PEER_WINDOW, "window advertised", true),
+    (PathEnd::Receiver, StageKind::Socket, metric::RECEIVE_QUEUE, "buffer filled", true),
+    (
+        PathEnd::Receiver,
+        StageKind::Socket,
+        metric::SOFTNET_DROPPED,
+        "dropped at the backlog",
+        false,
+    ),
+    (
+        PathEnd::Receiver,
+        StageKind::Socket,
+        metric::SOFTIRQ_CORE,
+        "CPU of the busiest softirq",
+        false,
+    ),
+    (
+        PathEnd::Receiver,
+        StageKind::Application,
+        metric::RECEIVER_CPU,
+        "CPU of its busiest thread",
+        true,
+    ),
+    (
+        PathEnd::Receiver,
+        StageKind::Application,
+        metric::RECEIVER_THROTTLED,
+        "without CPU quota",
+        true,
+    ),
+    (PathEnd::Sender, StageKind::Queue, metric::ACHIEVED_DEPTH, "under way", false),
 ];
 
 /// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
-const PLACES: [(&str, &[(End, Place)]); 22] = [
+const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
     ("bus_ceiling", &[]),
-    ("congestion_control", &[(End::Sender, Place::Socket)]),
+    ("congestion_control", &[(PathEnd::Sender, StageKind::Socket)]),
     ("disk_depth", &[]),
     ("disk_flush", &[]),
     ("fire_hose", &[]),
     ("hash_polarised", &[]),
     ("link_ceiling", &[]),
-    ("memory_bandwidth", &[(End::Sender, Place::Socket), (End::Receiver, Place::Socket)]),
+    (
+        "memory_bandwidth",
+        &[(PathEnd::Sender, StageKind::Socket), (PathEnd::Receiver, StageKind::Socket)],
+    ),
     ("not_valid", &[]),
-    ("numa_placement", &[(End::Sender, Place::Application), (End::Receiver, Place::Application)]),
+    (
+        "numa_placement",
+        &[(PathEnd::Sender, StageKind::Application), (PathEnd::Receiver, StageKind::Application)],
+    ),
     ("path_loss", &[]),
     ("path_mtu", &[]),
-    ("receive_window", &[(End::Receiver, Place::Socket)]),
-    (metric::RECEIVER_CPU, &[(End::Receiver, Place::Application)]),
-    ("send_buffer", &[(End::Sender, Place::Socket)]),
-    (metric::SENDER_CPU, &[(End::Sender, Place::Application)]),
+    ("receive_window", &[(PathEnd::Receiver, StageKind::Socket)]),
+    (metric::RECEIVER_CPU, &[(PathEnd::Receiver, StageKind::Application)]),
+    ("send_buffer", &[(PathEnd::Sender, StageKind::Socket)]),
+    (metric::SENDER_CPU, &[(PathEnd::Sender, StageKind::Application)]),
     ("single_flow", &[]),
-    ("slow_receiver", &[(End::Receiver, Place::Application)]),
-    ("slow_source", &[(End::Sender, Place::Application)]),
-    ("small_message", &[(End::Sender, Place::Application)]),
-    (metric::SOFTIRQ_CORE, &[(End::Receiver, Place::Socket)]),
+    ("slow_receiver", &[(PathEnd::Receiver, StageKind::Application)]),
+    ("slow_source", &[(PathEnd::Sender, StageKind::Application)]),
+    ("small_message", &[(PathEnd::Sender, StageKind::Application)]),
+    (metric::SOFTIRQ_CORE, &[(PathEnd::Receiver, StageKind::Socket)]),
     ("unknown", &[]),
 ];
 /// The rule whose limit is where losses are.
@@ -110,23 +152,28 @@ pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Optio
         loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
     let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
     // A counter that was read and found nothing says zero; at the ends every place has one.
-    let counted = !unobserved && stage.end != End::Between && stage.place != Place::Application;
+    let counted =
+        !unobserved && stage.end != PathEnd::Between && stage.place != StageKind::Application;
     (found > 0 || counted && stage.is_observed()).then_some(found)
 }
 
 /// Whether a place of the loss ledger is `stage`.
 fn is_at(stage: &Stage, place: &LossPlace) -> bool {
     let at = match place {
-        LossPlace::SenderQueue => (End::Sender, Place::Queue),
-        LossPlace::SenderDevice => (End::Sender, Place::Interface),
-        LossPlace::SenderOutput => (End::Sender, Place::Socket),
-        LossPlace::ReceiverDevice | LossPlace::ReceiverIngress => (End::Receiver, Place::Interface),
+        LossPlace::SenderQueue => (PathEnd::Sender, StageKind::Queue),
+        LossPlace::SenderDevice => (PathEnd::Sender, StageKind::Interface),
+        LossPlace::SenderOutput => (PathEnd::Sender, StageKind::Socket),
+        LossPlace::ReceiverDevice | LossPlace::ReceiverIngress => {
+            (PathEnd::Receiver, StageKind::Interface)
+        }
         LossPlace::ReceiverBacklog
         | LossPlace::ReceiverReassembly
         | LossPlace::ReceiverFilter
         | LossPlace::ReceiverChecksum
-        | LossPlace::ReceiverSocket => (End::Receiver, Place::Socket),
-        LossPlace::Device { name, .. } => return stage.end == End::Between && is_of(stage, name),
+        | LossPlace::ReceiverSocket => (PathEnd::Receiver, StageKind::Socket),
+        LossPlace::Device { name, .. } => {
+            return stage.end == PathEnd::Between && is_of(stage, name);
+        }
         // It stands in no picture of a path.
         LossPlace::Controller => return false,
     };
@@ -144,7 +191,7 @@ pub(super) struct Bottleneck {
 /// What of a path it is.
 enum At {
     /// These stages, whatever they are called.
-    Places(&'static [(End, Place)]),
+    Places(&'static [(PathEnd, StageKind)]),
     /// What sets the ceiling of the job's goodput.
     Parts(Vec<BoundPart>),
     /// Where counters between the ends found most losses; what sets the ceiling, if they found
@@ -190,7 +237,7 @@ impl Bottleneck {
         };
         let most_lost = stages
             .iter()
-            .filter(|stage| stage.end == End::Between)
+            .filter(|stage| stage.end == PathEnd::Between)
             .filter_map(|stage| stage.lost)
             .max();
         let most_lost = most_lost.filter(|lost| *lost > 0);

@@ -144,7 +144,7 @@ pub struct Tested {
 /// Where on the path a stage lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum PathEnd {
     /// At the end that sends, or reads and writes.
     Sender,
     /// Between the ends.
@@ -156,7 +156,7 @@ pub enum End {
 /// What a stage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum StageKind {
     /// The program that sends, receives, reads or writes.
     Application,
     /// The page cache.
@@ -179,9 +179,9 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Where on the path.
-    pub end: End,
+    pub end: PathEnd,
     /// What it is.
-    pub place: Place,
+    pub place: StageKind,
     /// Whose it is: a host; empty between the ends.
     pub host: String,
     /// Its name: a workload, a protocol, a device, a capacity.
@@ -229,7 +229,7 @@ pub struct StageCeiling {
 }
 
 impl Stage {
-    fn new(end: End, place: Place, host: &str, name: impl Into<String>) -> Self {
+    fn new(end: PathEnd, place: StageKind, host: &str, name: impl Into<String>) -> Self {
         let (readings, ceiling, lost, part) = (Vec::new(), None, None, None);
         Self {
             end,
@@ -475,16 +475,18 @@ fn stages<'a>(
     };
     for stage in &mut stages {
         let of_trial = |one: &Seen<'a>| match stage.place {
-            Place::Wire => between::readings(stage, one),
-            Place::Cache | Place::Disk => storage::readings(stage, one),
-            Place::Application | Place::Queue
+            StageKind::Wire => between::readings(stage, one),
+            StageKind::Cache | StageKind::Disk => storage::readings(stage, one),
+            StageKind::Application | StageKind::Queue
                 if one.job.is_of_disk() && one.job.flow(one.direction).is_none() =>
             {
                 storage::readings(stage, one)
             }
-            Place::Application | Place::Socket | Place::Queue | Place::Interface | Place::Bus => {
-                ends::readings(stage, one, &hosts)
-            }
+            StageKind::Application
+            | StageKind::Socket
+            | StageKind::Queue
+            | StageKind::Interface
+            | StageKind::Bus => ends::readings(stage, one, &hosts),
         };
         stage.readings = merged(&seen.iter().map(of_trial).collect::<Vec<_>>());
         if let Some((point, job)) = studied {

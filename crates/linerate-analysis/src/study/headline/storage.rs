@@ -10,7 +10,7 @@ use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metr
 use super::super::JobStudy;
 use super::super::transfers::mode;
 use super::ends::{cores, disk};
-use super::{End, Place, Reading, Seen, Stage};
+use super::{PathEnd, Reading, Seen, Stage, StageKind};
 
 /// The cache mode in which the page cache is passed by.
 const DIRECT: &str = "direct";
@@ -73,14 +73,14 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
 /// Of a load on a disk or file.
 pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
     let (record, host) = (first.job.active, first.job.spec.from.host.as_str());
-    let stage = |place, name: &str| Stage::new(End::Sender, place, host, name);
-    let mut stages = vec![stage(Place::Application, &first.job.spec.workload)];
+    let stage = |place, name: &str| Stage::new(PathEnd::Sender, place, host, name);
+    let mut stages = vec![stage(StageKind::Application, &first.job.spec.workload)];
     let cache = mode(record, "cache").unwrap_or_default();
     if cache != DIRECT {
-        stages.push(stage(Place::Cache, cache));
+        stages.push(stage(StageKind::Cache, cache));
     }
-    stages.push(stage(Place::Queue, mode(record, "engine").unwrap_or_default()));
-    stages.push(stage(Place::Disk, mode(record, "device").unwrap_or_default()));
+    stages.push(stage(StageKind::Queue, mode(record, "engine").unwrap_or_default()));
+    stages.push(stage(StageKind::Disk, mode(record, "device").unwrap_or_default()));
     stages
 }
 
@@ -88,14 +88,18 @@ pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
 pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     let alone = one.job.flow(one.direction).is_none();
     match stage.place {
-        Place::Application => application(one),
-        Place::Cache => served(one).into_iter().collect(),
-        Place::Disk if alone => disk(one, End::Sender, &stage.name, &series(one)),
-        Place::Disk if stage.end == End::Sender => {
-            disk(one, End::Sender, &stage.name, &[columns::BYTES_READ])
+        StageKind::Application => application(one),
+        StageKind::Cache => served(one).into_iter().collect(),
+        StageKind::Disk if alone => disk(one, PathEnd::Sender, &stage.name, &series(one)),
+        StageKind::Disk if stage.end == PathEnd::Sender => {
+            disk(one, PathEnd::Sender, &stage.name, &[columns::BYTES_READ])
         }
-        Place::Disk => disk(one, End::Receiver, &stage.name, &[columns::BYTES_WRITTEN]),
-        Place::Queue | Place::Socket | Place::Interface | Place::Bus | Place::Wire => Vec::new(),
+        StageKind::Disk => disk(one, PathEnd::Receiver, &stage.name, &[columns::BYTES_WRITTEN]),
+        StageKind::Queue
+        | StageKind::Socket
+        | StageKind::Interface
+        | StageKind::Bus
+        | StageKind::Wire => Vec::new(),
     }
 }
 
@@ -111,7 +115,7 @@ fn series(one: &Seen<'_>) -> Vec<Series> {
 
 fn rate(one: &Seen<'_>, counter: Counter) -> Option<f64> {
     let own = Seen { direction: Direction::Tx, job: one.job.clone(), ..*one };
-    own.rate(End::Sender, counter)
+    own.rate(PathEnd::Sender, counter)
 }
 
 fn sum(one: &Seen<'_>, counters: [Counter; 2]) -> Option<f64> {
@@ -123,7 +127,8 @@ fn application(one: &Seen<'_>) -> Vec<Reading> {
     let moved = moved.map(|rate| Reading::new("read and written", rate, Unit::BytePerSecond, None));
     let transfers = sum(one, [Counter::Reads, Counter::Writes]);
     let transfers = transfers.map(|rate| Reading::new("transfers", rate, Unit::PerSecond, None));
-    let cpu = cores(&Seen { direction: Direction::Tx, job: one.job.clone(), ..*one }, End::Sender);
+    let cpu =
+        cores(&Seen { direction: Direction::Tx, job: one.job.clone(), ..*one }, PathEnd::Sender);
     let cpu = cpu.map(|cores| Reading::new("CPU of its threads", cores, Unit::Core, None));
     [moved, transfers, cpu].into_iter().flatten().collect()
 }
@@ -133,7 +138,7 @@ fn served(one: &Seen<'_>) -> Option<Reading> {
     let device = mode(one.job.active, "device")?;
     let asked = sum(one, [Counter::BytesRead, Counter::BytesWritten])?;
     let own = Seen { direction: Direction::Tx, job: one.job.clone(), ..*one };
-    let done = disk(&own, End::Sender, device, &series(one)).into_iter().next()?;
+    let done = disk(&own, PathEnd::Sender, device, &series(one)).into_iter().next()?;
     (done.unit == Unit::BytePerSecond)
         .then(|| Reading::new("of it the disk did", done.value / asked, Unit::Ratio, None))
 }

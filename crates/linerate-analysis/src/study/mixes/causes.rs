@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::super::obtained::Obtained;
 use super::super::samples::Hosts;
-use super::{MixedJob, PointStudy, Way};
+use super::{MemoryDirection, MixedJob, PointStudy};
 use crate::limits::pcie::{self, slots};
 use crate::statistics::median;
 
@@ -231,7 +231,7 @@ fn common_link(
 }
 
 /// A host, a way, and the PCI functions from its root port to a device.
-type Crossing<'a> = (String, Way, &'a [Value]);
+type Crossing<'a> = (String, MemoryDirection, &'a [Value]);
 
 fn same(a: &Value, b: &Value) -> bool {
     a.get("address").is_some_and(|address| Some(address) == b.get("address"))
@@ -244,7 +244,7 @@ fn device_chains<'a>(
     job: &MixedJob,
 ) -> Option<Vec<Crossing<'a>>> {
     let disk = study.obtained.get("device").and_then(Obtained::word);
-    let crossing = |(host, way): &(String, Way)| {
+    let crossing = |(host, way): &(String, MemoryDirection)| {
         let end = if *host == spec.from.host { &spec.from } else { &spec.to };
         let device = disk.or(end.device.as_deref())?;
         let chain = hosts.fact(host, "pcie")?.get(device)?.as_array()?;
@@ -264,7 +264,7 @@ fn full_link(
     let size = |name| slots::size(function, name).unwrap_or(pcie::link::PAGE);
     let link = pcie::Link::new(generation, lanes, size("mps_bytes"), size("mrrs_bytes"))?;
     let page: Bytes = pcie::link::PAGE;
-    let room = if *way == Way::Down { link.read(page) } else { link.write(page) }.0;
+    let room = if *way == MemoryDirection::Down { link.read(page) } else { link.write(page) }.0;
     // Storage counts bytes, networks bits.
     let bits = |job: &MixedJob, study: &super::super::JobStudy| {
         let rate = typical(study, &job.main.metric, job.main.direction)?;

@@ -7,7 +7,7 @@
 use linerate_model::{Point, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::{Joint, Mix, Way};
+use super::{Joint, MemoryDirection, Mix};
 
 /// Joint efficiencies of two jobs over the ways their data goes at one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct DirectionMatrix {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatrixCell {
     /// The ways of the two jobs.
-    pub ways: [Way; 2],
+    pub ways: [MemoryDirection; 2],
     /// The joint efficiency.
     pub joint: Option<Joint>,
     /// What is left of each job.
@@ -105,14 +105,14 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
 struct Placed<'a> {
     mix: &'a Mix,
     host: &'a str,
-    ways: [Way; 2],
+    ways: [MemoryDirection; 2],
 }
 
 fn placed(mix: &Mix) -> Option<Placed<'_>> {
     let [first, second] = &mix.jobs[..] else { return None };
     first.ways.iter().find_map(|(host, way)| {
         let (_, other) = second.ways.iter().find(|(other, _)| other == host)?;
-        let single = *way != Way::Both && *other != Way::Both;
+        let single = *way != MemoryDirection::Both && *other != MemoryDirection::Both;
         single.then_some(Placed { mix, host, ways: [*way, *other] })
     })
 }
@@ -170,7 +170,7 @@ fn alike(cells: &[MatrixCell]) -> bool {
 mod tests {
     use super::*;
 
-    fn cell(ways: [Way; 2], lost: Option<bool>, joint: f64) -> MatrixCell {
+    fn cell(ways: [MemoryDirection; 2], lost: Option<bool>, joint: f64) -> MatrixCell {
         let joint = Joint {
             value: joint,
             interval: Some((joint - 0.02, joint + 0.02)),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_same_way_only_is_a_link_all_ways_alike_is_none_and_anything_else_says_nothing() {
-        use Way::{Down, Up};
+        use MemoryDirection::{Down, Up};
         let of = |same: (Option<bool>, f64), across: (Option<bool>, f64)| {
             says(&[
                 cell([Up, Up], same.0, same.1),

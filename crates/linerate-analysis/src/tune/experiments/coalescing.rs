@@ -5,7 +5,7 @@
 //! short answer waits as long.
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 /// Each with the value that is tried in place of zero: adaptive, or a wait in which a gigabit
 /// brings four full frames.
@@ -32,7 +32,7 @@ impl TuningExperiment for Coalescing {
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let look = |(setting, after): (&'static str, &str)| {
-            path.at(End::Receiver, setting, |before| {
+            path.at(PathEnd::Receiver, setting, |before| {
                 if before != "0" {
                     return Err(Hindrance::already(format!(
                         "the interface waits already ({setting} is {before})"

@@ -8,7 +8,7 @@
 use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 const SETTING: &str = "net.ipv4.tcp_congestion_control";
 /// Less room than this is not worth a change.
@@ -33,7 +33,7 @@ impl TuningExperiment for CongestionControl {
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let look = |other: Option<&String>| {
-            path.at(End::Sender, SETTING, |before| {
+            path.at(PathEnd::Sender, SETTING, |before| {
                 let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
                 let room = path.room();
                 if room <= LEAST_ROOM {

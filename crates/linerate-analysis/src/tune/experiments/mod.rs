@@ -19,7 +19,7 @@ use linerate_model::{Direction, metric};
 use serde::Serialize;
 
 use super::Rates;
-use crate::{End, JobStudy, PointStudy};
+use crate::{JobStudy, PathEnd, PointStudy};
 
 /// A kind of change.
 pub trait TuningExperiment: Sync {
@@ -70,7 +70,7 @@ pub struct Candidate {
     /// What it is called.
     pub name: String,
     /// At which end.
-    pub end: End,
+    pub end: PathEnd,
     /// The setting.
     pub setting: &'static str,
     /// Who sets it.
@@ -89,7 +89,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untried {
     /// At which end.
-    pub end: End,
+    pub end: PathEnd,
     /// The setting.
     pub setting: &'static str,
     /// Why not.
@@ -188,11 +188,11 @@ impl Known<'_> {
     /// What `propose` makes of the present value of `setting` at `end`.
     fn at(
         &self,
-        end: End,
+        end: PathEnd,
         setting: &'static str,
         propose: impl FnOnce(&str) -> Result<Proposal, Hindrance>,
     ) -> Looked {
-        let host = if end == End::Receiver { &self.receiver } else { &self.sender };
+        let host = if end == PathEnd::Receiver { &self.receiver } else { &self.sender };
         let unasked =
             || Hindrance { kind: HindranceKind::NotOffered, why: "nobody asked for it".into() };
         let proposed =

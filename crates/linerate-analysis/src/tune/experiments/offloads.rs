@@ -8,13 +8,13 @@
 use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 /// Where each is switched, and whose want of CPU speaks for it.
-const SWITCHES: [(&str, End, &str); 3] = [
-    ("gro", End::Receiver, metric::RECEIVER_CPU),
-    ("gso", End::Sender, metric::SENDER_CPU),
-    ("tso", End::Sender, metric::SENDER_CPU),
+const SWITCHES: [(&str, PathEnd, &str); 3] = [
+    ("gro", PathEnd::Receiver, metric::RECEIVER_CPU),
+    ("gso", PathEnd::Sender, metric::SENDER_CPU),
+    ("tso", PathEnd::Sender, metric::SENDER_CPU),
 ];
 /// CPU that softirqs take of one core, or a worker of its own, from which cutting and merging is
 /// worth something.
@@ -40,7 +40,7 @@ impl TuningExperiment for Offloads {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let look = |(setting, end, cpu): (&'static str, End, &str)| {
+        let look = |(setting, end, cpu): (&'static str, PathEnd, &str)| {
             path.at(end, setting, |before| {
                 if before != "0" {
                     return Err(Hindrance::already(format!("{setting} is on")));

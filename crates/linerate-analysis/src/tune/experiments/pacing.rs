@@ -18,7 +18,7 @@ use linerate_model::{BitRate, metric};
 use super::{
     By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried,
 };
-use crate::End;
+use crate::PathEnd;
 use crate::tune::Rates;
 use crate::tune::observed::WIRE_OVERHEAD;
 
@@ -56,7 +56,7 @@ impl TuningExperiment for Pacing {
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         vec![paced(path).map_err(|hindrance| Untried {
-            end: End::Sender,
+            end: PathEnd::Sender,
             setting: SETTING,
             hindrance,
         })]
@@ -87,7 +87,7 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
     }
     Ok(Candidate {
         name: format!("paced at {pace}"),
-        end: End::Sender,
+        end: PathEnd::Sender,
         setting: SETTING,
         by: By::Load,
         before: String::new(),

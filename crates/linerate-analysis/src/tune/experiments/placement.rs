@@ -5,7 +5,7 @@
 //! connections whose work was on one CPU take two.
 
 use super::{Hindrance, Host, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 /// See the file.
 pub(super) struct Placement;
@@ -32,7 +32,7 @@ impl TuningExperiment for Placement {
             ("threaded", "1", "polled in threads"),
         ];
         let look = |(setting, after, name): (&'static str, &str, &str)| {
-            path.at(End::Receiver, setting, |before| {
+            path.at(PathEnd::Receiver, setting, |before| {
                 if before == after {
                     return Err(Hindrance::already(format!("{setting} is {before}")));
                 }

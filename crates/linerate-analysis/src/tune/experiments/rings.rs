@@ -13,7 +13,7 @@
 use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Missed, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 const SETTING: &str = "rx_ring";
 /// A model of loss is as good as this factor (docs/methodology/diagnosis.md#rules, D4).
@@ -36,7 +36,7 @@ impl TuningExperiment for Rings {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        vec![path.at(End::Receiver, SETTING, |before| {
+        vec![path.at(PathEnd::Receiver, SETTING, |before| {
             let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
             let after = largest.filter(|largest| largest != before);
             let after = after.ok_or_else(|| {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_ring_that_bursts_overrun_is_made_as_large_as_it_can_be() {
         let found = looked(0.01, &[(SETTING, "256")], Some(100)).0;
-        assert_eq!((found[0].after.as_str(), found[0].end), ("1024", End::Receiver));
+        assert_eq!((found[0].after.as_str(), found[0].end), ("1024", PathEnd::Receiver));
         assert_eq!(found[0].why, "1.000 % of the packets came when the ring of 256 was full");
         assert!((found[0].ratio[1] - 5.0).abs() < 1e-9, "nothing else is lost: all of the room");
         // A quarter of the loss is left: twice the goodput by the model, four times with its

@@ -9,7 +9,7 @@
 use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
-use crate::End;
+use crate::PathEnd;
 
 const RECEIVE: &str = "net.ipv4.tcp_rmem";
 const SEND: &str = "net.ipv4.tcp_wmem";
@@ -42,10 +42,10 @@ impl TuningExperiment for SocketBuffers {
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
         let waits = [
-            (End::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
-            (End::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
+            (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
+            (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
         ];
-        let look = |(end, setting, metric, what): (End, &'static str, &str, &str)| {
+        let look = |(end, setting, metric, what): (PathEnd, &'static str, &str, &str)| {
             path.at(end, setting, |before| {
                 let waited =
                     path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
@@ -100,10 +100,13 @@ mod tests {
     fn the_buffer_that_is_waited_for_is_made_large_enough_for_the_path() {
         let found = tried(&[("rwnd_limited", 0.98)]);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].end, found[0].after.as_str()), (End::Receiver, "4096 131072 131072"));
+        assert_eq!(
+            (found[0].end, found[0].after.as_str()),
+            (PathEnd::Receiver, "4096 131072 131072")
+        );
         assert!((found[0].ratio[0] - 2.5).abs() < 1e-9 && (found[0].ratio[1] - 5.0).abs() < 1e-9);
         let found = tried(&[("sndbuf_limited", 0.8)]);
-        assert_eq!((found[0].end, found[0].setting), (End::Sender, SEND));
+        assert_eq!((found[0].end, found[0].setting), (PathEnd::Sender, SEND));
         assert!(tried(&[("rwnd_limited", 0.1)]).is_empty());
     }
 

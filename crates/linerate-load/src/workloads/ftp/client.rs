@@ -16,7 +16,7 @@ use super::{FtpParams, Passive};
 use crate::LoadError;
 use crate::workloads::transfer::{
     Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
-    Session, Shaken, Stage, Store, Turn, Watched, connected,
+    Session, Shaken, Store, TransferStage, Turn, Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -160,7 +160,7 @@ impl FtpSession {
     }
 
     /// Says what is to be said and reads a reply, if one is there.
-    fn talk(&mut self, bench: &Bench<'_>, stage: Stage) -> Result<Option<Reply>, Failure> {
+    fn talk(&mut self, bench: &Bench<'_>, stage: TransferStage) -> Result<Option<Reply>, Failure> {
         let control = self.control.as_mut().expect("a session under way has one");
         if !self.words.say(control)? {
             control.wait(bench.readiness, self.token, Interest::ReadableOrWritable)?;
@@ -179,7 +179,9 @@ impl FtpSession {
     }
 
     fn asked(&mut self, ask: Ask, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        let Some(reply) = self.talk(bench, Stage::FirstByte)? else { return Ok(Turn::Network) };
+        let Some(reply) = self.talk(bench, TransferStage::FirstByte)? else {
+            return Ok(Turn::Network);
+        };
         let next = match (ask, reply.code) {
             // The server is not ready yet and will say so again.
             (Ask::Greeting, 120) => return Ok(Turn::Moved),
@@ -341,7 +343,7 @@ impl FtpSession {
     }
 
     fn explained(&mut self, failure: Failure, bench: &Bench<'_>) -> Result<Turn, Failure> {
-        match self.talk(bench, Stage::Transfer) {
+        match self.talk(bench, TransferStage::Transfer) {
             Ok(None) => Ok(Turn::Network),
             Ok(Some(reply)) if reply.code < 200 => Ok(Turn::Moved),
             // What went wrong is not that the file was refused.
@@ -354,7 +356,7 @@ impl FtpSession {
 
     /// Whether the server has announced the file by now.
     fn hear(&mut self, bench: &Bench<'_>) -> Result<bool, Failure> {
-        match self.talk(bench, Stage::Transfer)?.map(|reply| reply.code) {
+        match self.talk(bench, TransferStage::Transfer)?.map(|reply| reply.code) {
             Some(100..200) => {
                 // What it says next is looked for when the data has ended.
                 self.control.as_mut().expect("a session under way has one").rest(bench.readiness);
@@ -441,7 +443,7 @@ impl FtpSession {
     }
 
     fn confirm(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        match self.talk(bench, Stage::Close)?.map(|reply| reply.code) {
+        match self.talk(bench, TransferStage::Close)?.map(|reply| reply.code) {
             None => Ok(Turn::Network),
             Some(200..300) => {
                 self.course.close = self.course.lap();
@@ -531,11 +533,11 @@ impl Session for FtpSession {
     fn overdue(&self) -> Failure {
         Failure::TimedOut(match self.state {
             State::Explaining(failure) => return failure,
-            State::Calling | State::Securing | State::Connecting => Stage::Connect,
-            State::Asked(_) | State::SecuringData { .. } => Stage::FirstByte,
-            State::Moving { .. } if self.came == 0 => Stage::FirstByte,
-            State::Moving { .. } => Stage::Transfer,
-            State::Storing { .. } | State::Confirming => Stage::Close,
+            State::Calling | State::Securing | State::Connecting => TransferStage::Connect,
+            State::Asked(_) | State::SecuringData { .. } => TransferStage::FirstByte,
+            State::Moving { .. } if self.came == 0 => TransferStage::FirstByte,
+            State::Moving { .. } => TransferStage::Transfer,
+            State::Storing { .. } | State::Confirming => TransferStage::Close,
         })
     }
 

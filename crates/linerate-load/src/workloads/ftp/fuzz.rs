@@ -9,7 +9,7 @@ use socket2::Socket;
 use super::commands::{self, Command};
 use super::lines::{self, Lines};
 use crate::fuzz_driver::{class, fuzz};
-use crate::workloads::transfer::{Stage, Url, Watched, resolve};
+use crate::workloads::transfer::{TransferStage, Url, Watched, resolve};
 
 /// A connection on which `bytes` have come, and its other end.
 pub(crate) fn heard(bytes: &[u8]) -> (Watched, UnixStream) {
@@ -57,7 +57,7 @@ fn fuzz_ftp_replies() {
                     said.push((0, false, false, Some(failure)));
                     break;
                 }
-                Ok(None) => match lines.read(&mut control, Stage::FirstByte) {
+                Ok(None) => match lines.read(&mut control, TransferStage::FirstByte) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(failure) => {
@@ -117,7 +117,7 @@ fn fuzz_ftp_commands() {
                 }
                 said.push(command);
             }
-            if !lines.read(&mut control, Stage::FirstByte).unwrap_or(false) {
+            if !lines.read(&mut control, TransferStage::FirstByte).unwrap_or(false) {
                 break;
             }
         }

@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::transfer::{Failure, Stage, Watched};
+use crate::workloads::transfer::{Failure, TransferStage, Watched};
 
 /// The longest line or reply understood.
 const LINE_BYTES: usize = 4096;
@@ -43,7 +43,11 @@ impl Lines {
     }
 
     /// Reads what has come; whether anything has.
-    pub(super) fn read(&mut self, control: &mut Watched, stage: Stage) -> Result<bool, Failure> {
+    pub(super) fn read(
+        &mut self,
+        control: &mut Watched,
+        stage: TransferStage,
+    ) -> Result<bool, Failure> {
         self.bytes.copy_within(self.used..self.filled, 0);
         self.filled -= std::mem::take(&mut self.used);
         if self.filled == self.bytes.len() {

@@ -19,8 +19,8 @@ use super::lines::{Lines, Words};
 use super::protection::Protection;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part,
-    Protocol, Sent, Shaken, Stage, Store, Tree, Turn, Watched, resolve, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
+    Part, Protocol, Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -144,7 +144,7 @@ impl FtpGuest {
             Some(line) => parse(line, self.password.as_deref(), &mut self.argument),
             None => {
                 let control = self.control.as_mut().expect("a guest has one");
-                return match self.lines.read(control, Stage::Transfer) {
+                return match self.lines.read(control, TransferStage::Transfer) {
                     Ok(true) => Ok(Turn::Moved),
                     Ok(false) => self.wait(bench, Interest::Readable),
                     Err(Failure::Closed(_)) => Ok(Turn::Done),
@@ -267,9 +267,9 @@ impl FtpGuest {
     }
 
     /// What stands where the argument leads.
-    fn found(&mut self) -> Found {
+    fn found(&mut self) -> FoundPath {
         let is_path = resolve(&self.folder, &self.argument, &mut self.path);
-        if is_path { self.tree.find(&self.path) } else { Found::Nothing }
+        if is_path { self.tree.find(&self.path) } else { FoundPath::Nothing }
     }
 
     /// A file to be moved.
@@ -281,8 +281,8 @@ impl FtpGuest {
         }
         let file = match self.found() {
             _ if is_upload => 0,
-            Found::File(file) if restart <= self.tree.size(file) => file,
-            Found::File(_) => {
+            FoundPath::File(file) if restart <= self.tree.size(file) => file,
+            FoundPath::File(_) => {
                 return self.words.set(format_args!("554 The file ends before byte {restart}\r\n"));
             }
             _ => return self.refuse_path(),
@@ -317,7 +317,7 @@ impl FtpGuest {
         }
         match self.found() {
             // Names of uploads, and of a trial's one file, mean nothing: any folder will do.
-            Found::Folder(_) => {}
+            FoundPath::Folder(_) => {}
             _ if self.tree.is_only() => {}
             _ => return self.refuse_path(),
         }

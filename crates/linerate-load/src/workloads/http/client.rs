@@ -14,7 +14,7 @@ use crate::LoadError;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
     Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
-    Session, Shaken, Stage, Store, Turn, Watched, connected,
+    Session, Shaken, Store, TransferStage, Turn, Watched, connected,
 };
 
 /// A head of which part has come is looked at again after this: the kernel calls the socket
@@ -282,7 +282,7 @@ impl HttpSession {
         match self.head.answer(connection)? {
             Looked::Nothing => self.wait(bench, Interest::Readable),
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
-            Looked::Ended => Err(Failure::Closed(Stage::FirstByte)),
+            Looked::Ended => Err(Failure::Closed(TransferStage::FirstByte)),
             Looked::Head(answer) if INTERIM.contains(&answer.status) => Ok(Turn::Moved),
             Looked::Head(answer) => self.answered(answer, bench),
         }
@@ -345,7 +345,7 @@ impl HttpSession {
             return Ok(Turn::Moved);
         }
         if self.is_chunked && received.ended {
-            return Err(Failure::Closed(Stage::Transfer));
+            return Err(Failure::Closed(TransferStage::Transfer));
         }
         let whole = self.left == Some(0) || (received.ended && self.left.is_none());
         if whole {
@@ -370,7 +370,7 @@ impl HttpSession {
         match self.head.frame(connection, before)? {
             Looked::Nothing => self.wait(bench, Interest::Readable),
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
-            Looked::Ended => Err(Failure::Closed(Stage::Transfer)),
+            Looked::Ended => Err(Failure::Closed(TransferStage::Transfer)),
             Looked::Head(Frame::Chunk { bytes, .. }) => {
                 self.left = Some(bytes);
                 self.state =
@@ -391,7 +391,7 @@ impl HttpSession {
         if let Some(left) = self.left.filter(|left| *left > 0) {
             let connection = self.connection.as_mut().expect("it is open");
             match connection.discard(left.min(1 << 20) as usize, bench.buffer) {
-                Ok(0) => return Err(Failure::Closed(Stage::Close)),
+                Ok(0) => return Err(Failure::Closed(TransferStage::Close)),
                 Ok(n) => {
                     self.left = Some(left - n as u64);
                     return Ok(Turn::Moved);
@@ -488,12 +488,12 @@ impl Session for HttpSession {
 
     fn overdue(&self) -> Failure {
         Failure::TimedOut(match self.state {
-            State::Connecting | State::Securing => Stage::Connect,
-            State::Asking(_) | State::Answer => Stage::FirstByte,
+            State::Connecting | State::Securing => TransferStage::Connect,
+            State::Asking(_) | State::Answer => TransferStage::FirstByte,
             State::Sending | State::Framing(_) | State::Receiving | State::Unframing(_) => {
-                Stage::Transfer
+                TransferStage::Transfer
             }
-            State::Dismissing | State::Storing | State::Closing => Stage::Close,
+            State::Dismissing | State::Storing | State::Closing => TransferStage::Close,
         })
     }
 

@@ -15,8 +15,9 @@ use super::chunks::{self, Before, Frame};
 use super::head::{Coding, Fields, HeadBuffer, Looked, Method, Request};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Found, Guest, Incoming, Outgoing, Part,
-    Protocol, Sent, Shaken, Stage, Store, Tree, Turn, Watched, percent, resolve, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
+    Part, Protocol, Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, percent, resolve,
+    spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -33,7 +34,7 @@ const FRAME_ROOM: usize = 64;
 /// What a request's target means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    Known(Found),
+    Known(FoundPath),
     /// It does not prove the session.
     Stranger,
     /// It cannot be decoded.
@@ -225,9 +226,9 @@ impl HttpGuest {
                     fields.coding != Coding::None || fields.length.is_some_and(|length| length > 0);
                 let is_head = method == Method::Head;
                 match found {
-                    Found::File(file) => self.give(file, fields, is_head, is_current),
-                    Found::Folder(folder) => Ok(self.show(folder, is_head)),
-                    Found::Nothing => Ok(self.miss(is_head)),
+                    FoundPath::File(file) => self.give(file, fields, is_head, is_current),
+                    FoundPath::Folder(folder) => Ok(self.show(folder, is_head)),
+                    FoundPath::Nothing => Ok(self.miss(is_head)),
                 }
             }
             (_, _) => Ok(self.refuse("405 Method Not Allowed", "Allow: GET, HEAD\r\n")),
@@ -454,7 +455,7 @@ impl HttpGuest {
         match self.head.frame(connection, before)? {
             Looked::Nothing => self.wait(bench, Interest::Readable),
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
-            Looked::Ended => Err(Failure::Closed(Stage::Transfer)),
+            Looked::Ended => Err(Failure::Closed(TransferStage::Transfer)),
             Looked::Head(Frame::Chunk { bytes, .. }) => {
                 (self.left, self.came_in) = (bytes, Some(Before::Next));
                 Ok(Turn::Moved)
@@ -481,7 +482,7 @@ impl HttpGuest {
         self.moved += received.bytes;
         self.left -= received.bytes;
         if received.ended {
-            return Err(Failure::Closed(Stage::Transfer));
+            return Err(Failure::Closed(TransferStage::Transfer));
         }
         match received.turn {
             _ if self.left == 0 => Ok(Turn::Moved),
@@ -526,10 +527,10 @@ fn target(
     decoded: &mut Vec<u8>,
     resolved: &mut Vec<u8>,
 ) -> Target {
-    let only = tree.any_file().map(Found::File);
+    let only = tree.any_file().map(FoundPath::File);
     if let Some(path) = path {
         return if text == path {
-            Target::Known(only.unwrap_or(Found::Nothing))
+            Target::Known(only.unwrap_or(FoundPath::Nothing))
         } else {
             Target::Stranger
         };

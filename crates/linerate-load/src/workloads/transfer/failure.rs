@@ -7,7 +7,7 @@ use rustls::Error;
 
 /// How far a transfer was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum TransferStage {
     /// Opening a connection.
     Connect,
     /// Waiting for an answer or the first byte.
@@ -24,9 +24,9 @@ pub(crate) enum Failure {
     /// A system call failed with this number.
     Io(i32),
     /// Nothing came about within the time allowed.
-    TimedOut(Stage),
+    TimedOut(TransferStage),
     /// The other end closed in this stage.
-    Closed(Stage),
+    Closed(TransferStage),
     /// The file ended early: bytes promised, bytes that came.
     Short(u64, u64),
     /// The other end names another size than it sends: bytes named, bytes that came.
@@ -93,7 +93,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for TransferStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "while connecting",

@@ -33,7 +33,7 @@ use socket2::Socket;
 
 pub(crate) use client::Session;
 pub(crate) use course::{Account, Course};
-pub(crate) use failure::{Failure, Stage};
+pub(crate) use failure::{Failure, TransferStage};
 pub(crate) use incoming::Incoming;
 pub(crate) use names::Names;
 pub(crate) use outgoing::{Outgoing, Part, Sent};
@@ -43,7 +43,7 @@ pub(crate) use start::{Dial, Protocol, Side, active, passive};
 pub(crate) use store::Store;
 pub(crate) use tls::{Security, Shaken};
 pub(crate) use tls_params::TlsParams;
-pub(crate) use tree::{Form, Found, Tree, resolve};
+pub(crate) use tree::{Form, FoundPath, Tree, resolve};
 pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 

@@ -12,7 +12,7 @@ use crate::workloads::placement::Placement;
 
 /// Which way files go, seen from the active end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) enum Way {
+pub(crate) enum FileDirection {
     /// The client sends them: an upload.
     #[serde(rename = "tx")]
     Upload,
@@ -125,7 +125,7 @@ pub(crate) enum Clients {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub(crate) struct Files {
-    pub(crate) direction: Way,
+    pub(crate) direction: FileDirection,
     pub(crate) file_size: Bytes,
     pub(crate) source: Origin,
     pub(crate) send: SendBy,
@@ -148,7 +148,7 @@ impl Default for Files {
     fn default() -> Self {
         Self {
             // What file servers mostly do.
-            direction: Way::Download,
+            direction: FileDirection::Download,
             // Long against the handshakes, and it fits every page cache.
             file_size: Bytes(64 << 20),
             source: Origin::default(),
@@ -356,6 +356,6 @@ impl Files {
 
     /// Whether the client sends.
     pub(crate) fn is_upload(&self) -> bool {
-        self.direction == Way::Upload
+        self.direction == FileDirection::Upload
     }
 }

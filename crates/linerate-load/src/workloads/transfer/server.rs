@@ -216,7 +216,7 @@ impl<G: Guest> ServerWorker<G> {
             if !taken.is_taken || progress != taken.moved.1 {
                 taken.moved = (now, progress);
             } else if now.since(taken.moved.0) > self.service.timeout {
-                self.dismiss(place, Some(Failure::TimedOut(super::Stage::Transfer)), tally);
+                self.dismiss(place, Some(Failure::TimedOut(super::TransferStage::Transfer)), tally);
             }
         }
     }

@@ -51,7 +51,7 @@ pub(crate) enum Form {
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundPath {
     File(usize),
     Folder(usize),
     Nothing,
@@ -84,14 +84,14 @@ impl Tree {
     }
 
     /// What stands at `path`, as [`resolve`] leaves it.
-    pub(crate) fn find(&self, path: &[u8]) -> Found {
+    pub(crate) fn find(&self, path: &[u8]) -> FoundPath {
         if self.is_only() {
-            return if path.is_empty() { Found::Folder(0) } else { Found::File(ONLY) };
+            return if path.is_empty() { FoundPath::Folder(0) } else { FoundPath::File(ONLY) };
         }
         match self.entries().binary_search_by(|entry| entry.path.as_slice().cmp(path)) {
-            Ok(place) if self.entries()[place].size.is_some() => Found::File(place),
-            Ok(place) => Found::Folder(place),
-            Err(_) => Found::Nothing,
+            Ok(place) if self.entries()[place].size.is_some() => FoundPath::File(place),
+            Ok(place) => FoundPath::Folder(place),
+            Err(_) => FoundPath::Nothing,
         }
     }
 
@@ -279,8 +279,8 @@ mod tests {
         let page = text(&all[1].as_ref().expect("a folder").page);
         assert!(page.contains("<a href=\"./b%26c\">b&amp;c</a>  06-Nov-1994 08:49  5\n"), "{page}");
         let tree = Tree::only(9, 0);
-        assert_eq!(tree.find(b""), Found::Folder(0));
-        assert_eq!((tree.find(b"x/y"), tree.size(ONLY)), (Found::File(ONLY), 9));
+        assert_eq!(tree.find(b""), FoundPath::Folder(0));
+        assert_eq!((tree.find(b"x/y"), tree.size(ONLY)), (FoundPath::File(ONLY), 9));
     }
 
     proptest! {

@@ -1,7 +1,9 @@
 //! The verdict in one sentence, and the picture of the path it is about. Both say what
 //! [`linerate_analysis::headline`] found and nothing else: a stage that nobody looked at says so.
 
-use linerate_analysis::{End, Headline, Limit, Moved, Place, Reading, Stage, StageCeiling, Surety};
+use linerate_analysis::{
+    Headline, Limit, Moved, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety,
+};
 use linerate_model::{ARM_AXIS, Direction, Layer, Unit, metric};
 
 use crate::document::{
@@ -51,7 +53,7 @@ fn what(headline: &Headline) -> String {
 /// Whether it is the load of one end on its disk.
 fn is_alone(headline: &Headline) -> bool {
     headline.from == headline.to
-        || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == End::Sender)
+        || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == PathEnd::Sender)
 }
 
 /// Of many points, which it is; without the arm where that is told elsewhere.
@@ -200,7 +202,7 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
     let names = |stages: &[PathStage]| -> Vec<String> {
         stages
             .iter()
-            .filter(|stage| stage.end == End::Between)
+            .filter(|stage| stage.end == PathEnd::Between)
             .map(|stage| stage.name.clone())
             .collect()
     };
@@ -209,7 +211,7 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
     for stage in changed {
         let is_like = |known: &&mut PathStage| {
             let alike = (known.end, known.place) == (stage.end, stage.place)
-                && (common || known.end != End::Between);
+                && (common || known.end != PathEnd::Between);
             alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
         };
         match stages.iter_mut().find(is_like) {
@@ -276,16 +278,16 @@ fn named(stage: &Stage) -> String {
 }
 
 /// What a place is called.
-pub(crate) const fn word(place: Place) -> &'static str {
+pub(crate) const fn word(place: StageKind) -> &'static str {
     match place {
-        Place::Application => "application",
-        Place::Cache => "page cache",
-        Place::Disk => "disk",
-        Place::Socket => "socket and kernel",
-        Place::Queue => "queue",
-        Place::Interface => "interface",
-        Place::Bus => "bus",
-        Place::Wire => "between",
+        StageKind::Application => "application",
+        StageKind::Cache => "page cache",
+        StageKind::Disk => "disk",
+        StageKind::Socket => "socket and kernel",
+        StageKind::Queue => "queue",
+        StageKind::Interface => "interface",
+        StageKind::Bus => "bus",
+        StageKind::Wire => "between",
     }
 }
 
@@ -335,7 +337,7 @@ fn short(value: f64) -> String {
 /// the ends of what arrived. What is expected and far from being reached says nothing.
 fn bound(
     headline: &Headline,
-    end: End,
+    end: PathEnd,
     ceiling: &StageCeiling,
     rate: Option<&Reading>,
 ) -> Option<(String, Option<f64>)> {
@@ -344,7 +346,10 @@ fn bound(
     let alike = rate.filter(|rate| rate.unit == ceiling.unit && rate.layer == ceiling.layer);
     let arrived = headline.moved.as_ref().filter(|moved| {
         let alike = moved.unit == ceiling.unit && moved.layer == ceiling.layer;
-        alike && end == End::Between && headline.n_jobs == 1 && moved.direction != Direction::Sum
+        alike
+            && end == PathEnd::Between
+            && headline.n_jobs == 1
+            && moved.direction != Direction::Sum
     });
     let reached = alike.map(|rate| rate.value).or(arrived.map(|moved| moved.estimate.value));
     let share = reached.map(|reached| reached / ceiling.value);
@@ -443,14 +448,14 @@ mod tests {
             PathStage { end, place, name: name.into(), seen: vec![seen] }
         };
         let sends = [
-            stage(End::Sender, Place::Application, "load"),
-            stage(End::Sender, Place::Interface, arm),
+            stage(PathEnd::Sender, StageKind::Application, "load"),
+            stage(PathEnd::Sender, StageKind::Interface, arm),
         ];
-        let between = ways.iter().map(|way| stage(End::Between, Place::Wire, way));
+        let between = ways.iter().map(|way| stage(PathEnd::Between, StageKind::Wire, way));
         sends
             .into_iter()
             .chain(between)
-            .chain([stage(End::Receiver, Place::Application, "load")])
+            .chain([stage(PathEnd::Receiver, StageKind::Application, "load")])
             .collect()
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::{JobStudy, Kind, Obtained, PointStudy, Reason, Study, study};
-use linerate_campaign::catalog::Found;
+use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds;
 use linerate_control::Progress;
@@ -142,7 +142,7 @@ fn measure(args: &LoadArgs, depths: &[u32], repeats: u32, global: Global) -> Out
         print!("{}", draft.text());
         return Ok(Exit::Done);
     }
-    let (found, plan) = Found::drafted("disk", &draft)?;
+    let (found, plan) = PlanText::drafted("disk", &draft)?;
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger = args.ledger.clone().unwrap_or_else(|| scratch.path().join("disk.ledger"));

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use linerate_observe::ncsi::{
-    Address, Controller, Failure as Unanswered, Found, Preference, Reply, Strays, Transport, survey,
+    Address, Controller, Failure as Unanswered, FoundChannel, Preference, Reply, Strays, Transport,
+    survey,
 };
 use linerate_packet::ncsi::{Answer, Command, Outcome, PassThroughStatistics, Reason};
 use linerate_report::Document;
@@ -308,7 +309,7 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
         };
         return Err(Failure::missing(format!("discover controllers on {device}: {why}")));
     }
-    let table_of = |one: &Found| {
+    let table_of = |one: &FoundChannel| {
         let mut lines = Lines::new();
         if one.initial_state {
             lines.push((

@@ -1,7 +1,7 @@
 //! Answers of a controller as lines for a person and as values for a program.
 
 use linerate_observe::ncsi::kernel::Channel;
-use linerate_observe::ncsi::{Found, Reply};
+use linerate_observe::ncsi::{FoundChannel, Reply};
 use linerate_packet::ncsi::{
     Answer, BufferReport, Capabilities, Command, ControlStatistics, LinkStatus, Parameters,
     PassThroughStatistics, PortStatistics, Speed, Version,
@@ -214,7 +214,7 @@ pub(super) const fn name_of(command: &Command) -> &'static str {
 }
 
 /// A channel that was found, as a value.
-pub(super) fn json_of_found(found: &Found) -> Value {
+pub(super) fn json_of_found(found: &FoundChannel) -> Value {
     let of = |reply: Option<&Reply>| reply.map(|reply| told(reply).2);
     let mut value = json!({
         "package": found.address.package, "channel": found.address.channel, "initial_state": found.initial_state,
@@ -232,7 +232,7 @@ pub(super) fn json_of_found(found: &Found) -> Value {
 
 /// What the kernel noted of a channel: all of it where the channel does not answer, else what only
 /// the kernel knows.
-pub(super) fn of_known(known: &Channel, found: &Found) -> Lines {
+pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
     let use_of_it = match (known.active, known.forced) {
         (true, true) => "in use, as somebody told it to prefer",
         (true, false) => "in use",
@@ -288,10 +288,10 @@ mod tests {
     /// 1 Gbit/s, full duplex, up.
     const UP: u32 = 0x0f;
 
-    fn found(known: Channel, failure: Failure) -> Found {
+    fn found(known: Channel, failure: Failure) -> FoundChannel {
         let address = Address { package: 0, channel: known.number };
         let (capabilities, link) = (None, None);
-        Found {
+        FoundChannel {
             address,
             known: Some(known),
             initial_state: false,

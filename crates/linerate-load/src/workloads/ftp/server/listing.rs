@@ -7,7 +7,7 @@ use linerate_sys::readiness::Interest;
 
 use super::{Cargo, Command, FtpGuest, State};
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::transfer::{Bench, Failure, Form, Found, Turn};
+use crate::workloads::transfer::{Bench, Failure, Form, FoundPath, Turn};
 
 impl FtpGuest {
     /// Chooses the folder that the argument names, to be listed in this form.
@@ -22,7 +22,7 @@ impl FtpGuest {
             self.argument.drain(..blanks);
         }
         let folder = match self.found() {
-            Found::Folder(folder) => folder,
+            FoundPath::Folder(folder) => folder,
             // A trial's one file has every name.
             _ if self.tree.is_only() => 0,
             // Listings of a file have one line; ours are of folders.
@@ -36,8 +36,8 @@ impl FtpGuest {
     /// Answers with the size, the time or the facts of what the argument names.
     pub(super) fn tell(&mut self, command: Command) {
         let (place, is_file) = match self.found() {
-            Found::File(file) => (file, true),
-            Found::Folder(folder) if command == Command::Facts => (folder, false),
+            FoundPath::File(file) => (file, true),
+            FoundPath::Folder(folder) if command == Command::Facts => (folder, false),
             _ => return self.refuse_path(),
         };
         match command {
