@@ -8,11 +8,12 @@
 use linerate_model::{Counter, Direction, OperationKind, metric};
 
 use super::figures::Figures;
+use super::flow::Flow;
 use super::loss::LossStudy;
 use super::loss_series;
 use super::operations::{Fates, Operations};
 use super::span::{Span, counted, total};
-use super::traffic::{Flow, Job};
+use super::traffic::Job;
 
 /// Datagrams and frames of one direction: what became of those that were to be sent in the span.
 #[derive(Clone, Copy, Debug, Default)]

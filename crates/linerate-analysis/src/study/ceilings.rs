@@ -35,9 +35,10 @@ use linerate_model::{
 };
 use serde_json::Value;
 
+use super::flow::{Flow, Path};
 use super::samples::Hosts;
 use super::span::Span;
-use super::traffic::{Flow, Job, Path};
+use super::traffic::Job;
 use crate::limits::headers::{self, IpVersion, Timestamps};
 use crate::limits::tree::{self, Shared};
 use crate::limits::{ethernet, tcp, udp};

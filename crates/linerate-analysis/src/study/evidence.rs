@@ -28,9 +28,10 @@ use linerate_model::{
 use serde_json::Value;
 
 use super::figures::Figures;
+use super::flow::Flow;
 use super::samples::{Hosts, NANOS, Samples};
 use super::span::{Span, counted};
-use super::traffic::{Flow, Job};
+use super::traffic::Job;
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;

@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 
 use linerate_model::{Counter, Interval, JobRecord, Nanos};
 
+use super::flow::Flow;
 use super::grid::Grid;
 use super::span::{Span, total};
-use super::traffic::Flow;
 
 /// Datagrams of one direction by the bin in which they were sent.
 pub(super) struct Lost {

@@ -17,6 +17,7 @@ mod connections;
 mod drift;
 mod evidence;
 mod figures;
+mod flow;
 mod gate;
 mod grid;
 mod headline;

@@ -6,34 +6,28 @@
 //! are invalid, if a trial was impossible (what is left is then biased low), or if the headline
 //! drifts over the order run; *impossible* or *invalid* if no trial carries a figure.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod jobs;
 
-use linerate_model::{
-    Campaign, Direction, Estimate, METRICS, Metric, TrialRecord, Until, Use, Validity, metric,
-};
+use std::collections::BTreeMap;
 
+use linerate_model::{Campaign, Direction, METRICS, TrialRecord, Validity, metric};
+
+use self::jobs::{all_study, job_study};
 use super::ceilings::{self, Bound, Scope};
-use super::figures::{Figures, Key};
-use super::gate::{
-    Admitted, Doubt, Gate, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload,
-};
+use super::figures::Figures;
+use super::gate::{Admitted, Doubt, Gate};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
-use super::obtained::{Obtained, obtained};
 use super::reason::{self, Reason};
 use super::samples::Hosts;
 use super::settling::{self, Classes, Rates, Readings};
 use super::span::Span;
 use super::stalls::{self, Stall};
-use super::times;
 use super::traffic::{self, Distributions, Job};
-use super::transfers;
-use super::warmup;
 use super::{
-    JobStudy, MetricStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence,
-    host, looks, members, observer_ports, own_cost, percentiles, series, transfer_counts,
+    JobStudy, PointStudy, PortStudy, TrialStudy, bursts, clocks, drift, evidence, host, looks,
+    members, observer_ports, own_cost, series, times, transfers, warmup,
 };
-use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 
 /// Share of invalid trials beyond which the rest is suspect (docs/methodology/diagnosis.md#rules,
 /// D0).
@@ -319,272 +313,6 @@ fn pass_gate(campaign: &Campaign, one: &mut Judged<'_>, bounds: &[Bound]) {
     for why in found.into_iter().chain(impossible) {
         one.standing.lower(Validity::Impossible, why);
     }
-}
-
-/// What was withheld over the runs, each kind once.
-fn withheld<'a>(runs: impl Iterator<Item = &'a Admitted>) -> Vec<Withheld> {
-    let mut found: Vec<Withheld> = Vec::new();
-    for one in runs.flat_map(Admitted::withheld) {
-        if !found.iter().any(|known| known.name == one.name && known.direction == one.direction) {
-            found.push(one.clone());
-        }
-    }
-    found
-}
-
-fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) -> JobStudy {
-    let spec = &judged[0].trial.spec.jobs[number];
-    let each = distributions_of(judged, |job_number| job_number == number);
-    let distributions = merged(&each);
-    let mut loss: Vec<LossStudy> = Vec::new();
-    for ledger in judged
-        .iter()
-        .filter(|one| one.standing.carries_figures())
-        .flat_map(|one| &one.losses[number])
-    {
-        match loss.iter_mut().find(|known| known.direction == ledger.direction) {
-            Some(known) => known.add(ledger),
-            None => loss.push(ledger.clone()),
-        }
-    }
-    let mut told = obtained(judged.iter().filter_map(|one| one.jobs.get(number)));
-    let mut in_order: Vec<&Judged<'_>> =
-        judged.iter().filter(|one| one.standing.carries_figures()).collect();
-    in_order.sort_by_key(|one| one.trial.spec.repeat);
-    let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
-    told.extend(
-        transfers::steady_state(runs())
-            .map(|steady| (STEADY_STATE.to_owned(), Obtained::mode(steady))),
-    );
-    told.extend(
-        transfers::steady_rounds(runs())
-            .map(|steady| (STEADY_ROUNDS.to_owned(), Obtained::mode(steady))),
-    );
-    let transfers = carrying(judged)
-        .filter_map(|one| {
-            Some(transfer_counts::counts(one.trial, one.jobs.get(number)?, one.measured))
-        })
-        .flatten()
-        .collect();
-    let mut study = JobStudy {
-        workload: spec.workload.clone(),
-        from: spec.from.name.clone(),
-        to: spec.to.name.clone(),
-        background: spec.background.is_some(),
-        params: spec.params.clone(),
-        metrics: metrics(
-            judged,
-            |one| (&one.figures[number], &one.classes[number]),
-            bounds,
-            Scope::Job(number),
-        ),
-        percentiles: told_percentiles(judged, &each, |job_number| job_number == number),
-        response: distributions.response,
-        service: distributions.service,
-        reads: distributions.reads,
-        writes: distributions.writes,
-        flushes: distributions.flushes,
-        trims: distributions.trims,
-        transfers,
-        gap: distributions.gap,
-        obtained: told,
-        loss,
-        corrected: None,
-        withheld: if several(&judged[0].jobs) || spec.background.is_some() {
-            withheld(carrying(judged).map(|one| &one.figures[number]))
-        } else {
-            with_cost(withheld(carrying(judged).map(|one| &one.figures[number])), judged)
-        },
-    };
-    study.withheld.extend(withhold_estimates_below_payload(&mut study.metrics));
-    if is_closed(judged, |job_number| job_number == number) {
-        study.corrected = percentiles::corrected(&study, &each);
-    }
-    study
-}
-
-fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
-    let measured: Vec<&linerate_model::JobSpec> =
-        judged[0].trial.spec.jobs.iter().filter(|job| job.background.is_none()).collect();
-    let names = |end: fn(&linerate_model::JobSpec) -> &str| {
-        let mut names: Vec<&str> = measured.iter().map(|job| end(job)).collect();
-        names.dedup();
-        names.join(", ")
-    };
-    let is_measured = |number: usize| judged[0].trial.spec.jobs[number].background.is_none();
-    let each = distributions_of(judged, is_measured);
-    let distributions = merged(&each);
-    let mut study = JobStudy {
-        workload: super::ALL.to_owned(),
-        from: names(|job| &job.from.name),
-        to: names(|job| &job.to.name),
-        metrics: metrics(judged, |one| (&one.all, &one.all_classes), bounds, Scope::All),
-        percentiles: told_percentiles(judged, &each, is_measured),
-        response: distributions.response,
-        service: distributions.service,
-        reads: distributions.reads,
-        writes: distributions.writes,
-        flushes: distributions.flushes,
-        trims: distributions.trims,
-        gap: distributions.gap,
-        withheld: with_cost(withheld(carrying(judged).map(|one| &one.all)), judged),
-        ..JobStudy::default()
-    };
-    study.withheld.extend(withhold_estimates_below_payload(&mut study.metrics));
-    if is_closed(judged, is_measured) {
-        study.corrected = percentiles::corrected(&study, &each);
-    }
-    study
-}
-
-/// `found`, and the cost if a trial that carries figures has none.
-fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
-    let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
-    found.extend(why.map(|why| Withheld {
-        name: CPU_COST.to_owned(),
-        direction: Direction::Sum,
-        why,
-    }));
-    found
-}
-
-/// Whether the jobs `wanted` picks by number are closed loads, all of them.
-fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
-    let picked = |one: &Judged<'_>| {
-        let mut jobs = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
-        jobs.all(|(_, job)| job.is_closed())
-    };
-    carrying(judged).all(picked)
-}
-
-/// Distributions of the jobs `wanted` picks by number, of each trial that carries figures.
-fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
-    let of = |one: &Judged<'_>| {
-        let mut sum = Distributions::default();
-        let picked =
-            one.jobs.iter().zip(&one.figures).enumerate().filter(|(number, _)| wanted(*number));
-        for (_, (job, figures)) in picked {
-            let mut times = job.distributions(one.measured);
-            figures.one_way().admit(&mut times);
-            sum.merge(&times);
-        }
-        sum
-    };
-    carrying(judged).map(of).collect()
-}
-
-/// Percentiles of `each` run of the jobs `wanted` picks by number, as wide as their clocks are
-/// unknown.
-fn told_percentiles(
-    judged: &[Judged<'_>],
-    each: &[Distributions],
-    wanted: impl Fn(usize) -> bool,
-) -> BTreeMap<String, Vec<Percentile>> {
-    let picked = |one: &Judged<'_>| -> Vec<OneWay> {
-        let figures = one.figures.iter().enumerate().filter(|(number, _)| wanted(*number));
-        figures.map(|(_, figures)| figures.one_way()).collect()
-    };
-    let doubt =
-        carrying(judged).flat_map(picked).filter_map(|one_way| one_way.doubt_ns()).reduce(f64::max);
-    let mut told = percentiles::percentiles(each);
-    // Gaps between departures are read from one clock.
-    for (_, found) in
-        told.iter_mut().filter(|(name, _)| ["response", "service"].contains(&name.as_str()))
-    {
-        found.iter_mut().for_each(|one| *one = doubt.map_or(*one, |doubt| widened(*one, doubt)));
-    }
-    told
-}
-
-/// All trials merged.
-fn merged(each: &[Distributions]) -> Distributions {
-    let mut merged = Distributions::default();
-    each.iter().for_each(|one| merged.merge(one));
-    merged
-}
-
-/// The metrics of what `of` picks of each trial: its figures, and how its rates went.
-fn metrics<'a>(
-    judged: &'a [Judged<'_>],
-    of: impl Fn(&'a Judged<'_>) -> (&'a Admitted, &'a Classes),
-    bounds: &[Bound],
-    scope: Scope,
-) -> Vec<MetricStudy> {
-    let picked: Vec<_> =
-        judged.iter().map(|one| one.standing.carries_figures().then(|| of(one))).collect();
-    let figures: Vec<Option<&Admitted>> =
-        picked.iter().map(|one| one.map(|(figures, _)| figures)).collect();
-    let classes: Vec<Option<&Classes>> =
-        picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
-    let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
-    let study = |key: Key| {
-        let metric = key.0;
-        let values: Vec<Option<f64>> =
-            figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
-        let known: Vec<f64> = values.iter().flatten().copied().collect();
-        let settled = settling::settled(&classes, metric.name, key.1);
-        let estimate =
-            estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
-        // What never settles has no single number.
-        let estimate =
-            estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
-        let ceiling = bounds.iter().position(|bound| {
-            bound.ceiling.is_hard()
-                && bound.holds_for(scope)
-                && bound.ceiling.metric == metric.name
-                && bound.ceiling.direction == key.1
-        });
-        let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
-        let least: Vec<f64> =
-            figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
-        let is_infinite = estimate.is_some_and(|estimate| estimate.value == f64::INFINITY);
-        let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
-        MetricStudy {
-            at_least,
-            name: metric.name.to_owned(),
-            unit: metric.unit,
-            layer: metric.layer,
-            direction: key.1,
-            share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
-            mean: estimate
-                .filter(|_| metric.is_for(Use::Mean))
-                .and_then(|_| mean_interval(&known))
-                .map(|mean| {
-                    let limits = Limits::of(metric, limit);
-                    MeanInterval {
-                        value: mean.value,
-                        low: limits.cut(mean.low),
-                        high: limits.cut(mean.high),
-                    }
-                }),
-            estimate,
-            values,
-            ceiling,
-            settled,
-        }
-    };
-    keys.into_iter().map(study).collect()
-}
-
-/// The median of `known` over the runs `judged`, with an interval that holds however often it was
-/// looked at.
-fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
-    let until = judged.first().and_then(|one| one.trial.spec.until.as_deref());
-    let looked =
-        |until: &Until| estimate_at(known, &until.looks, looks::number(until, judged.len()));
-    until.map_or_else(|| estimate(known), looked)
-}
-
-/// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both
-/// sides.
-fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
-    let doubts = figures
-        .iter()
-        .flatten()
-        .filter_map(|figures| figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum));
-    let doubt = doubts.filter(|_| times::is_time(metric.name)).fold(0.0, f64::max);
-    let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
-    Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }
 
 fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> TrialStudy {

@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord, metric};
 
 use super::connections::Connections;
+use super::flow::Flow;
 use super::grid::Grid;
 use super::loss_series::{self, Lost};
 use super::samples::NANOS;
 use super::span::{extent, total};
-use super::traffic::{Flow, Job};
+use super::traffic::Job;
 
 /// The least share of a bin that intervals must cover.
 const LEAST_COVERED: f64 = 0.5;

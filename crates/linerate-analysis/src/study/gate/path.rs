@@ -19,10 +19,11 @@ use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
 use crate::study::backlog;
+use crate::study::flow::Flow;
 use crate::study::reason::Reason;
 use crate::study::samples::NANOS;
 use crate::study::span::{Span, total};
-use crate::study::traffic::{Flow, Job};
+use crate::study::traffic::Job;
 
 /// Two crystals within ±100 ppm each, the most IEEE 802.3 allows a transmitter.
 pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;

@@ -15,14 +15,16 @@ mod beside;
 mod between;
 mod ends;
 mod mark;
+mod stage;
 mod storage;
 
 use linerate_model::{
-    BoundClass, BoundPart, Campaign, Direction, Estimate, Finding, Layer, Metric, Point,
-    TrialRecord, Unit, Use, Validity, Verdict, metric,
+    Campaign, Direction, Estimate, Finding, Layer, Metric, Point, TrialRecord, Unit, Use, Validity,
+    Verdict, metric,
 };
 use serde::{Deserialize, Serialize};
 
+pub use self::stage::{PathEnd, Reading, Stage, StageCeiling, StageKind};
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
@@ -139,134 +141,6 @@ pub struct Tested {
     pub interval: Option<(f64, f64)>,
     /// What the placebo multiplied it by.
     pub placebo: Option<f64>,
-}
-
-/// Where on the path a stage lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PathEnd {
-    /// At the end that sends, or reads and writes.
-    Sender,
-    /// Between the ends.
-    Between,
-    /// At the end that receives.
-    Receiver,
-}
-
-/// What a stage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StageKind {
-    /// The program that sends, receives, reads or writes.
-    Application,
-    /// The page cache.
-    Cache,
-    /// A disk or what stands for one.
-    Disk,
-    /// The socket and the kernel's protocols above the device.
-    Socket,
-    /// The queueing discipline of the device.
-    Queue,
-    /// The network interface.
-    Interface,
-    /// The bus between memory and device.
-    Bus,
-    /// A link, switch or device between the ends.
-    Wire,
-}
-
-/// One stage of the path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// Where on the path.
-    pub end: PathEnd,
-    /// What it is.
-    pub place: StageKind,
-    /// Whose it is: a host; empty between the ends.
-    pub host: String,
-    /// Its name: a workload, a protocol, a device, a capacity.
-    pub name: String,
-    /// What was observed there, a rate first; empty where nobody looked.
-    pub readings: Vec<Reading>,
-    /// What it lets pass at the most, if that is known.
-    pub ceiling: Option<StageCeiling>,
-    /// Packets lost there, as counters locate them, all trials added; of a search those of the
-    /// loads above the one found.
-    pub lost: Option<u64>,
-    /// Whether this is what limits.
-    pub limits: bool,
-    /// What it is to those who set ceilings; `None` where nothing there sets one.
-    #[serde(skip)]
-    part: Option<BoundPart>,
-}
-
-/// What was observed at a stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
-    /// What it is, in words.
-    pub what: String,
-    /// In the base unit.
-    pub value: f64,
-    /// Unit.
-    pub unit: Unit,
-    /// Layer, where bits are counted.
-    pub layer: Option<Layer>,
-}
-
-/// What a stage lets pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageCeiling {
-    /// What sets it.
-    pub name: String,
-    /// In the base unit.
-    pub value: f64,
-    /// Unit.
-    pub unit: Unit,
-    /// Layer.
-    pub layer: Option<Layer>,
-    /// Whether nothing can exceed it; an expected value comes from readings.
-    pub hard: bool,
-}
-
-impl Stage {
-    fn new(end: PathEnd, place: StageKind, host: &str, name: impl Into<String>) -> Self {
-        let (readings, ceiling, lost, part) = (Vec::new(), None, None, None);
-        Self {
-            end,
-            place,
-            host: host.to_owned(),
-            name: name.into(),
-            readings,
-            ceiling,
-            lost,
-            limits: false,
-            part,
-        }
-    }
-
-    /// The same as a thing that may set ceilings.
-    fn being(mut self, part: BoundPart) -> Self {
-        self.part = Some(part);
-        self
-    }
-
-    /// The same as the thing of this class and name, at its host.
-    fn bounded_by(self, class: BoundClass, name: &str) -> Self {
-        let part = BoundPart::new(class, &self.host, name);
-        self.being(part)
-    }
-
-    /// Whether anybody looked.
-    #[must_use]
-    pub fn is_observed(&self) -> bool {
-        !self.readings.is_empty() || self.lost.is_some()
-    }
-}
-
-impl Reading {
-    fn new(what: &str, value: f64, unit: Unit, layer: Option<Layer>) -> Self {
-        Self { what: what.to_owned(), value, unit, layer }
-    }
 }
 
 /// One trial of what is told, and what of it.

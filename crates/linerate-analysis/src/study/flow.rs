@@ -1,0 +1,249 @@
+//! One direction of a job: who sends, who receives, and what their counters say of it.
+//!
+//! The record of a foreign end is empty; the record of the other end then stands for both, and the
+//! metrics that need the foreign end itself are left out.
+
+use linerate_model::{Bytes, Counter, Direction, FlowReport, JobRecord, Nanos};
+
+use super::connections::Connections;
+use super::loss_series;
+use super::span::{Span, counted, extent, total};
+use crate::limits::headers::IpVersion;
+use crate::limits::udp;
+
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+/// Beginning of the names of workloads over TCP and UDP.
+const TCP_PREFIX: &str = "tcp_";
+const UDP_PREFIX: &str = "udp_";
+
+/// One direction of a job: who sends and who receives.
+#[derive(Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) direction: Direction,
+    pub(super) sender: &'a JobRecord,
+    pub(super) receiver: &'a JobRecord,
+    /// Whether these records are their own: of a foreign end the other end's record stands for it.
+    sees_sender: bool,
+    sees_receiver: bool,
+    workload: &'a str,
+}
+
+impl<'a> Flow<'a> {
+    /// Returns the flow from `sender` to `receiver`; `None` if it carries no payload.
+    pub(super) fn between(
+        direction: Direction,
+        [sender, receiver]: [&'a JobRecord; 2],
+        workload: &'a str,
+    ) -> Option<Self> {
+        let flow =
+            Self { direction, sender, receiver, sees_sender: true, sees_receiver: true, workload };
+        flow.carries_data().then(|| flow.with_what_is_known())
+    }
+
+    /// A foreign end tells nothing: what its other end knows stands for it.
+    fn with_what_is_known(self) -> Self {
+        let tells = |end: &JobRecord| !end.intervals.is_empty();
+        let (sender, receiver) = (tells(self.sender), tells(self.receiver));
+        Self {
+            sender: if sender { self.sender } else { self.receiver },
+            receiver: if receiver { self.receiver } else { self.sender },
+            sees_sender: sender || !receiver,
+            sees_receiver: receiver || !sender,
+            ..self
+        }
+    }
+
+    /// The sender's own counters, `None` of a foreign one.
+    pub(super) fn own_sender(&self) -> Option<&'a JobRecord> {
+        self.sees_sender.then_some(self.sender)
+    }
+
+    /// The receiver's own counters, `None` of a foreign one.
+    pub(super) fn own_receiver(&self) -> Option<&'a JobRecord> {
+        self.sees_receiver.then_some(self.receiver)
+    }
+
+    /// TCP state of the sockets that send in this direction; none of a foreign sender.
+    pub(super) fn sending(&self) -> Connections<'a> {
+        self.own_sender().map(Connections::sending).unwrap_or_default()
+    }
+
+    /// The bytes that were delivered: those received, or where the receiving end is foreign those
+    /// that it acknowledged. Old ledgers know what was sent alone.
+    pub(super) fn delivered(&self) -> Counter {
+        match self.is_foreign() {
+            false => Counter::PayloadReceived,
+            true if total(self.sender, Counter::PayloadAcknowledged) > 0 => {
+                Counter::PayloadAcknowledged
+            }
+            true => Counter::PayloadSent,
+        }
+    }
+
+    /// Whether the receiving end is foreign, so that the sending one speaks for both.
+    pub(super) fn is_foreign(&self) -> bool {
+        !self.sees_receiver
+    }
+
+    /// Payload bytes that a foreign receiving end acknowledged during `span`: what the sending
+    /// socket accepted may still wait in its buffer. Of all bytes acknowledged the part that is
+    /// payload; `None` where the kernel does not tell.
+    fn acknowledged(&self, span: Span) -> Option<f64> {
+        let connections = self.sending();
+        let trial = extent(self.sender)?;
+        let all = connections.change(trial, |state| state.bytes_acked).filter(|all| *all > 0.0)?;
+        let payload = (total(self.sender, Counter::PayloadSent) as f64 / all).min(1.0);
+        connections.change(span, |state| state.bytes_acked).map(|bytes| bytes * payload)
+    }
+
+    fn carries_data(&self) -> bool {
+        total(self.sender, Counter::PayloadSent) > 0
+            || total(self.receiver, Counter::PayloadReceived) > 0
+    }
+
+    /// Whether datagrams carry it: either end counted some, or the workload's name says so.
+    pub(super) fn is_datagrams(&self) -> bool {
+        total(self.sender, Counter::DatagramsSent) > 0
+            || total(self.receiver, Counter::DatagramsReceived) > 0
+            || self.workload.starts_with(UDP_PREFIX)
+    }
+
+    /// Whether TCP carries it: its state was read at either end, or the workload's name says so.
+    pub(super) fn is_tcp(&self) -> bool {
+        let read = |end: &JobRecord| {
+            !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some())
+        };
+        read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
+    }
+
+    /// Datagrams of this direction that were sent in `span` and never came. Ledgers without how
+    /// numbers rose know the trial's: as many of those as fall to `span`, any at all counting as
+    /// one at least.
+    pub(super) fn lost_during(&self, span: Span) -> u64 {
+        if !self.is_datagrams() {
+            return 0;
+        }
+        if let Some((_, lost)) = loss_series::during(span, *self) {
+            return lost;
+        }
+        let (sent, received) = (
+            total(self.sender, Counter::DatagramsSent),
+            total(self.receiver, Counter::DatagramsReceived),
+        );
+        let lost = sent.saturating_sub(received) as f64;
+        let share = counted(self.sender, Counter::DatagramsSent, span) / sent.max(1) as f64;
+        (lost * share).ceil() as u64
+    }
+
+    /// How many flows it consists of: no fewer than truly carried data.
+    pub(super) fn n_flows(&self) -> usize {
+        let sent_on = |flow: &&FlowReport| flow.counters[Counter::PayloadSent] > 0;
+        match self.sender.flows.iter().filter(sent_on).count() {
+            // Who reported no flow may have had any number of them.
+            0 => usize::MAX,
+            n_flows => n_flows,
+        }
+    }
+
+    /// Payload bits delivered per second of `span`.
+    pub(super) fn goodput(&self, span: Span) -> f64 {
+        let counted = || counted(self.receiver, self.delivered(), span);
+        // Senders that count what is acknowledged know which of it is payload.
+        let acknowledged =
+            if self.delivered() == Counter::PayloadSent { self.acknowledged(span) } else { None };
+        acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
+    }
+
+    /// The highest payload bits delivered in a second, of seconds counted from the start of `span`;
+    /// `None` without a whole one.
+    pub(super) fn peak(&self, span: Span) -> Option<f64> {
+        let second = Nanos::from_secs(1);
+        let n = (span.to.since(span.from).0 / second.0) as usize;
+        let mut seconds = vec![0.0; n];
+        for interval in &self.receiver.intervals {
+            for (k, sum) in seconds.iter_mut().enumerate() {
+                let from = Nanos(span.from.0 + k as u64 * second.0);
+                let share = Span { from, to: from + second }.share(interval.start, interval.end);
+                *sum += interval.counters[self.delivered()] as f64 * share;
+            }
+        }
+        seconds.into_iter().map(|bytes| bytes * BITS).reduce(f64::max)
+    }
+
+    /// Payload of a datagram, if all were equally long.
+    pub(super) fn datagram_payload(&self) -> Option<Bytes> {
+        let sent =
+            (total(self.sender, Counter::PayloadSent), total(self.sender, Counter::DatagramsSent));
+        let received = (
+            total(self.receiver, Counter::PayloadReceived),
+            total(self.receiver, Counter::DatagramsReceived),
+        );
+        let (bytes, n) = if sent.1 > 0 { sent } else { received };
+        (n > 0 && bytes % n == 0).then(|| Bytes(bytes / n))
+    }
+
+    /// IP packets delivered per second of `span`; `None` where counters do not tell.
+    pub(super) fn packet_rate(&self, span: Span, path: Path) -> Option<f64> {
+        if self.is_datagrams() {
+            let fragmented = match (path.mtu, self.datagram_payload()) {
+                (Some(mtu), Some(payload)) => payload > udp::largest_payload(mtu, path.ip),
+                _ => false,
+            };
+            let received = [Counter::DatagramsReceived, Counter::Duplicates, Counter::Late];
+            let packets: f64 =
+                received.iter().map(|counter| counted(self.receiver, *counter, span)).sum();
+            return (!fragmented).then(|| packets / span.seconds());
+        }
+        let received = Connections::receiving(self.receiver)
+            .change(span, |state| u64::from(state.segments_in));
+        let sent = || self.sending().change(span, |state| u64::from(state.segments_out));
+        received.or_else(sent).map(|packets| packets / span.seconds())
+    }
+
+    /// IP packets this direction's connections sent and received during `span`, acknowledgements
+    /// included, or its datagrams.
+    pub(super) fn packets_both_ways(&self, span: Span) -> Option<f64> {
+        if self.is_datagrams() {
+            return Some(counted(self.sender, Counter::DatagramsSent, span));
+        }
+        let both = |state: &linerate_model::TcpState| {
+            u64::from(state.segments_out) + u64::from(state.segments_in)
+        };
+        let seen = |end: &JobRecord| Connections::of(end).change(span, both);
+        seen(self.sender).or_else(|| seen(self.receiver))
+    }
+
+    /// Payload delivered of each flow that was sent on: during `span` where TCP tells, else in the
+    /// whole trial.
+    pub(super) fn shares(&self, span: Span) -> Vec<f64> {
+        let sent_on: Vec<u32> = self
+            .sender
+            .flows
+            .iter()
+            .filter(|flow| flow.counters[Counter::PayloadSent] > 0)
+            .map(|flow| flow.flow)
+            .collect();
+        let counts = |flow: u32| sent_on.is_empty() || sent_on.contains(&flow);
+        let connections = Connections::receiving(self.receiver);
+        if !connections.is_empty() && !self.is_datagrams() {
+            let received = connections.changes(span, |state| state.bytes_received);
+            return received
+                .into_iter()
+                .filter(|(flow, _)| counts(*flow))
+                .map(|(_, bytes)| bytes)
+                .collect();
+        }
+        let flows = self.receiver.flows.iter().filter(|flow| counts(flow.flow));
+        flows.map(|flow| flow.counters[Counter::PayloadReceived] as f64).collect()
+    }
+}
+
+/// What is known of the path a job crosses.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Path {
+    /// The smallest MTU known on it.
+    pub(super) mtu: Option<Bytes>,
+    /// IP version.
+    pub(super) ip: IpVersion,
+}
