@@ -31,7 +31,7 @@ fn usual() -> Result<PathBuf, Failure> {
 }
 
 /// Our keys, if one of `hosts` is reached over the network.
-pub fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { open(None).map(Some) } else { Ok(None) }
 }

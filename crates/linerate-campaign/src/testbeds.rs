@@ -126,7 +126,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
 /// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of
 /// its name, or those with the fewest others first.
 #[must_use]
-pub fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
+pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// More are no help.
     const MOST: usize = 3;
     let others = |preset: &Preset| {
@@ -190,7 +190,7 @@ pub fn serving(address: IpAddr) -> Ground {
 ///
 /// # Errors
 /// If it cannot be built here: why, and the remedy.
-pub fn in_lab(name: &str) -> Result<Ground, Failure> {
+pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     sandbox::enter()?;
     let (description, text) = describe(name)?;
     let missing = sandbox::missing_tools();

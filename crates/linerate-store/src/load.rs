@@ -1,7 +1,7 @@
 //! Reading campaigns back: records are folded as the events they are, and what damage costs is said
 //! by name.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use linerate_model::{
     Campaign, Event, Incident, IncidentKind, Nanos, TestbedKind, TrialId, TrialOutcome, TrialRecord,
@@ -72,17 +72,6 @@ impl Ledger {
         let mut summaries: Vec<_> = self.outlines()?.into_iter().map(summary).collect();
         summaries.sort_by_key(|(started, number, _)| (*started, *number));
         Ok(summaries.into_iter().map(|(_, _, summary)| summary).collect())
-    }
-
-    /// The trials of campaign `id` that need not be run again.
-    ///
-    /// # Errors
-    /// If there is no such campaign or the file cannot be read.
-    pub fn completed_trials(&self, id: &str) -> Result<HashSet<TrialId>, StoreError> {
-        let campaign = self.load(Which::Id(id))?;
-        let complete =
-            campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
-        Ok(complete.map(|trial| trial.spec.id).collect())
     }
 
     /// The whole record of one campaign.

@@ -52,6 +52,14 @@ fn damage(path: &Path, sql: &str) {
     assert_eq!(connection.execute(sql, []).expect("it is valid SQL"), 1);
 }
 
+/// Returns the trials of campaign `id` that a resumed campaign would not run again.
+fn completed(ledger: &Ledger, id: &str) -> Vec<TrialId> {
+    let campaign = ledger.load(Which::Id(id)).expect("the campaign can be read");
+    let trials = campaign.trials.iter();
+    let done = trials.filter(|trial| trial.outcome == Some(TrialOutcome::Completed));
+    done.map(|trial| trial.spec.id).collect()
+}
+
 #[test]
 fn a_campaign_is_loaded_as_it_was_recorded() {
     let directory = directory();
@@ -71,8 +79,8 @@ fn a_campaign_is_loaded_as_it_was_recorded() {
     };
     assert_eq!(ledger.campaigns().expect("it is whole"), [summary]);
     assert_eq!(
-        ledger.completed_trials(&expected.header.id).expect("it is whole"),
-        [TrialId(1)].into()
+        completed(&ledger, &expected.header.id),
+        [TrialId(1)]
     );
 }
 
@@ -291,7 +299,7 @@ fn a_trial_that_damage_has_taken_is_run_again() {
     let id = golden_id();
     damage(&path, "UPDATE record SET body = x'00' WHERE kind = 'intervals'");
     let mut ledger = Ledger::open(&path).expect("its structure is well");
-    assert_eq!(ledger.completed_trials(&id).expect("the rest can be read"), [].into());
+    assert_eq!(completed(&ledger, &id), []);
     let again = [
         &golden_events()[..1],
         &[
@@ -300,7 +308,7 @@ fn a_trial_that_damage_has_taken_is_run_again() {
         ],
     ];
     record(&mut ledger, &again.concat());
-    assert_eq!(ledger.completed_trials(&id).expect("the rest can be read"), [TrialId(1)].into());
+    assert_eq!(completed(&ledger, &id), [TrialId(1)]);
 }
 
 /// A copy of `whole` with one bit changed.
@@ -596,8 +604,8 @@ fn a_ledger_of_each_schema_opens_for_ever() {
         record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
         let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
         assert_eq!(
-            ledger.completed_trials(&golden_id()).expect("it is whole"),
-            [TrialId(1)].into()
+            completed(&ledger, &golden_id()),
+            [TrialId(1)]
         );
         assert_eq!(
             examine(&path).map(|health| (health.version, health.sealed)).expect("a ledger"),

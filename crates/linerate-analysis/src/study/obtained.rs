@@ -49,7 +49,7 @@ impl Given {
 
     /// The number of an option at the end of the run, as far as that is known; else as granted.
     #[must_use]
-    pub fn number_at_end(&self) -> Option<f64> {
+    pub(crate) fn number_at_end(&self) -> Option<f64> {
         match self {
             Self::Option(option) => option.at_end.as_ref().or(option.granted.as_ref())?.as_f64(),
             Self::Mode(_) => None,
@@ -79,7 +79,7 @@ impl Obtained {
     /// What was given at the end that sends in `direction`; at the other one if nothing was told of
     /// it.
     #[must_use]
-    pub fn of_sender(&self, direction: Direction) -> &[Given] {
+    pub(crate) fn of_sender(&self, direction: Direction) -> &[Given] {
         let (own, other) = if direction == Direction::Rx {
             (&self.to, &self.from)
         } else {
@@ -102,7 +102,7 @@ impl Obtained {
 
     /// Whether some flows were given exactly this word.
     #[must_use]
-    pub fn has_word(&self, word: &str) -> bool {
+    pub(crate) fn has_word(&self, word: &str) -> bool {
         self.values().any(|given| given.word() == Some(word))
     }
 
