@@ -1,15 +1,15 @@
-//! Lines of a trial while it runs: what both ends counted, span by span. Pure: intervals in, lines
-//! out.
+//! Progress lines of a trial while it runs: counts of both ends, span by span. Pure: intervals in,
+//! lines out.
 //!
 //! A line is complete once every worker seen so far has passed its end, so that lines add up to the
-//! result of the study. Counts are apportioned by time, as the study does; the last line ends with
-//! the load, and what drains after it has a line of its own. Retransmitted segments are those of
-//! all connections of both ends, as the kernel counts them (`TcpRetransSegs`), and stand where they
-//! were read. The round-trip time is the mean over the connections that sent payload: one that only
-//! receives has measured nothing but its handshake.
+//! result of the study. Counts are apportioned by time, as the study does. The last line ends with
+//! the load; data that drains after it has a line of its own. Retransmitted segments are those of
+//! all connections of both ends, as the kernel counts them (`TcpRetransSegs`), in the span in which
+//! they were read. The round-trip time is the mean over the connections that sent payload, because
+//! one that only receives has measured nothing but its handshake.
 //!
-//! What arrives of a span whose line was given out is added to the next line: a worker that had
-//! counted nothing before, or one that was more than [`PATIENCE`] behind the others.
+//! Counts that arrive for a span whose line is already printed are added to the next line: those of
+//! a new worker, or of one more than [`PATIENCE`] behind the others.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,14 +20,14 @@ const PATIENCE: Nanos = Nanos::from_secs(3);
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
 
-/// What happened in one span.
+/// Counts of one span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveLine {
-    /// Its start, since the start barrier.
+    /// Start of the span, since the start barrier.
     pub from: Nanos,
-    /// Its end.
+    /// End of the span.
     pub until: Nanos,
-    /// Whether the load had ended: what was under way arrived.
+    /// True if the load had ended and data in flight was still arriving.
     pub is_drain: bool,
     /// Payload bytes received by the passive end.
     pub forward_bytes: f64,
@@ -37,7 +37,7 @@ pub struct LiveLine {
     pub transactions: f64,
     /// Connections opened, used and closed.
     pub connections: f64,
-    /// What became of requests so far; `None` if the load keeps no account of them.
+    /// Requests so far by outcome; `None` if the load keeps no account of them.
     pub operations: Option<LiveOperations>,
     /// Segments sent again, both ends; `None` if no connection's state was read in the trial so
     /// far.
@@ -55,9 +55,9 @@ pub struct LiveOperations {
     pub due: f64,
     /// Answered in it, whenever they were started.
     pub answered: f64,
-    /// Given up in it.
+    /// Requests lost in the span.
     pub lost: f64,
-    /// Open at its end: started until then, and neither answered nor given up.
+    /// Requests open at its end: started, and neither answered nor lost.
     pub open: f64,
 }
 
@@ -79,14 +79,14 @@ struct Counts {
 pub struct LiveLines {
     span: Nanos,
     loaded: Nanos,
-    /// Lines not yet given out, the first one being number `given`.
+    /// Lines not yet printed; the first one has number `given`.
     pending: VecDeque<Counts>,
     given: usize,
-    /// How far each worker has counted, by end and number.
+    /// The end of each worker's counts, by end and worker number.
     reached: BTreeMap<(usize, u32), Nanos>,
     /// The last state read of each connection, by end and number.
     states: BTreeMap<(usize, u32), TcpState>,
-    /// Operations open at the end of the last line given out; `None` if there was none yet.
+    /// Operations open at the end of the last printed line; `None` before the first one.
     open: Option<f64>,
 }
 
@@ -162,7 +162,7 @@ impl LiveLines {
         if at >= self.loaded { self.drain() } else { (at.0 / self.span.0) as usize }
     }
 
-    /// The counts of `line`; of the next one if it was given out.
+    /// Returns the counts of `line`, or of the next line if that one is already printed.
     fn counts(&mut self, line: usize) -> &mut Counts {
         let place = line.max(self.given) - self.given;
         while self.pending.len() <= place {

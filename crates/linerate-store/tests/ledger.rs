@@ -78,10 +78,7 @@ fn a_campaign_is_loaded_as_it_was_recorded() {
         n_completed: 1,
     };
     assert_eq!(ledger.campaigns().expect("it is whole"), [summary]);
-    assert_eq!(
-        completed(&ledger, &expected.header.id),
-        [TrialId(1)]
-    );
+    assert_eq!(completed(&ledger, &expected.header.id), [TrialId(1)]);
 }
 
 #[test]
@@ -603,10 +600,7 @@ fn a_ledger_of_each_schema_opens_for_ever() {
         drop(ledger);
         record(&mut Ledger::open(&path).expect("it is a ledger"), &golden_events()[..3]);
         let ledger = Ledger::open_read_only(&path).expect("it is a ledger");
-        assert_eq!(
-            completed(&ledger, &golden_id()),
-            [TrialId(1)]
-        );
+        assert_eq!(completed(&ledger, &golden_id()), [TrialId(1)]);
         assert_eq!(
             examine(&path).map(|health| (health.version, health.sealed)).expect("a ledger"),
             (3, Some(true))

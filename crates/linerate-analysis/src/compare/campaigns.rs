@@ -1,21 +1,20 @@
-//! Two campaigns of one plan, figure by figure: what got worse, what got better, what did not
-//! change, and what cannot be told.
+//! Two campaigns of one plan, compared figure by figure: worse, better, equivalent or unclear.
 //!
 //! Points are matched by sweep and coordinate. Their trials are pairs if both campaigns were run in
-//! turn, repeat by repeat; else runs are set against runs, and whatever else changed between the
-//! two campaigns is in the difference: only a campaign that repeats the first one later (`again`)
-//! tells how much that is. Without it the noise floor is what any two runs of one campaign differ
-//! by.
+//! turn, repeat by repeat. Otherwise the runs are compared as two independent samples, and
+//! everything else that changed between the campaigns is part of the difference. Only a campaign
+//! that repeats the first one later (`again`) shows how large that part is; without it the noise
+//! floor is the difference between any two runs of one campaign.
 //!
-//! Other programs may load the CPUs in one of two campaigns and not in the other: what they can
-//! have changed is claimed neither way (`company`).
+//! Other programs may load the CPUs in one of two campaigns and not in the other. A difference that
+//! they can explain is reported as unclear (`company`).
 //!
-//! Searches are matched likewise, and what they found is compared (`searches`).
+//! Searches are matched in the same way, and their results are compared (`searches`).
 //!
-//! Many figures are compared at once. What is claimed of one must hold among all of its [`Family`]
-//! (Holm, docs/methodology/with-and-without.md#the-figure). A campaign with many points and few
-//! repeats can hardly tell a single cell; so figures are also compared over all points at once, one
-//! value a repeat: the geometric mean over the points (docs/methodology/repeats.md#aggregation).
+//! Many figures are compared at once, so a claim about one figure must hold among all figures of
+//! its [`Family`] (Holm, methodology 6.6). A campaign with many points and few repeats can hardly
+//! decide a single cell. Figures are therefore also compared over all points at once, one value per
+//! repeat: the geometric mean over the points (methodology 6.8).
 
 use std::collections::BTreeSet;
 
@@ -32,7 +31,7 @@ use crate::study::{
     Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust, is_carried_by_a_process,
 };
 
-/// What a search found.
+/// The figure that a throughput search finds.
 const THROUGHPUT: &str = "throughput";
 /// So begin the names of rates that searches found.
 const OF_SEARCH: &str = "rate_of_";
@@ -40,9 +39,9 @@ const OF_SEARCH: &str = "rate_of_";
 /// One campaign of a comparison, judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// What was recorded.
+    /// The recorded campaign.
     pub campaign: &'a Campaign,
-    /// What it amounts to.
+    /// Its study.
     pub study: &'a Study,
 }
 
@@ -50,9 +49,9 @@ pub struct Side<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// What a workload is run for.
+    /// The figures a workload is run for.
     Headline,
-    /// What it costs, and what lies behind it.
+    /// Its costs, and everything behind the headline figure.
     Other,
 }
 
@@ -65,8 +64,8 @@ impl Family {
         }
     }
 
-    /// The same of a figure of `job`: requests and connections are run for their rate and their
-    /// times, files for their goodput too.
+    /// Returns the family of a figure of `job`. Requests and connections are run for their rate and
+    /// their times, files for their goodput too.
     fn of_job(name: &str, job: &JobStudy) -> Self {
         let has = |of: fn(&str) -> bool| job.metrics.iter().any(|known| of(&known.name));
         let is_counted = has(|name| Use::Request.has(name) || name == metric::IOPS);
@@ -82,9 +81,9 @@ impl Family {
 /// Two campaigns compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Campaigns {
-    /// Whether trials are pairs: both campaigns were run in turn.
+    /// True if trials are pairs: both campaigns were run in turn.
     pub paired: bool,
-    /// Whether a campaign that repeats the first one gives the noise floor.
+    /// True if a campaign that repeats the first one provides the noise floor.
     pub again: bool,
     /// Smaller than this part of a figure is no change.
     pub margin: f64,
@@ -92,17 +91,17 @@ pub struct Campaigns {
     pub overall: Vec<Overall>,
     /// Points both have, in the order of the second campaign, and after them searches both have.
     pub points: Vec<PointChange>,
-    /// What only one of them has.
+    /// Points and jobs that only one of the campaigns has.
     pub unmatched: Vec<Unmatched>,
     /// Searches both have, by the side that found no bound: they cannot be compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_bound: Vec<Unmatched>,
-    /// How the trials of each stand, before and after.
+    /// Counts of valid, suspect and other trials, before and after.
     pub standing: [Standing; 2],
     /// Other programs beside each.
     #[serde(default)]
     pub company: [Company; 2],
-    /// What differs between the environments, likeliest causes of what changed first.
+    /// Differences between the environments, most likely cause of a change first.
     pub environment: Vec<Cause>,
 }
 
@@ -117,7 +116,7 @@ pub struct Overall {
     pub points: usize,
 }
 
-/// How the trials of a campaign stand.
+/// Counts of a campaign's trials by validity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// Trials planned.
@@ -215,7 +214,7 @@ impl Campaigns {
             .chain(self.points.iter().flat_map(|point| &point.figures))
     }
 
-    /// How many figures came to `change`.
+    /// Returns the number of figures with this `change`.
     #[must_use]
     pub fn count(&self, change: Change) -> usize {
         self.figures().filter(|figure| figure.effect.change == change).count()
@@ -227,7 +226,7 @@ struct Matched<'a> {
     before: &'a PointStudy,
     after: &'a PointStudy,
     again: Option<&'a PointStudy>,
-    /// Whether a process of a host carries the path.
+    /// True if a process of a host carries the path.
     is_carried: bool,
 }
 
@@ -238,7 +237,7 @@ fn same<'a>(study: &'a Study, point: &PointStudy) -> Option<&'a PointStudy> {
         .find(|other| other.sweep == point.sweep && other.parameters == point.parameters)
 }
 
-/// Whether both trials of each repeat were started before either of the next.
+/// Returns whether both trials of each repeat were started before either trial of the next.
 fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
     let started = |side: Side<'_>, id: TrialId| -> Option<Nanos> {
         side.campaign.trials.iter().find(|trial| trial.spec.id == id)?.started
@@ -296,8 +295,8 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     }
 }
 
-/// What may be spent on `point`: each side could have ended at any of its looks, and what is
-/// claimed must hold for all pairs of them.
+/// Returns the error that an interval at `point` may have: each side could have ended at any of its
+/// looks, and a claim must hold for all pairs of looks.
 fn part_of_error(point: &PointStudy) -> f64 {
     point.looks.as_ref().map_or(1.0, Looks::part_of_error)
 }
@@ -375,8 +374,8 @@ fn over_points(
     let values = |point: &PointStudy| -> Option<Vec<f64>> {
         let job = measured(point).filter(|job| job.workload == workload)?;
         let values = &job.metric(&shape.name, shape.direction)?.values;
-        // How many runs a point has beyond those depends on what they were: only the first are as
-        // many whatever they said.
+        // The number of runs beyond those depends on their results; only the first ones were always
+        // planned.
         let first = point.looks.as_ref().map_or(values.len(), |looks| looks.until.first() as usize);
         values
             .iter()
@@ -427,8 +426,8 @@ fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Compan
     if is_carried { of.map(Company::on_a_carried_path) } else { of }
 }
 
-/// The job that stands for a point: all measured ones added up where there are several, else the
-/// only one.
+/// Returns the job that represents a point: the sum of all measured jobs where there are several,
+/// otherwise the only one.
 fn measured(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().rev().find(|job| !job.background)
 }
@@ -486,7 +485,7 @@ fn standing(study: &Study) -> Standing {
 }
 
 impl Compared {
-    /// Whether it is what a workload is run for.
+    /// Returns the family the figure belongs to.
     #[must_use]
     pub fn family(&self) -> Family {
         Family::of(&self.metric)
@@ -503,7 +502,8 @@ mod tests {
     use super::*;
     use crate::study::TrialStudy;
 
-    /// A campaign without trials: its study is given beside it, and says nothing of when they ran.
+    /// Returns a campaign without trials. Its study is passed beside it, so nothing is known of
+    /// when they ran.
     fn campaign() -> Campaign {
         Campaign {
             header: header(TestbedKind::Lab),
@@ -605,9 +605,9 @@ mod tests {
             .clone()
     }
 
-    /// One run of two times six was disturbed by 7 to 60 %: the other eleven tell that 5 % are
-    /// lost. Where the disturbed run lies beyond the other side's, six and six runs are too few for
-    /// the rank sum, and that is the reason which is given.
+    /// One run of two times six was slowed by 7 to 60 %; the other eleven show a loss of 5 %. Where
+    /// the slow run lies beyond all runs of the other side, six and six runs are too few for the
+    /// rank sum, and that is the reason that is reported.
     #[test]
     fn one_outlier_among_twelve_runs_does_not_hide_a_change_of_five_per_cent() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(41);
@@ -764,8 +764,8 @@ mod tests {
         assert_eq!(cells.clone().find(by_chance).expect("a doubt").effect.needed, Some(7));
     }
 
-    /// All cost 20 % more: that is no claim where others came and explain it, nor where they were
-    /// there all the time and took much.
+    /// Every CPU cost is 20 % higher. That is no claim where other programs explain it: they
+    /// started between the campaigns, or they used much of the CPUs in both.
     #[test]
     fn what_other_programs_took_of_the_cpus_is_not_taken_for_a_higher_cost() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -818,7 +818,7 @@ mod tests {
         );
     }
 
-    /// A campaign that repeats the first one and differs from it by 8 % says that 5 % are noise.
+    /// A campaign that repeats the first one and differs from it by 8 % shows that 5 % are noise.
     #[test]
     fn what_a_repetition_differs_by_is_the_noise_floor() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -1,4 +1,4 @@
-//! What tests of this folder compare.
+//! Test data for the modules of this folder.
 
 use linerate_model::{CampaignHeader, Nanos, TestbedKind};
 

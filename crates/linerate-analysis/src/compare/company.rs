@@ -28,8 +28,8 @@ use super::{Change, Doubt, Effect, Scale};
 use crate::statistics::median;
 use crate::study::{Compared, JobStudy, PointStudy};
 
-/// Part of a shift (as a logarithm) from which on what else explains so much of it leaves nothing
-/// to claim.
+/// Fraction of a shift (as a logarithm) that another explanation must cover for the shift not to be
+/// claimed.
 const EXPLAINED: f64 = 0.5;
 /// Share of the CPUs' work from which on other programs change what everything costs.
 const CROWDED: f64 = 0.2;
@@ -63,8 +63,8 @@ pub struct Company {
 }
 
 impl Company {
-    /// That of a campaign which has `points`: what is typical of the other programs, and the worst
-    /// of what they can reach.
+    /// Returns the summary of other programs for a campaign with `points`: the typical CPU share
+    /// and the worst case of what they can affect.
     pub(super) fn of<'a>(points: impl Iterator<Item = &'a PointStudy> + Clone) -> Self {
         let usual = |of: &dyn Fn(&PointStudy) -> Option<f64>| {
             median(&points.clone().filter_map(of).collect::<Vec<f64>>())
@@ -84,8 +84,8 @@ impl Company {
         }
     }
 
-    /// The same where a process carries the path, as in a lab with a device or a delay: other
-    /// programs delay it as they delay the load, so that nothing is out of their reach.
+    /// Returns the same for a path that a process carries, as in a lab with a device or a delay.
+    /// Other programs delay that process as they delay the load, so they can affect every figure.
     pub(super) fn on_a_carried_path(self) -> Self {
         Self { on_cpu: None, on_path: None, ..self }
     }
@@ -95,7 +95,7 @@ impl Company {
         self.others.into_iter().chain(self.taken).reduce(f64::max)
     }
 
-    /// Whether what limits its stream is the path.
+    /// Returns whether the path limits the stream of this campaign.
     fn is_limited_by_path(self) -> bool {
         self.occupied.is_some_and(|share| share <= MOST_OCCUPIED)
             && self.on_path.is_some_and(|share| share >= LEAST_ON_PATH)
@@ -129,8 +129,8 @@ fn on_path(point: &PointStudy) -> Option<f64> {
     shares.filter_map(share).reduce(f64::min)
 }
 
-/// What moves the figure `metric` of `job`: every rate of a load that asks again is as its times
-/// are.
+/// Returns the kind of figure that `metric` of `job` moves with. Every rate of a closed load moves
+/// with its times.
 pub(super) fn moved_as(metric: &str, job: &JobStudy) -> Touch {
     let asks = || ASKED.iter().any(|rate| job.metrics.iter().any(|known| known.name == *rate));
     match touched(metric) {
@@ -139,8 +139,8 @@ pub(super) fn moved_as(metric: &str, job: &JobStudy) -> Touch {
     }
 }
 
-/// A figure beside other programs before and after, as far as these can have changed it; runs in
-/// turn have the same company.
+/// Returns `effect`, marked as doubtful as far as other programs before and after can explain it.
+/// Runs in turn share the same conditions.
 pub(super) fn beside(
     mut figure: Compared,
     touch: Touch,
@@ -191,28 +191,29 @@ fn beyond(metric: &str) -> f64 {
 }
 
 impl Effect {
-    /// Whether operations that spent these shares of their time running or waiting for a CPU,
-    /// before and after, cannot have moved the time or mean rate `metric` by half of the shift.
+    /// Returns whether CPU time cannot explain half of the shift of the time or mean rate `metric`,
+    /// given the fractions of time that operations ran or waited for a CPU, before and after.
     fn is_beyond(&self, on_cpu: [f64; 2], metric: &str) -> bool {
         let reach = on_cpu[0].max(on_cpu[1]) / percentile(metric).unwrap_or(1.0);
         self.scale == Scale::Ratio && reach <= EXPLAINED * self.shift.ln().abs()
     }
 
-    /// The same, of what the CPUs did, where other programs took these shares of all their work
-    /// before and after. Their part alone multiplies a cost by (1 - before) / (1 - after): a shift
-    /// that goes the same way and of which that explains half is claimed neither way. Nor is any
-    /// beside others that took much on either side: caches and switches are shared too, and nobody
-    /// counts what that costs.
+    /// Returns the effect on a CPU cost where other programs used these fractions of all CPU work
+    /// before and after. Their part alone multiplies a cost by (1 - before) / (1 - after). A shift
+    /// in the same direction of which that explains half is not claimed. Neither is any shift where
+    /// other programs used much on either side: caches and context switches are shared too, and no
+    /// counter shows that cost.
     fn beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - before) / (1.0 - after)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
         if explained || before.max(after) > CROWDED { self.doubted(Doubt::Others) } else { self }
     }
 
-    /// The same of a time that a share `beyond` of operations exceeds, beside what other programs
-    /// took before and after: of the CPUs' work, or of the load's own time. An operation that meets
-    /// another program waits for it. If more of them may have met one than are beyond, a shift the
-    /// same way is claimed neither way; nor is any beside others that took much.
+    /// Returns the effect on a time that a fraction `beyond` of operations exceeds, where other
+    /// programs used these fractions of the CPUs' work or of the load's own time. An operation that
+    /// competes with another program waits for it. If more operations may have competed than are
+    /// beyond the percentile, a shift in the same direction is not claimed. Neither is any shift
+    /// where other programs used much.
     fn times_beside_others(self, [before, after]: [f64; 2], beyond: f64) -> Self {
         let more = after - before;
         let same_way = (more > 0.0) == (self.change == Change::Worse);
@@ -220,10 +221,10 @@ impl Effect {
         if explained || before.max(after) > CROWDED { self.doubted(Doubt::Others) } else { self }
     }
 
-    /// The same of a rate, where workers waited for other programs for these shares of the
-    /// measurement. A load that the CPUs limit does that much less; a shift that goes the same way
-    /// and of which that explains half is claimed neither way, nor is any beside others for which
-    /// workers waited much.
+    /// Returns the effect on a rate where workers waited for other programs for these fractions of
+    /// the measurement. A load limited by the CPUs does that much less work. A shift in the same
+    /// direction of which that explains half is not claimed, nor is any shift where workers waited
+    /// long.
     fn rates_beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - after) / (1.0 - before)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;
@@ -257,7 +258,7 @@ mod tests {
         MetricStudy { name: name.into(), direction, values: vec![Some(value); 6], ..METRIC }
     }
 
-    /// What is said of six runs of `metric`, 20 % more after than before, beside `company`.
+    /// Returns the effect on six runs of `metric`, 20 % higher after than before, beside `company`.
     fn judged(metric: &str, better: Better, company: [Company; 2]) -> Change {
         let values =
             |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));

@@ -26,16 +26,16 @@ const PROOF_FLOORS: f64 = 3.0;
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
-/// The same quantile of normal noise over its median: `z(0.975) / z(0.75)` of absolute values. A
-/// median bears outliers, a quantile of 95 % does not: of two times six runs one outlier is in 5 of
-/// 30 differences.
+/// Ratio of the 95 % quantile of normal noise to its median: `z(0.975) / z(0.75)` of absolute
+/// values. The median resists outliers, the 95 % quantile does not: of two times six runs one
+/// outlier is in 5 of 30 differences.
 const FLOOR_OVER_MEDIAN: f64 = 1.959_964 / 0.674_490;
-/// What is more probable than this by chance is not claimed among many figures.
+/// Results more probable than this by chance are not claimed among many figures.
 const CHANCE: f64 = 0.05;
 /// More pairs than this are not asked for.
 const MOST_PAIRS: f64 = 1000.0;
 
-/// Which way a figure is better.
+/// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -45,21 +45,21 @@ pub enum Better {
     Less,
 }
 
-/// What became of a figure.
+/// Outcome of the comparison of one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// Its interval lies on the better side.
+    /// The interval lies on the better side.
     Better,
     /// On the worse side.
     Worse,
     /// Within the margin: no change.
     None,
-    /// Too few pairs, or too much noise, to tell.
+    /// Too few pairs or too much noise for a decision.
     Unclear,
 }
 
-/// How two values are set against each other.
+/// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -69,10 +69,10 @@ pub enum Scale {
     Difference,
 }
 
-/// What counts as no difference, and how wrong an interval may be.
+/// The difference that counts as none, and the error an interval may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
-    /// As a part of the figure.
+    /// Margin as a fraction of the figure.
     pub relative: f64,
     /// In the figure's unit, where it has a step of its own (a counter, a search).
     pub step: f64,
@@ -89,29 +89,29 @@ impl Default for Margin {
 }
 
 impl Margin {
-    /// What an interval may be wrong by.
+    /// Returns the error an interval may have.
     fn error(self) -> f64 {
         ALPHA * self.part_of_error
     }
 }
 
-/// Why a shift whose interval leaves out no change is claimed neither way.
+/// The reason why a shift is not claimed although its interval excludes no change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// Single runs of nothing against nothing differ as much: more runs would not help.
     Noise,
-    /// Among so many figures one differs as much by chance.
+    /// Among this many figures one differs as much by chance.
     Chance,
-    /// Other programs took so much of the CPUs that what this shift is of cannot be told from what
-    /// is theirs.
+    /// Other programs used so much of the CPUs that their effect cannot be separated from this
+    /// shift.
     Others,
 }
 
 /// A figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What was measured.
+    /// Name of the figure.
     pub figure: String,
     /// Pairs; where runs are not paired, runs of the side with fewer.
     pub n: usize,
@@ -122,33 +122,33 @@ pub struct Effect {
     pub before: f64,
     /// Median after.
     pub after: f64,
-    /// What `shift` is.
+    /// The scale of `shift`.
     pub scale: Scale,
     /// Typical ratio after over before, or difference (Hodges-Lehmann).
     pub shift: f64,
-    /// Its interval at 95 %, at whichever look its runs ended; `None` with fewer than six pairs, or
-    /// four runs of each.
+    /// Interval of the shift at 95 %, valid at whichever look its runs ended. `None` with fewer
+    /// than six pairs, or four runs of each.
     pub interval: Option<(f64, f64)>,
     /// Smaller than this is none: a ratio above one, or a difference.
     pub margin: f64,
     /// Probability of a shift as large if there were none (signed rank, or rank sum), over the part
     /// of the error it may spend; `None` if nothing differs.
     pub p: Option<f64>,
-    /// Which way is better.
+    /// The direction that is better.
     pub better: Better,
-    /// What that amounts to.
+    /// The outcome.
     pub change: Change,
-    /// Why it is unclear although its interval leaves out no change.
+    /// Why the outcome is unclear although the interval excludes no change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
-    /// Pairs, or runs of each, that would have told, as far as noise of this size goes; `None`
-    /// where these did.
+    /// Number of pairs, or runs of each, that would have been enough for noise of this size. `None`
+    /// where the present ones were.
     pub needed: Option<u32>,
     /// Largest ratio or difference, either way, of a single pair (of any two runs, where they are
     /// not paired): the noise if nothing was changed.
     pub widest: f64,
-    /// What 95 % of these stay below, outliers aside, likewise: the noise floor if nothing was
-    /// changed.
+    /// The noise floor if nothing was changed: 95 % of these differences are smaller, outliers
+    /// aside.
     pub floor: f64,
 }
 
@@ -291,7 +291,7 @@ impl ShiftParts {
     }
 }
 
-/// What a shift amounts to.
+/// Returns the outcome for a shift.
 fn judge(shift: &Shift, margin: f64, better: Better) -> Change {
     match shift.interval {
         Some((0.0, 0.0)) => Change::None,
@@ -333,7 +333,7 @@ fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
 }
 
 impl Effect {
-    /// How far `shift` is from no change, as a logarithm or difference.
+    /// Returns the distance of `shift` from no change, as a logarithm or difference.
     fn size(&self) -> f64 {
         match self.scale {
             Scale::Ratio => self.shift.ln().abs(),
@@ -341,9 +341,8 @@ impl Effect {
         }
     }
 
-    /// The same beside what nothing against nothing shows: an effect that single runs of the
-    /// placebo reach is below noise, and claimed to be neither better nor worse
-    /// (docs/methodology/with-and-without.md#the-placebo).
+    /// Returns this effect beside that of a placebo. An effect as large as single runs of the
+    /// placebo is within noise: neither better nor worse (methodology 6.7).
     #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
         if self.scale != placebo.scale {
@@ -352,16 +351,17 @@ impl Effect {
         self.above_floor(placebo.floor)
     }
 
-    /// The same beside a noise floor: a ratio above one, or a difference, as this effect's scale
-    /// is.
+    /// Returns this effect beside a noise floor: a ratio above one, or a difference, in the scale
+    /// of this effect.
     #[must_use]
     pub(crate) fn above_floor(self, floor: f64) -> Self {
         let floor = if self.scale == Scale::Ratio { floor.ln() } else { floor };
         if self.size() < floor { self.doubted(Doubt::Noise) } else { self }
     }
 
-    /// The same among `n_figures`: what `p`, adjusted for their number, does not carry is claimed
-    /// neither way. Where no result of so few runs could be, it says how many runs are enough.
+    /// Returns this effect as one of `n_figures`. An effect whose `p`, adjusted for their number,
+    /// is too large is not claimed. Where no result of this few runs could be significant, the
+    /// effect states how many runs are enough.
     #[must_use]
     pub(crate) fn among_many(self, p_adjusted: Option<f64>, n_figures: usize) -> Self {
         if p_adjusted.is_some_and(|p| p <= CHANCE) {
@@ -374,7 +374,7 @@ impl Effect {
         Self { needed, ..doubted }
     }
 
-    /// The same with `doubt`, so that nothing is claimed of it.
+    /// Returns this effect with `doubt`, so that nothing is claimed.
     #[must_use]
     pub(super) fn doubted(mut self, doubt: Doubt) -> Self {
         if matches!(self.change, Change::Better | Change::Worse) {
@@ -385,34 +385,34 @@ impl Effect {
     }
 }
 
-/// What a change is found to do to the figure it was made for.
+/// Result of the test whether a change affects the figure it was made for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The change against nothing changed.
     pub effect: Effect,
     /// The placebo against nothing changed.
     pub placebo: Option<Effect>,
-    /// How sure it is that the change makes the difference.
+    /// How well the effect of the change is established.
     pub verdict: Verdict,
-    /// Why not more.
+    /// The reason why the verdict is not stronger.
     pub why: String,
 }
 
-/// Times the least effect that counts: what single pairs of a placebo may differ by at the most for
-/// its typical ratio to stay below that. Of six pairs the widest is about two standard deviations,
-/// and the typical ratio of seven is known to 0.38 of one, twice that at 95 %.
+/// Multiple of the least relevant effect by which single pairs of a placebo may differ for its
+/// typical ratio to stay below that effect. Of six pairs the widest is about two standard
+/// deviations; the typical ratio of seven is known to 0.38 of one, twice that at 95 %.
 const PLACEBO_WIDEST: f64 = 2.6;
 
 impl Proof {
-    /// How many times as far the change would have to move the figure for proof beside this noise;
-    /// infinite if it did not move.
+    /// Returns the factor by which the shift would have to be larger for proof beside this noise;
+    /// infinite if nothing moved.
     #[must_use]
     pub fn short(&self) -> f64 {
         needed_size(self.placebo.as_ref()) / self.effect.size()
     }
 
-    /// How many times as much single pairs of the placebo differ as they may for a placebo that
-    /// does nothing to be seen to do nothing.
+    /// Returns the ratio of the spread of single placebo pairs to the largest spread at which a
+    /// placebo without effect is recognised as such.
     #[must_use]
     pub(crate) fn scattered(&self) -> f64 {
         let widest = self.placebo.as_ref().map_or(0.0, |placebo| placebo.widest.ln());
@@ -420,7 +420,7 @@ impl Proof {
     }
 }
 
-/// How far a change must move a figure for proof, as a logarithm.
+/// Returns the shift that proof needs, as a logarithm.
 fn needed_size(placebo: Option<&Effect>) -> f64 {
     PROOF_RATIO.ln().max(PROOF_FLOORS * placebo.map_or(0.0, |placebo| placebo.widest.ln()))
 }
@@ -465,16 +465,17 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     Proof { effect, placebo, verdict, why }
 }
 
-/// Returns what 95 % of differences stay below where noise makes them, of `sizes` that may hold
-/// outliers: their quantile, or what their median says of normal noise if that is less. `None` of
-/// no sizes. Where more than half are zero the median says nothing, and the quantile stands.
+/// Returns the value that 95 % of noise differences stay below, from `sizes` that may contain
+/// outliers: the smaller of their quantile and of the value that their median implies for normal
+/// noise. `None` for no sizes. Where more than half are zero the median carries no information, and
+/// the quantile is used.
 fn noise_floor(sizes: &[f64]) -> Option<f64> {
     let (most, typical) = (quantile(sizes, FLOOR_QUANTILE)?, quantile(sizes, 0.5)?);
     Some(if typical > 0.0 { most.min(FLOOR_OVER_MEDIAN * typical) } else { most })
 }
 
-/// What 95 % of any two runs of one campaign differ by at most: a ratio above one, or a difference.
-/// `None` if no campaign has two.
+/// Returns the value that 95 % of the differences between two runs of one campaign stay below: a
+/// ratio above one, or a difference. `None` if no campaign has two runs.
 pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
     let apart = |values: &[Option<f64>]| {
         let values: Vec<f64> =

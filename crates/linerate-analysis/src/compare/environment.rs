@@ -1,10 +1,10 @@
-//! What differs between the environments of two campaigns, ranked as causes of what changed.
+//! Differences between the environments of two campaigns, ranked as causes of a change.
 //!
-//! Facts are compared leaf by leaf, host by host (by name, else in order), of interfaces only those
-//! the campaigns used, where they name any. What is different on every start (numbers the kernel
-//! hands out, addresses) is no cause and left out. A difference ranks by whether it touches a kind
-//! of figure that changed, then by how often its kind is the cause. A rank is an opinion, not a
-//! proof: the proof is a run with that difference alone.
+//! Facts are compared leaf by leaf, host by host (by name, otherwise in order). Of interfaces, only
+//! those the campaigns used are compared, where they name any. Values that differ on every start
+//! (numbers assigned by the kernel, addresses) are left out because they are no cause. A difference
+//! ranks first by whether it affects a kind of figure that changed, then by how often its kind is
+//! the cause. A rank is an opinion, not a proof: the proof is a run with that difference alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Touch {
-    /// How much gets through.
+    /// Throughput and rates.
     Rate,
-    /// How long it takes.
+    /// Times.
     Time,
-    /// What it costs the CPU.
+    /// CPU cost.
     Cost,
-    /// What is lost or sent again.
+    /// Loss and retransmission.
     Loss,
 }
 
@@ -31,27 +31,27 @@ pub enum Touch {
 pub struct Cause {
     /// The host it is on; empty for what belongs to the whole campaign.
     pub host: String,
-    /// Its dotted name, e.g. `cpu.governor`.
+    /// Dotted name of the fact, e.g. `cpu.governor`.
     pub name: String,
-    /// What it was; empty if it was not there.
+    /// Value before; empty if it was absent.
     pub before: String,
-    /// What it is.
+    /// Value after.
     pub after: String,
-    /// Whether it reaches a kind of figure that changed.
+    /// True if it affects a kind of figure that changed.
     pub explains: bool,
     /// How often its kind is the cause: 1 is often, 4 is seldom.
     pub rank: u8,
-    /// What it does.
+    /// Its effect.
     pub why: String,
 }
 
-/// What is known of a kind of fact: the beginning of its name (`*` is one part), its rank, what it
-/// reaches and what it does.
+/// A known kind of fact: the beginning of its name (`*` matches one part), its rank, the figures it
+/// affects and how.
 type Known = (&'static str, u8, &'static [Touch], &'static str);
 
 use Touch::{Cost, Loss, Rate, Time};
 
-/// The first entry that fits is taken.
+/// Known kinds. The first matching entry is used.
 const KNOWN: [Known; 34] = [
     ("path", 1, &[Rate, Time, Loss], "the path itself has another capacity"),
     ("interfaces.*.speed_bps", 1, &[Rate, Time], "the port has another rate"),
@@ -133,7 +133,7 @@ const NUMBERED: [&str; 4] = ["handle", "parent", "irq", "index"];
 /// Shares of the CPUs' work that differ by more are not the same.
 const ANOTHER_SHARE: f64 = 0.02;
 
-/// Which kind of figure a metric is; what a search found is a rate.
+/// Returns the kind of figure of a metric; the result of a search is a rate.
 pub(super) fn touched(name: &str) -> Touch {
     match metric(name).map(|metric| metric.group) {
         Some(MetricGroup::Loss) => Touch::Loss,
@@ -143,8 +143,9 @@ pub(super) fn touched(name: &str) -> Touch {
     }
 }
 
-/// What differs between `before` and `after`, likeliest causes of a change of the metrics `changed`
-/// first. `others` is what other programs took of the CPUs' work in each, where that is known.
+/// Returns the differences between `before` and `after`, most likely cause of a change of the
+/// metrics `changed` first. `others` is the fraction of the CPUs' work that other programs used in
+/// each, where known.
 #[must_use]
 pub fn environment(
     before: &Campaign,
@@ -190,7 +191,8 @@ pub fn environment(
     causes
 }
 
-/// Other programs, if they took another share of the CPUs' work before than after.
+/// Returns other programs as a cause if they used another fraction of the CPUs' work before than
+/// after.
 fn company(others: [Option<f64>; 2], touched: &[Touch]) -> Option<Cause> {
     let [Some(before), Some(after)] = others else { return None };
     let told = |share: f64| format!("{:.0} % of the CPUs' work", share * 100.0);
@@ -205,7 +207,7 @@ fn company(others: [Option<f64>; 2], touched: &[Touch]) -> Option<Cause> {
     })
 }
 
-/// What belongs to a campaign as a whole.
+/// Returns the facts of a campaign as a whole.
 fn of_campaign(campaign: &Campaign) -> BTreeMap<String, String> {
     let header = &campaign.header;
     let mut leaves = BTreeMap::from([
@@ -219,8 +221,7 @@ fn of_campaign(campaign: &Campaign) -> BTreeMap<String, String> {
     leaves
 }
 
-/// Interfaces that stand in each other's place although they are called differently: old name to
-/// new.
+/// Returns interfaces that take each other's place under different names: old name to new.
 fn renamed<'a>(
     before: &'a Campaign,
     was: &'a HostRecord,
@@ -267,7 +268,7 @@ fn walk(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     }
 }
 
-/// As shown; of tables in a list without what the kernel numbers anew each time.
+/// Returns a value as shown. Lists of tables omit fields that the kernel numbers anew each time.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -285,7 +286,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// Whether `name` begins with the parts of `pattern`.
+/// Returns whether `name` begins with the parts of `pattern`.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = name.split('.');
     pattern

@@ -1,5 +1,5 @@
-//! What a change does: two sets of runs (`effect`), two campaigns (`campaigns`), other programs
-//! beside them (`company`), and what differs between the hosts they ran on (`environment`).
+//! Effect of a change: two sets of runs (`effect`), two campaigns (`campaigns`), other programs
+//! beside them (`company`), and differences between the hosts (`environment`).
 
 mod campaigns;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What two campaigns have in common, point by point, and what only one of them has.
+//! Points that two campaigns share, and those that only one of them has.
 
 use linerate_model::{Point, Validity};
 use serde::{Deserialize, Serialize};

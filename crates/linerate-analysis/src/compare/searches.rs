@@ -1,9 +1,9 @@
-//! What the searches of one campaign found against those of another.
+//! Results of the searches of one campaign compared with those of another.
 //!
-//! Searches are matched by sweep and coordinate, their goals by what they ask. What is compared is
-//! the lower bound of each run. The distance of the bounds is the resolution of a search: a
-//! difference below it is none, however few runs there are (docs/methodology/searches.md#results,
-//! S5.5). A bound that the tester set, and not the device, is no figure.
+//! Searches are matched by sweep and coordinate, their goals by definition. The lower bound of each
+//! run is compared. The distance between the bounds is the resolution of a search: a smaller
+//! difference is none, however few the runs (methodology 6.9, S5.5). A bound set by the tester
+//! rather than the device is not a figure.
 
 use linerate_model::{Direction, Validity};
 
@@ -29,7 +29,7 @@ pub(super) fn searches(
             .iter()
             .filter_map(|goal| compared(&goal.goal.name, [Some(was), Some(is), again], margin))
             .collect();
-        // Where one of them found no bound at all there is nothing to compare.
+        // Nothing can be compared where one of them found no bound at all.
         (!figures.is_empty()).then(|| PointChange {
             sweep: is.sweep.clone(),
             parameters: is.parameters.clone(),
@@ -41,8 +41,8 @@ pub(super) fn searches(
     after.searches.iter().filter_map(change).collect()
 }
 
-/// Searches that both campaigns have, and of which a side found no bound of any goal: nothing can
-/// be said of them.
+/// Returns the searches that both campaigns have and for which one side found no bound of any goal,
+/// so that no comparison is possible.
 pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
     let blind = |search: &SearchStudy| {
         let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
@@ -123,8 +123,8 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
     })
 }
 
-/// Where there are too few runs for an interval: no two of them that differ by more than a step do
-/// not differ.
+/// Handles runs too few for an interval: they are equal if no two of them differ by more than a
+/// step.
 fn within_a_step(effect: Effect, step: f64) -> Effect {
     let resolution = match effect.scale {
         super::Scale::Ratio => 1.0 + step / effect.before.min(effect.after),
@@ -218,7 +218,7 @@ mod tests {
         changes[0].figures[0].effect.change
     }
 
-    /// One search each: within a step there is no difference, beyond it one cannot tell.
+    /// With one search each, a difference within a step is none, and a larger one is undecided.
     #[test]
     fn a_difference_below_the_step_is_none() {
         assert_eq!(change(&[50_000.0], &[50_900.0]), Change::None);

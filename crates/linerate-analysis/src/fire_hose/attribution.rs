@@ -1,21 +1,21 @@
-//! Who lost the frames: the controller, the management controller's receive ring, a socket, or
-//! something else.
+//! Attribution of lost frames: to the controller, the receive ring of the management controller, a
+//! socket, or something else.
 //!
-//! Input: deltas of counters over one interval with a TCP test. Rules of the NC-SI reference 7.5,
-//! in their order. What it does not see: frames lost before the controller, but by what is left
-//! over.
+//! Input: deltas of counters over one interval with a TCP test. The rules are those of the NC-SI
+//! reference 7.5, in their order. Not covered: frames lost before the controller, which appear only
+//! as an unexplained remainder.
 
 use super::Bracket;
 
 /// Share of the frames received that must be dropped for the drops to matter.
 const MATTERS: f64 = 1e-3;
-/// How retransmissions may relate to drops where the drops are what was retransmitted; other flows
-/// and broadcast are dropped too.
+/// Range of retransmissions per drop within which the drops were the retransmitted segments. Other
+/// flows and broadcast frames are dropped too.
 const RETRANSMITTED: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 /// Share of the highest goodput below which a loss-free path is slow.
 const SLOW: f64 = 0.7;
 
-/// Counter deltas over the interval; `None` where nobody could read them.
+/// Counter deltas over the interval; `None` where a counter could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Drops {
     /// Frames the controller received from the network (pass-through statistics, counter 6).
@@ -37,7 +37,7 @@ pub struct Drops {
     pub window: u64,
 }
 
-/// Who is to blame.
+/// The component that lost the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Culprit {
     /// The window overruns the controller's buffer.
@@ -65,15 +65,15 @@ pub enum Culprit {
 /// A culprit and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribution {
-    /// Who.
+    /// The component.
     pub culprit: Culprit,
-    /// What was seen, with figures.
+    /// Evidence, with figures.
     pub evidence: String,
-    /// Whether the controller's own counters say so.
+    /// True if the controller's own counters show it.
     pub certain: bool,
 }
 
-/// Says who lost what `drops` counts, against the law's `bracket`.
+/// Returns which component lost the frames that `drops` counts, compared with the law's `bracket`.
 #[must_use]
 pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, certain, evidence| Attribution { culprit, evidence, certain };

@@ -1,14 +1,14 @@
-//! How large a buffer is that nobody reports: trains of frames, back to back, until one loses.
+//! Size of a buffer that no counter reports, found with trains of back-to-back frames that grow
+//! until one loses.
 //!
-//! Sans-I/O: [`BufferSearch::next`] says how long the next trains are to be,
-//! [`BufferSearch::observe`] takes what became of them. A buffer that overflows loses at least one
-//! frame of every train that left back to back; a sender that loses its CPU within a train gives
-//! the buffer time to drain, and the train passes. A loss here and there has another cause, is
-//! counted apart and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for
-//! back-to-back searches.
+//! Sans-I/O: [`BufferSearch::next`] returns the length of the next trains,
+//! [`BufferSearch::observe`] takes their results. A buffer that overflows loses at least one frame
+//! of every train that left back to back. A sender that loses its CPU within a train gives the
+//! buffer time to drain, and the train passes. An occasional loss has another cause; it is counted
+//! separately and does not move the search. Source: NC-SI reference 7.4; RFC 9004 for back-to-back
+//! searches.
 //!
-//! What it does not see: a buffer that other traffic fills meanwhile; the drain must be idle
-//! between trains.
+//! Not covered: a buffer that other traffic fills meanwhile; the drain must be idle between trains.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ use super::Hose;
 /// Trains longer than this are not tried: 4 MiB of full frames, beyond which a buffer is not
 /// shallow.
 const LONGEST: u32 = 2770;
-/// Share of the trains that must lose for the buffer to be the cause: trains that were held up
-/// within pass, however small it is, while a path that loses frames at random would have to lose
-/// one in twenty to spoil so many trains of six.
+/// Fraction of the trains that must lose for the buffer to be the cause. Trains that were
+/// interrupted pass however small the buffer is, and a path with random loss would have to lose one
+/// frame in twenty to spoil that many trains of six.
 const FEWEST_TRAINS: f64 = 0.25;
 
 /// Looks for the longest train that an unknown buffer takes.
@@ -39,7 +39,7 @@ impl Default for BufferSearch {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inferred {
     /// Frames of the longest train that passed.
@@ -68,7 +68,7 @@ impl BufferSearch {
         }
     }
 
-    /// Of `trains` trains of `length` frames each, `lost` frames did not arrive.
+    /// Records that `lost` frames of `trains` trains of `length` frames each did not arrive.
     pub fn observe(&mut self, length: u32, trains: u32, lost: u64) {
         if lost as f64 >= f64::from(trains) * FEWEST_TRAINS && lost > 0 {
             self.overflows = Some(self.overflows.map_or(length, |known| known.min(length)));
@@ -78,8 +78,8 @@ impl BufferSearch {
         }
     }
 
-    /// What the trains fit, on a path whose rates and frame are those of `path`; `None` while the
-    /// search goes on, or if nothing overflowed.
+    /// Returns the buffer that the trains fit, on a path with the rates and frame size of `path`.
+    /// `None` while the search continues, or if nothing overflowed.
     #[must_use]
     pub fn inferred(&self, path: &Hose) -> Option<Inferred> {
         let overflows = self.overflows.filter(|overflows| *overflows == self.passes + 1)?;

@@ -22,7 +22,7 @@ pub use sweep::{Form, Onset, WindowPoint, onset};
 
 use crate::limits::window::bandwidth_delay_product;
 
-/// What a frame takes on an Ethernet wire beyond the bytes a buffer holds: preamble and SFD 8, FCS
+/// Bytes a frame occupies on an Ethernet wire beyond those a buffer holds: preamble and SFD 8, FCS
 /// 4, gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
 const WIRE_OVERHEAD: Bytes = Bytes(24);
 /// Segments a window must hold for acknowledgements to keep coming (RFC 9293 3.8.6.3 lets a
@@ -32,9 +32,9 @@ const LEAST_SEGMENTS: u64 = 2;
 /// A fast link, a shallow buffer, a slow link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hose {
-    /// What the buffer holds.
+    /// Size of the buffer.
     pub buffer: Bytes,
-    /// What passes beside it at once: the depth of a token bucket in front of it, 0 for a
+    /// Burst that passes beside it at once: the depth of a token bucket in front of it, 0 for a
     /// store-and-forward device.
     pub burst: Bytes,
     /// Rate of the fast link, as on the wire.
@@ -51,8 +51,8 @@ pub struct Hose {
     pub flows: u32,
 }
 
-/// How much a sender may have in flight before frames are lost, by three forms of the law. All are
-/// sums over the flows.
+/// Data a sender may have in flight before frames are lost, by three forms of the law. All are sums
+/// over the flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// Whole frames that fit without any draining, times the payload of a segment: safe at any
@@ -64,7 +64,7 @@ pub struct Bracket {
     /// The standing queue of a sender that its acknowledgements clock: the buffer and what the path
     /// itself holds.
     pub ack_clocked: Bytes,
-    /// What fills the path without any queue.
+    /// Data that fills the path without any queue.
     pub bandwidth_delay_product: Bytes,
     /// The window to set: the smaller of the frame-granular and the ACK-clocked form.
     pub safe: Bytes,
@@ -92,14 +92,14 @@ impl Hose {
         }
     }
 
-    /// Whether the feed can overrun the buffer at all.
+    /// Returns whether the feed can overrun the buffer at all.
     #[must_use]
     pub(crate) fn can_overrun(&self) -> bool {
         self.feed.0 > self.drain.0
     }
 
-    /// Room that `n` frames take at the end of their arrival, back to back into an empty buffer: a
-    /// frame gives its room back when it has left whole.
+    /// Returns the room that `n` frames occupy at the end of their arrival, back to back into an
+    /// empty buffer. A frame releases its room once it has left completely.
     #[must_use]
     pub(crate) fn occupied_by(&self, n: u32) -> Bytes {
         let left = (f64::from(n.saturating_sub(1)) * self.drain.0 / self.feed.0).floor() as u64;
@@ -137,20 +137,20 @@ impl Hose {
 }
 
 impl Bracket {
-    /// Whether there is a window that loses nothing and still carries data.
+    /// Returns whether there is a window that loses nothing and still carries data.
     #[must_use]
     pub fn loss_free_exists(&self) -> bool {
         self.safe >= self.least
     }
 
-    /// Whether the safe window also fills the path: no loss and full rate at once.
+    /// Returns whether the safe window also fills the path: no loss and full rate at once.
     #[must_use]
     pub fn full_rate_possible(&self) -> bool {
         self.loss_free_exists() && self.bandwidth_delay_product <= self.safe
     }
 
-    /// Where loss must begin as a single sender's window grows: between the form that holds at any
-    /// feed and the most generous of the others.
+    /// Returns the range where loss must begin as a single sender's window grows: between the form
+    /// that holds at any feed rate and the most generous of the others.
     #[must_use]
     pub fn onset(&self) -> [Bytes; 2] {
         let generous = self.fluid.map_or(self.ack_clocked, |fluid| fluid.max(self.ack_clocked));

@@ -1,7 +1,7 @@
-//! Where loss begins as a window grows, which window is best, and which form of the law that fits.
+//! The window at which loss begins, the best window, and the form of the law that fits.
 //!
-//! Input: one point for each window, with the loss ratio at the hose (or, without its counters, of
-//! retransmitted bytes) and the goodput. What it does not see: whether the loss was the hose's; see
+//! Input: one point per window, with the loss ratio at the hose (or, without its counters, of
+//! retransmitted bytes) and the goodput. Not covered: whether the hose lost the frames; see
 //! [`super::attribute`].
 
 use linerate_model::{BitRate, Bytes};
@@ -11,11 +11,11 @@ use super::{Bracket, Hose};
 /// Loss below this is not that of a window too large: a tail probe, a stray
 /// (docs/methodology/diagnosis.md#rules, D3).
 const LOSS: f64 = 1e-3;
-/// How near goodput must come to the best to be as good, so that the smallest such window is
+/// Fraction of the best goodput that counts as equally good, so that the smallest such window is
 /// chosen.
 const AS_GOOD: f64 = 0.98;
 
-/// What was measured at one window.
+/// Measurement at one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowPoint {
     /// Bytes the sender may have in flight.
@@ -26,7 +26,7 @@ pub struct WindowPoint {
     pub goodput: BitRate,
 }
 
-/// What a window sweep shows.
+/// Result of a window sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Onset {
     /// The largest window below which nothing is lost; `None` if even the smallest loses.
@@ -89,8 +89,8 @@ impl Onset {
             .map(|(form, window)| (form, distance(window).round() as i64))
     }
 
-    /// Whether loss begins where the law says it must, give or take two segments
-    /// (docs/methodology/papers.md#shapes, V1.12).
+    /// Returns whether loss begins where the law predicts, within two segments (methodology 2.2,
+    /// V1.12).
     #[must_use]
     pub fn within(&self, bracket: &Bracket, hose: &Hose) -> Option<bool> {
         let (clean, lossy) = (self.last_clean?, self.first_lossy?);

@@ -1,17 +1,18 @@
 //! The transmit hash of Linux bonding with `xmit_hash_policy=layer3+4` (balance-xor and 802.3ad).
 //!
-//! Source: Documentation/networking/bonding.rst, *xmit_hash_policy*: the ports as they stand in the
-//! header, exclusive or both addresses; exclusive or itself shifted right by 16, then by 8; since
-//! Linux 5.5 shifted right by 1, because `connect` gives out even ports first and the lowest bit
-//! would then tell nothing; modulo the number of active members. Fields are read in the order of
-//! the host's bytes. IPv6 addresses enter as the exclusive or of their four words.
+//! Source: Documentation/networking/bonding.rst, *xmit_hash_policy*. The hash starts from the ports
+//! as in the header, XORed with both addresses. The result is XORed with itself shifted right by
+//! 16, then by 8. Since Linux 5.5 it is shifted right by 1, because `connect` assigns even ports
+//! first and the lowest bit would carry no information. The member is the result modulo the number
+//! of active members. Fields are read in the host's byte order. IPv6 addresses enter as the XOR of
+//! their four words.
 //!
-//! What it does not see: fragments and other protocols (hashed by address), `vlan+srcmac`, and
-//! members that came or went: the order of members is that in which they became active.
+//! Not covered: fragments and other protocols (hashed by address), `vlan+srcmac`, and members that
+//! came or went: the order of members is that in which they became active.
 
 use super::{Flow, octets};
 
-/// Which of the two forms a kernel computes.
+/// The two forms of the hash, by kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Linux 5.5 and later.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// The ports Linux gives out by itself, `net.ipv4.ip_local_port_range`.
+/// The ports Linux assigns by itself, `net.ipv4.ip_local_port_range`.
 pub const USUAL_PORTS: RangeInclusive<u16> = 32_768..=60_999;
 
 /// Ports by member.
 pub type Plan = BTreeMap<u32, Vec<u16>>;
 
-/// `each` ports of `candidates` for every member below `members`, taken where `member_of` says that
-/// a port leads to it (`None` where that is not known). A member that too few candidates lead to
-/// has fewer: see [`missing`].
+/// Returns `each` ports of `candidates` for every member below `members`. `member_of` returns the
+/// member a port leads to (`None` if unknown). A member with too few candidates gets fewer ports:
+/// see [`missing`].
 pub fn plan(
     candidates: impl IntoIterator<Item = u16>,
     members: u32,

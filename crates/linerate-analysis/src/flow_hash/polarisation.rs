@@ -1,33 +1,33 @@
-//! Whether flows are spread over members as an even hash would spread them.
+//! Test whether flows are spread over members as an even hash would spread them.
 //!
-//! Source: docs/methodology/ceilings.md#groups-of-links. Counts of flows per member are one draw of
-//! a multinomial distribution if the hash is even and flows are independent. Few flows: the exact
-//! probability of a draw at most as likely as the one seen. Many: Pearson's chi-squared. Both ends
-//! matter: too uneven is a *polarised* hash (ports of one parity, a hash used twice in a row), too
-//! even is no independence (ports in sequence under an exclusive or), which balances one pattern of
-//! ports and tells nothing of others.
+//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution
+//! if the hash is even and flows are independent. With few flows the exact probability of a draw at
+//! most as likely as the observed one is used; with many, Pearson's chi-squared. Both tails matter.
+//! A spread that is too uneven is a *polarised* hash (ports of one parity, or a hash applied twice
+//! in a row). A spread that is too even shows dependence (ports in sequence under an XOR): such a
+//! hash balances one pattern of ports, and other patterns remain untested.
 //!
-//! What it does not see: flows of unequal size, and a hash that is even over these ports and not
-//! over others: repeat it with random and with sequential ports.
+//! Not covered: flows of unequal size, and a hash that is even over these ports and not over
+//! others. Repeat the test with random and with sequential ports.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// How a spread is to be taken.
+/// Classes of a spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As an even hash would.
+    /// Like an even hash.
     Even,
     /// Less even than chance allows.
     Polarised,
     /// More even than chance allows: flows are dealt out, not hashed, or their ports fit the hash.
     TooEven,
-    /// Too few flows to tell.
+    /// Too few flows for a decision.
     Inconclusive,
 }
 
-/// What the test found.
+/// Result of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Flows by member, of all draws together.
@@ -36,11 +36,11 @@ pub struct Spread {
     pub uneven: f64,
     /// Probability of one as even as this, or more so.
     pub even: f64,
-    /// How it was computed.
+    /// Name of the method.
     pub method: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub meaning: String,
 }
 

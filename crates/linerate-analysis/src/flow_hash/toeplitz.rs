@@ -1,12 +1,12 @@
 //! Receive side scaling: the Toeplitz hash, and the queue it chooses.
 //!
 //! Source: Microsoft, *RSS hashing functions* and *Verifying the RSS hash calculation*, whose
-//! vectors are the tests here. Hashed are source address, destination address, source port,
-//! destination port, as they stand in the packet, seen from the receiver.
+//! vectors are the tests here. The hash covers source address, destination address, source port and
+//! destination port, in packet order, as the receiver sees them.
 //!
-//! What it does not see: cards that hash UDP by address alone (most by default; `ethtool -n DEV
-//! rx-flow-hash udp4` says, `-N ... sdfn` changes it), symmetric or other functions than Toeplitz,
-//! flow steering rules, which come first, and receive packet steering in software.
+//! Not covered: cards that hash UDP by address alone (the default of most; `ethtool -n DEV
+//! rx-flow-hash udp4` shows it, `-N ... sdfn` changes it), symmetric or other functions than
+//! Toeplitz, flow steering rules, which take precedence, and receive packet steering in software.
 
 use super::{Flow, octets};
 
@@ -20,7 +20,7 @@ pub const DEFAULT_KEY: [u8; 40] = [
 /// Entries of an indirection table where none is known: what most cards have.
 pub(crate) const DEFAULT_ENTRIES: u32 = 128;
 
-/// What of a packet is hashed.
+/// Fields of a packet that are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
     /// Both addresses.

@@ -26,7 +26,7 @@ pub const CHECK_SEQUENCE: Bytes = Bytes(4);
 pub(crate) const VLAN_TAG: Bytes = Bytes(4);
 /// The smallest frame; shorter ones are padded, IEEE 802.3 clause 4.4.2.
 pub const SMALLEST_FRAME: Bytes = Bytes(64);
-/// The largest IP packet, and so the largest frame anybody calculates with.
+/// The largest IP packet, and so the largest frame used in a calculation.
 const LARGEST_FRAME: Bytes = Bytes(65_535);
 /// More tags than any bridge stacks.
 const MOST_TAGS: u32 = 8;
@@ -40,10 +40,10 @@ pub fn packet_overhead(vlan_tags: u32) -> Bytes {
     Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
 }
 
-/// What an IP packet occupies where `overhead` bytes are counted per packet.
+/// Returns the bytes that an IP packet occupies where `overhead` bytes are counted per packet.
 ///
 /// An overhead of at least 38 bytes is a real wire, where short frames are padded to 64 bytes
-/// before preamble and gap; a shaper that sees 14 or 0 bytes (veth, a bus) pads nothing.
+/// before preamble and gap. A shaper that counts 14 or 0 bytes (veth, a bus) pads nothing.
 #[must_use]
 pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     let bytes = packet + overhead;
@@ -67,7 +67,7 @@ pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
 struct Parameters {
     rate: BitRate,
     frame_size: Bytes,
-    /// Untagged is what a host sends unless told otherwise.
+    /// VLAN tags. Hosts send untagged frames by default.
     #[serde(default)]
     vlan: u32,
 }
@@ -164,7 +164,7 @@ impl Limit for Ethernet {
     }
 }
 
-/// What is wrong with a link rate and a number of VLAN tags.
+/// Returns an error if a link rate or a number of VLAN tags is out of range.
 pub(super) fn link_problems(rate: BitRate, vlan: u32) -> Vec<ParamError> {
     let mut errors = Vec::new();
     if rate.0 <= 0.0 {

@@ -1,12 +1,12 @@
-//! Fibre Channel: the payload a link of each speed carries, each way.
+//! Fibre Channel: the payload a link of each speed carries in each direction.
 //!
 //! Units: bit/s of payload; MB/s (decimal) in the derivation. Standards: FC-FS-4 (frame: SOF,
 //! header, payload, CRC, EOF; idle words between frames), FC-PI-2 to FC-PI-7 (line rates and
 //! codes).
 //!
-//! What it does not see: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and
-//! optional headers. From 16GFC on the delimiters travel inside the line code's blocks; the frame
-//! overhead is taken as the same.
+//! Not covered: buffer-to-buffer credits over distance, SCSI or NVMe command overhead, and optional
+//! headers. From 16GFC on the delimiters travel inside the line code's blocks; the frame overhead
+//! is assumed to be the same.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub const LARGEST_PAYLOAD: Bytes = Bytes(2112);
 /// clauses 9 and 6.
 pub const FRAME_OVERHEAD: Bytes = Bytes(60);
 
-/// What a speed is on the line.
+/// Line parameters of a speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// The number in its name: 8 for 8GFC.
@@ -29,7 +29,7 @@ pub struct Speed {
     pub line: BitRate,
     /// The line code, as the share of the line's bits that is data: numerator, denominator.
     pub code: (u32, u32),
-    /// Where it is defined.
+    /// Defining standard.
     pub source: &'static str,
 }
 

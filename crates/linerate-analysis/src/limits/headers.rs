@@ -17,7 +17,7 @@ pub enum IpVersion {
     V6,
 }
 
-/// Whether TCP segments carry the timestamps option; Linux negotiates it by default.
+/// TCP timestamps option in segments; Linux negotiates it by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timestamps {
     /// Not carried.
@@ -48,7 +48,7 @@ impl IpVersion {
         }
     }
 
-    /// Its name as written.
+    /// Returns the name of the IP version.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -4,9 +4,9 @@
 //! Standard: IEEE 802.1AX clause 6.2.4 (a conversation never leaves its link). The arithmetic is
 //! that of balls thrown into boxes.
 //!
-//! What it does not see: a real hash. It takes one that spreads flows independently and evenly;
-//! ports chosen in sequence, hashes of addresses only and links that fail are worse. A single flow
-//! gets one member, whatever there is.
+//! Not covered: a real hash. The model spreads flows independently and evenly; ports chosen in
+//! sequence, hashes of addresses only and links that fail give worse results. A single flow uses
+//! one member, however many there are.
 
 use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params, metric};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::options::{plain, read, refusal};
 use super::{Limit, OptionDoc};
 
-/// How `flows` flows lie on `links` equal links under an ideal hash.
+/// Distribution of `flows` flows over `links` equal links under an ideal hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Occupancy {
     /// Expected number of links with at least one flow.
@@ -76,8 +76,8 @@ fn distribution_line(what: &str, probabilities: &[f64]) -> String {
     format!("{what}: {}", shown.join(", "))
 }
 
-/// Probability that exactly `i` links are used, at index `i`: each flow meets a used link or an
-/// idle one.
+/// Returns the probability that exactly `i` links are used, at index `i`. Each flow hashes to a
+/// used link or an idle one.
 fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
     let total = f64::from(links);
     let mut used = vec![0.0; links as usize + 1];
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn four_flows_on_two_links_lie_as_counted_by_hand() {
-        // Of 16 ways: 2+2 in 6, 3+1 in 8, 4+0 in 2.
+        // Of 16 outcomes: 2+2 in 6, 3+1 in 8, 4+0 in 2.
         let counted = [0.0, 0.0, 6.0 / 16.0, 8.0 / 16.0, 2.0 / 16.0];
         for (found, expected) in busiest_distribution(2, 4).iter().zip(counted) {
             assert!((found - expected).abs() < 1e-12, "{found}");

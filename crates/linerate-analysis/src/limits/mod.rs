@@ -23,11 +23,12 @@ use linerate_model::{Ceiling, ParamError, Params};
 /// A calculator as help prints it: one option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDoc {
-    /// Its name, as on the command line without dashes and in `Params` with `_`.
+    /// Option name, as on the command line without dashes and in `Params` with `_`.
     pub name: &'static str,
-    /// Its default as written, `""` if it is required, `"-"` if it may be left out.
+    /// Default as written, `""` if the option is required, `"-"` if it is optional without a
+    /// default.
     pub default: &'static str,
-    /// What it means.
+    /// Help text.
     pub meaning: &'static str,
 }
 
@@ -39,7 +40,7 @@ pub trait Limit: Sync {
     /// One sentence: what it bounds, and by which standard.
     fn summary(&self) -> &'static str;
 
-    /// Its options.
+    /// Returns the model's options.
     fn options(&self) -> &'static [OptionDoc];
 
     /// The ceilings that follow from `params`.

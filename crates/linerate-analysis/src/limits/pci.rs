@@ -1,11 +1,11 @@
-//! Conventional PCI: what a parallel bus carries, all slots and both directions together.
+//! Conventional PCI: throughput of a parallel bus, all slots and both directions together.
 //!
 //! Units: bit/s of payload, data phases in clocks. Standard: PCI Local Bus Specification 3.0, 3.3
 //! (transactions), 3.5 (latency), 3.9 (dual address cycle), 3.8 (64-bit bus).
 //!
-//! What it does not see: arbitration and retries, bridges, and the latency of the host's memory
-//! beyond the clocks given. Half duplex: the bound holds for the sum of everything on the bus.
-//! PCI-X has other rules and is not here.
+//! Not covered: arbitration and retries, bridges, and the latency of the host's memory beyond the
+//! given clocks. Half duplex: the bound holds for the sum of all traffic on the bus. PCI-X has
+//! other rules and is not here.
 
 use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -67,7 +67,8 @@ pub fn peak(width: Width, clock: Clock) -> BitRate {
     BitRate(width.bytes().bits() * clock.hertz())
 }
 
-/// What the bus carries in bursts of `burst` bytes, each after `overhead` clocks without data.
+/// Returns the throughput of the bus in bursts of `burst` bytes, each after `overhead` clocks
+/// without data.
 #[must_use]
 pub fn bandwidth(width: Width, clock: Clock, burst: Bytes, overhead: u64) -> BitRate {
     let phases = data_phases(width, burst);
@@ -83,7 +84,7 @@ fn data_phases(width: Width, burst: Bytes) -> u64 {
 const DEFAULT_BURST: Bytes = Bytes(256);
 /// The least a host's memory takes to answer a read: the upper end of what is common is 16.
 const DEFAULT_LATENCY: u64 = 8;
-/// The largest burst anybody calculates with; longer ones end at the latency timer.
+/// The largest burst used in a calculation; longer ones end at the latency timer.
 const LARGEST_BURST: Bytes = Bytes(4096);
 /// PCI 3.0 3.5.1.1: a target answers its first data phase within 16 clocks, a host bridge within
 /// 32.

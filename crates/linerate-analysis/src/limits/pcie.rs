@@ -1,16 +1,16 @@
-//! PCI Express: what a link carries once packets are framed, for writes, reads and both, and what a
-//! network card gets of it.
+//! PCI Express: throughput of a link after packet framing, for writes, reads and both, and the
+//! share of it that a network card gets.
 //!
-//! Units: bit/s of payload, frames/s. Direction, seen from the device: `rx` is what it writes to
-//! host memory (a NIC that receives), `tx` what it reads from there (a NIC that transmits), `sum`
-//! both at once. Standard: PCI Express Base Specification 6.0, chapters 2 (packets), 3 (data link),
-//! 4 (line code); pcie-bench (Neugebauer et al., SIGCOMM 2018) for the way to count.
+//! Units: bit/s of payload, frames/s. Directions are seen from the device: `rx` are writes to host
+//! memory (a NIC that receives), `tx` are reads from it (a NIC that transmits), `sum` both at once.
+//! Standard: PCI Express Base Specification 6.0, chapters 2 (packets), 3 (data link), 4 (line
+//! code); pcie-bench (Neugebauer et al., SIGCOMM 2018) for the counting method.
 //!
-//! What it does not see: credits; tags and latency unless both are given; a device's own traffic
-//! unless a card's model is chosen; completions chopped smaller than asked for unless `completion`
-//! says so. Where link-layer packets or a card's model are counted the figure is what to expect, no
-//! bound, and its name says so. From generation 6 on headers have optional extensions: that figure
-//! is approximate, and it says so.
+//! Not covered: credits; tags and latency unless both are given; a device's own traffic unless a
+//! card's model is chosen; completions shorter than requested unless `completion` is given. Where
+//! link-layer packets or a card's model are counted, the figure is an expectation, not a bound, and
+//! its name states that. From generation 6 on headers have optional extensions: that figure is
+//! approximate and marked so.
 
 pub mod link;
 pub mod nic;
@@ -32,7 +32,7 @@ use nic::{FrameBytes, Nic, Step, frame_bytes, frame_rate};
 const SMALLEST_PAYLOAD: Bytes = Bytes(128);
 /// Largest of MPS, MRRS and transaction that is calculated with: a page.
 const LARGEST_PAYLOAD: Bytes = Bytes(4096);
-/// What hosts grant; printed side by side when the maximum payload was not said.
+/// Maximum payloads that hosts usually grant; printed side by side when none was given.
 const USUAL_MAX_PAYLOADS: [Bytes; 3] = [Bytes(128), Bytes(256), Bytes(512)];
 
 const fn default_read_request() -> Bytes {
@@ -253,7 +253,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
 }
 
 fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
-    /// Largest frame of jumbo frames anybody calculates with.
+    /// Largest jumbo frame used in a calculation.
     const LARGEST_FRAME: Bytes = Bytes(65_535);
     let mut errors = Vec::new();
     for (key, given, other, with) in [
@@ -296,7 +296,7 @@ fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
     link
 }
 
-/// What the figure is called: `what` on this link.
+/// Returns the name of the figure `what` on this link.
 fn named(link: &Link, what: &str) -> String {
     let approximate = if link.generation == FLIT_GENERATION { ", approximate" } else { "" };
     format!(

@@ -43,7 +43,7 @@ struct Parameters {
     /// Without them the bound is higher, so leaving the flag out never understates it.
     #[serde(default)]
     timestamps: bool,
-    /// Untagged is what a host sends unless told otherwise.
+    /// VLAN tags. Hosts send untagged frames by default.
     #[serde(default)]
     vlan: u32,
     /// IPv4 headers are smaller: the higher bound.
@@ -129,7 +129,7 @@ impl Limit for Tcp {
     }
 }
 
-/// The line of a derivation that says what a packet occupies on the wire.
+/// Returns the line of a derivation with the bytes a packet occupies on the wire.
 pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> String {
     let sum =
         format!("{} B + Ethernet 18 B + {vlan} tags x 4 B + preamble 8 B + gap 12 B", packet.0);
@@ -141,7 +141,7 @@ pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> String {
     }
 }
 
-/// What is wrong with a link and the MTU of IP on it.
+/// Returns an error if a link or the MTU of IP on it is out of range.
 pub(super) fn problems(rate: BitRate, mtu: Bytes, vlan: u32, ip: IpVersion) -> Vec<ParamError> {
     /// The IPv4 total length is 16 bits; jumbograms are not modelled.
     const LARGEST_MTU: Bytes = Bytes(65_535);

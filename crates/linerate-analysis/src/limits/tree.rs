@@ -1,17 +1,16 @@
-//! Bounds of a tree: what several flows reach together where some of them share a bus, a slot or a
+//! Bounds of a tree: the joint rate of several flows where some of them share a bus, a slot or a
 //! link.
 //!
-//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree
-//! (docs/methodology/ceilings.md#capacity-of-a-tree): every node passes the smaller of its own
-//! capacity and what its children bring. The binding node is named, so that a report can say
-//! *which* bus is full.
+//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree (methodology 3.4): every
+//! node passes the smaller of its own capacity and the sum of its children. The binding node is
+//! named, so that a report can show *which* bus is full.
 //!
 //! A flow is a directed pair of endpoints. Conventional PCI is half duplex: put both directions of
 //! a device into the bus's set, and its capacity bounds their sum. PCI Express and Ethernet are
 //! full duplex: one set for each direction.
 //!
-//! What it does not see: fairness (it bounds the sum, not the share), and graphs that are no tree:
-//! of two sets that cross, only the tighter is used, which keeps the result an upper bound, and the
+//! Not covered: fairness (the bound is for the sum, not the share), and graphs that are no tree. Of
+//! two sets that cross, only the tighter is used, which keeps the result an upper bound, and the
 //! other is named in `ignored`.
 
 use std::collections::BTreeSet;
@@ -23,24 +22,24 @@ use linerate_model::BitRate;
 pub struct Shared<F: Ord> {
     /// Its name, e.g. `pci bus 0000:02`.
     pub name: String,
-    /// How much crosses it, added over `flows`.
+    /// Its capacity for the sum of `flows`.
     pub capacity: BitRate,
     /// The flows that cross it.
     pub flows: BTreeSet<F>,
 }
 
-/// What a set of flows reaches together.
+/// Joint bound of a set of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// The most they reach; infinite if `unbound` is not empty.
     pub value: BitRate,
     /// The elements that are full at that point, with the capacity each: their sum is `value`.
     pub binding: Vec<(String, BitRate)>,
-    /// Which of the shared elements those are, in the same order. Names may be alike.
+    /// Indices of those shared elements, in the same order, because names may be equal.
     pub places: Vec<usize>,
     /// Elements left out because they cross a tighter one.
     pub ignored: Vec<String>,
-    /// How many of the flows no element bounds.
+    /// Number of flows that no element bounds.
     pub unbound: usize,
 }
 
@@ -69,7 +68,8 @@ impl Bound {
     }
 }
 
-/// The most `flows` reach together, given what they share. O(n^2) in the number of shared elements.
+/// Returns the bound of `flows` together over the elements they share. O(n^2) in the number of
+/// shared elements.
 #[must_use]
 pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
     let (mut tree, ignored) = tree(shared, flows);
@@ -104,9 +104,9 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
     }
 }
 
-/// What whole tiers of the tree allow, each by itself: the innermost elements (such as ports), then
-/// the outermost (such as the bus they share), one beside the other where they differ. A tier that
-/// not all `flows` cross bounds nothing and is left out.
+/// Returns the bound of each whole tier of the tree by itself: the innermost elements (such as
+/// ports), then the outermost (such as the bus they share), both where they differ. A tier that not
+/// all `flows` cross bounds nothing and is left out.
 #[must_use]
 pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Vec<Bound> {
     let (mut tree, ignored) = tree(shared, flows);
@@ -180,7 +180,8 @@ struct Root<F> {
     binding: Vec<(usize, (String, BitRate))>,
 }
 
-/// Whether two sets overlap without one holding the other: then they belong to no common tree.
+/// Returns whether two sets overlap without one containing the other; such sets belong to no common
+/// tree.
 fn crosses<F: Ord>(a: &BTreeSet<F>, b: &BTreeSet<F>) -> bool {
     !a.is_disjoint(b) && !a.is_subset(b) && !b.is_subset(a)
 }
@@ -285,7 +286,7 @@ mod tests {
         let with_bus = |megabits: f64| {
             let mut all = ports.to_vec();
             all.push(element("bus", megabits, ["a", "b"]));
-            // Twice the bus: the wider one says nothing.
+            // Twice the bus: the wider one adds no bound.
             all.push(element("wider bus", 99.0, ["a", "b"]));
             all
         };
@@ -301,7 +302,7 @@ mod tests {
             assert_eq!(told(&with_bus(megabits)), expected);
         }
         assert_eq!(told(&ports), [("port 1 + port 2".to_owned(), 20.0)], "one tier is told once");
-        // What flow b crosses before the bus is not known.
+        // The elements that flow b crosses before the bus are not known.
         let half = [element("port 1", 10.0, ["a"]), element("bus", 15.0, ["a", "b"])];
         assert_eq!(told(&half), [("bus".to_owned(), 15.0)]);
     }

@@ -87,7 +87,7 @@ struct Parameters {
     mtu: Bytes,
     /// Left out, the datagram fills one packet: the highest goodput there is.
     payload: Option<Bytes>,
-    /// Untagged is what a host sends unless told otherwise.
+    /// VLAN tags. Hosts send untagged frames by default.
     #[serde(default)]
     vlan: u32,
     /// IPv4 headers are smaller: the higher bound.

@@ -1,11 +1,11 @@
-//! TCP window and loss: what a window allows per round trip, and what loss leaves of it.
+//! TCP window and loss: the rate a window allows per round trip, and the reduction by loss.
 //!
 //! Units: bit/s of payload, bytes. Layer: L4. Standards: RFC 9293 3.8 (window), RFC 6349 3.3
 //! (bandwidth-delay product), Mathis et al. 1997 (square-root law), Padhye et al. 1998 (timeouts as
-//! well; RFC 5348 3.1 prints it).
+//! well; also in RFC 5348 3.1).
 //!
-//! What it does not see: the two loss models describe Reno-like congestion control under random
-//! loss; for CUBIC and BBR they are *not applicable*. The round-trip time is taken as constant.
+//! Not covered: the two loss models describe Reno-like congestion control under random loss; for
+//! CUBIC and BBR they are *not applicable*. The round-trip time is assumed to be constant.
 //! `SO_RCVBUF` is not the window: measure `tcpi_snd_wnd` at the sender.
 
 use linerate_model::{
@@ -36,7 +36,8 @@ impl Acknowledgement {
     }
 }
 
-/// What a window of `window` bytes delivers each `rtt`; `None` if the round trip takes no time.
+/// Returns the rate of a window of `window` bytes per `rtt`; `None` if the round trip takes no
+/// time.
 #[must_use]
 pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
     BitRate::over(window, rtt)
@@ -49,9 +50,9 @@ pub(crate) fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
     Bytes((rate.0 * rtt.as_secs_f64() / BITS_PER_BYTE).round() as u64)
 }
 
-/// The square-root law: `(mss / rtt) * sqrt(3 / (2 b)) / sqrt(loss)`.
+/// Returns the square-root law: `(mss / rtt) * sqrt(3 / (2 b)) / sqrt(loss)`.
 ///
-/// `None` where it says nothing: without loss or without delay.
+/// `None` without loss or without delay, where the law does not apply.
 #[must_use]
 pub(crate) fn mathis(
     mss: Bytes,
@@ -64,10 +65,10 @@ pub(crate) fn mathis(
         .then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
 }
 
-/// The law with timeouts, Padhye et al. equation 30 without its window term:
-/// `mss / (rtt sqrt(2 b p / 3) + rto min(1, 3 sqrt(3 b p / 8)) p (1 + 32 p^2))`.
+/// Returns the law with timeouts, Padhye et al. equation 30 without its window term: `mss / (rtt
+/// sqrt(2 b p / 3) + rto min(1, 3 sqrt(3 b p / 8)) p (1 + 32 p^2))`.
 ///
-/// `None` where it says nothing: without loss or without delay.
+/// `None` without loss or without delay, where the law does not apply.
 #[must_use]
 pub(crate) fn pftk(
     mss: Bytes,

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Class, Observation, Requirement, classify, conditional_loss, seconds};
 
-/// What a search found for one goal.
+/// Result of a search for one goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The largest load that is a lower bound and lies below `upper`.
     pub lower: Option<f64>,
     /// The smallest load that is an upper bound.
     pub upper: Option<f64>,
-    /// What is forwarded at `lower`, as far as the goal vouches for it: `lower * (1 - conditional
+    /// Forwarding rate at `lower`, as far as the goal guarantees it: `lower * (1 - conditional
     /// loss)`.
     pub conditional_throughput: Option<f64>,
 }
@@ -25,8 +25,8 @@ impl Bounds {
         Some((upper - lower) / upper)
     }
 
-    /// Whether both bounds exist and are no further apart than `goal` wants; otherwise the result
-    /// is irregular.
+    /// Returns whether both bounds exist and are no further apart than `goal` requires; otherwise
+    /// the result is irregular.
     #[must_use]
     pub fn regular(&self, goal: &Goal) -> bool {
         /// Loads are rounded on a grid; the last bit must not make a result irregular.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The longest bursts of several searches, and what they say about the buffer.
+/// The longest bursts of several searches, and the buffer they imply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBack {
     /// Longest burst without loss of each search, frames.
@@ -23,12 +23,13 @@ pub struct BackToBack {
     pub rate: f64,
     /// Mean over the burst's rate, seconds.
     pub implied_s: f64,
-    /// The same without what the device forwarded meanwhile, seconds.
+    /// The same less the frames the device forwarded meanwhile, seconds.
     pub corrected_s: f64,
 }
 
-/// What `bursts` (frames) sent at `burst_rate` say of a device whose throughput is `throughput`,
-/// both in frames/s; `None` if there are none, or the throughput reaches the burst's rate.
+/// Returns the buffer implied by `bursts` (frames) sent at `burst_rate` through a device with this
+/// `throughput`, both in frames/s. `None` without bursts, or if the throughput reaches the burst's
+/// rate.
 #[must_use]
 pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<BackToBack> {
     if bursts.is_empty() || throughput >= burst_rate {

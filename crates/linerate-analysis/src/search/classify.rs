@@ -1,17 +1,17 @@
 //! Classifying one load by the seconds measured at it (RFC 9971, appendix A;
 //! docs/methodology/searches.md#mlrsearch).
 //!
-//! A trial at least as long as the goal's is *full-length*, else *short*; one that lost more than
-//! the goal's ratio is *high-loss*. What is not yet measured could still turn out either way: if
-//! both the most optimistic and the most pessimistic guess agree, the load is decided. The
-//! published worked example contradicts the published code at two points; the code is followed, as
+//! A trial at least as long as the goal's is *full-length*, otherwise *short*; one that lost more
+//! than the goal's ratio is *high-loss*. Time not yet measured could still turn out either way. If
+//! the most optimistic and the most pessimistic guess agree, the load is decided. The published
+//! worked example contradicts the published code at two points; this module follows the code, as
 //! the reference implementation does.
 
 use linerate_model::{Goal, Nanos};
 
 use super::Observation;
 
-/// What decides about a load: a goal, or one of the coarser targets on the way to it.
+/// The criterion for a load: a goal, or one of the coarser targets on the way to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Requirement {
     /// Most loss of a low-loss trial.
@@ -48,7 +48,7 @@ pub struct Seconds {
     pub short_high: f64,
 }
 
-/// What a load is.
+/// Classes of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Low enough.
@@ -79,7 +79,7 @@ pub fn seconds<'a>(
     seconds
 }
 
-/// What a load is, at which `seconds` were measured.
+/// Returns the class of a load at which `seconds` were measured.
 #[must_use]
 pub fn classify(requirement: &Requirement, seconds: &Seconds) -> Class {
     let exceed = requirement.exceed_ratio;
@@ -96,8 +96,8 @@ pub fn classify(requirement: &Requirement, seconds: &Seconds) -> Class {
     }
 }
 
-/// The loss ratio that the goal lets stand for the load of `trials`: the `1 - exceed_ratio`
-/// quantile over full-length seconds, by rising loss; time not measured lost everything.
+/// Returns the loss ratio that counts for the load of `trials`: the `1 - exceed_ratio` quantile
+/// over full-length seconds, by rising loss. Time not measured counts as lost completely.
 pub(crate) fn conditional_loss<'a>(
     requirement: &Requirement,
     trials: impl IntoIterator<Item = &'a Observation> + Clone,
@@ -139,7 +139,7 @@ mod tests {
         ]
     }
 
-    /// How many trials, how long each, seconds, and what each lost.
+    /// Number of trials, length of each, seconds, and loss of each.
     type Group = (usize, u64, f64);
 
     fn trials(points: &[Group]) -> Vec<Observation> {

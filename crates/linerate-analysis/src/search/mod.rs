@@ -1,11 +1,12 @@
-//! Searches judged: what the trials at each load say about a goal, and what follows for the device.
+//! Evaluation of searches: the trials at each load against a goal, and the resulting bounds of the
+//! device.
 //!
 //! A load is a lower bound, an upper bound or neither by the seconds measured at it (RFC 9971,
-//! appendix A); bounds over all loads follow from that, and the conditional throughput from the
-//! lower one. It reads observations only, so that a recorded search is judged by today's rules.
-//! Loads are of each direction, in the unit of their search.
+//! appendix A). Bounds over all loads follow from that, and the conditional throughput from the
+//! lower one. Only observations are read, so that a recorded search is evaluated by today's rules.
+//! Loads are per direction, in the unit of their search.
 //!
-//! What it does not see: which trial would come next (`linerate-control`).
+//! Not covered: the choice of the next trial (`linerate-control`).
 
 mod bounds;
 mod burst;

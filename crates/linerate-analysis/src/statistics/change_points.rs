@@ -1,16 +1,15 @@
-//! Where the level of a series changes: change points of its mean
-//! (docs/methodology/repeats.md#steady-state).
+//! Change points of the mean of a series (methodology 6.3).
 //!
-//! Candidates are the cuts that make the squared distances from the means of the pieces, and a
-//! penalty for each cut, smallest: optimal partitioning (Jackson et al. 2005), whose answer PELT
-//! (Killick, Fearnhead and Eckley 2012) finds faster. A candidate stays where the means beside it
-//! differ by [`LEAST_CHANGE`] at least and by Student's test with a chance below [`CHANCE`], as
-//! Hunter and Otava ask; the weakest goes first, and its neighbours are then tested anew. A reading
-//! that follows its predecessor is no news: the test counts n (1 - r) / (1 + r) of n readings, r
-//! being their correlation with the one before within the pieces.
+//! Candidates are the cuts that minimise the squared distances from the means of the pieces plus a
+//! penalty for each cut: optimal partitioning (Jackson et al. 2005), whose result PELT (Killick,
+//! Fearnhead and Eckley 2012) finds faster. A candidate remains if the means beside it differ by at
+//! least [`LEAST_CHANGE`] and, by Student's test, with a chance below [`CHANCE`], as in Hunter and
+//! Otava. The weakest candidate is removed first, and its neighbours are then tested again.
+//! Readings that follow their predecessors carry less information: of n readings the test counts n
+//! (1 - r) / (1 + r), where r is the correlation with the previous reading within the pieces.
 //!
-//! Not seen: a change shorter than [`SHORTEST`] readings, one of the spread alone, and a slow
-//! drift, of which no cut explains much.
+//! Not covered: a change shorter than [`SHORTEST`] readings, a change of the spread alone, and a
+//! slow drift, which no cut explains well.
 
 use std::ops::Range;
 
@@ -31,11 +30,11 @@ const LEAST_CHANGE: f64 = 0.05;
 const PENALTY: f64 = 3.0;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const NORMAL_MAD: f64 = 0.674_489_750_196_081_7;
-/// Largest correlation believed: beyond it nothing can be told at all.
+/// Largest correlation accepted; above it the test has no power.
 const MOST_CORRELATED: f64 = 0.95;
 
-/// Where the level of `series` changes: the first reading of each new level. Empty for fewer than
-/// four readings or if one is not finite. O(n^2) time, n being the readings.
+/// Returns the first reading of each new level of `series`. Empty for fewer than four readings or
+/// if one is not finite. O(n^2) time in the number of readings.
 #[must_use]
 pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
     let variance = variance_of_reading(series);
@@ -95,7 +94,7 @@ pub(super) fn pieces(n: usize, cuts: &[usize]) -> Vec<Range<usize>> {
     starts.zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// The cut of `cuts` that has most to be said against it, if anything has.
+/// Returns the least significant cut of `cuts` if it fails the test.
 fn weakest(series: &[f64], cuts: &[usize]) -> Option<usize> {
     let pieces = pieces(series.len(), cuts);
     let correlated = correlation_within(series, &pieces);
@@ -135,9 +134,9 @@ pub(super) fn probability(before: &[f64], after: &[f64], correlated: f64) -> f64
     2.0 * student.sf(t)
 }
 
-/// How far a reading follows the one before it within `pieces`, from 0 to [`MOST_CORRELATED`].
-/// Taking the mean of each piece away takes correlation away with it, `(1 + 3 r) / n` of it in a
-/// piece of n (Kendall 1954): that is added back.
+/// Returns the correlation of a reading with the previous one within `pieces`, from 0 to
+/// [`MOST_CORRELATED`]. Subtracting the mean of each piece removes correlation, `(1 + 3 r) / n` of
+/// it in a piece of n (Kendall 1954); that part is added back.
 fn correlation_within(series: &[f64], pieces: &[Range<usize>]) -> f64 {
     let (mut products, mut squares) = (0.0, 0.0);
     for piece in pieces {

@@ -1,25 +1,25 @@
-//! One clock seen from another: offset from exchanges of four timestamps, and a line through them
+//! Offset between two clocks: from exchanges of four timestamps, and a line through several offsets
 //! with its bound.
 //!
 //! A request leaves here at T1, arrives there at T2, its answer leaves there at T3 and arrives here
 //! at T4 (ns, T1 and T4 on our clock, T2 and T3 on theirs). Then `((T2 - T1) + (T3 - T4)) / 2` is
-//! how far theirs is ahead, at most half of `(T4 - T1) - (T3 - T2)` off, however the round trip
-//! divides into there and back (RFC 5905 clause 8; RFC 5357 for the same four stamps). Of several
-//! exchanges the one with the shortest round trip is kept: it waited least, and has the tightest
-//! bound.
+//! the offset of their clock. Its error is at most half of `(T4 - T1) - (T3 - T2)`, however the
+//! round trip divides into there and back (RFC 5905 clause 8; RFC 5357 for the same four stamps).
+//! Of several exchanges the one with the shortest round trip is kept: it waited least, and has the
+//! tightest bound.
 //!
 //! Over a campaign clocks drift apart. A line through the kept offsets gives the offset at any time
-//! between; its uncertainty there is the largest bound of the offsets it was fitted to plus the
-//! largest distance of one from the line. What it does not see: a clock that was stepped, or whose
-//! drift bends, except as a larger distance; a lasting asymmetry of the path, which no exchange
-//! shows and every bound holds.
+//! between. Its uncertainty is the largest bound of the fitted offsets plus the largest distance of
+//! one from the line. Not covered: a clock that was stepped or whose drift bends, except as a
+//! larger distance, and a lasting asymmetry of the path, which no exchange shows and every bound
+//! includes.
 
 /// An offset and how far it may be off, both ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offset {
-    /// When, on our clock, ns.
+    /// Time of the offset on our clock, ns.
     pub at: f64,
-    /// How far their clock is ahead of ours.
+    /// Offset of their clock, ns; positive if it is ahead of ours.
     pub offset: f64,
     /// Most by which the offset is wrong.
     pub uncertainty: f64,
@@ -48,13 +48,13 @@ pub struct Course {
     pub at: f64,
     /// Offset there, ns.
     pub offset: f64,
-    /// How much theirs gains on ours, ns per ns.
+    /// Rate at which their clock gains on ours, ns per ns.
     pub skew: f64,
     /// Largest distance of an offset from the line, ns.
     pub residual: f64,
     /// Largest bound of an offset fitted, ns.
     pub bound: f64,
-    /// How many offsets.
+    /// Number of offsets.
     pub n: usize,
 }
 
@@ -63,7 +63,7 @@ pub struct Course {
 #[must_use]
 pub fn course(offsets: &[Offset]) -> Option<Course> {
     let n = offsets.len();
-    // Offsets are as large as uptimes: taken from the first, sums keep their nanoseconds.
+    // Offsets are as large as uptimes. Relative to the first one, sums keep their nanoseconds.
     let origin = *offsets.first()?;
     let moved = || offsets.iter().map(|one| (one.at - origin.at, one.offset - origin.offset));
     let mean_of = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / n as f64;

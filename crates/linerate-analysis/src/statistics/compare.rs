@@ -1,10 +1,9 @@
-//! How far two sets of runs are apart: Hodges-Lehmann shifts with rank intervals
-//! (docs/methodology/with-and-without.md#the-figure).
+//! Shift between two sets of runs: Hodges-Lehmann estimates with rank intervals (methodology 6.6).
 //!
 //! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank
 //! distribution (normal beyond [`EXACT`] pairs). Unpaired: the median of all differences, interval
-//! from the Mann-Whitney normal approximation. Ratios are compared as logarithms. None of these
-//! sees dependence between runs.
+//! from the Mann-Whitney normal approximation. Ratios are compared as logarithms. Not covered:
+//! dependence between runs.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -38,7 +37,7 @@ pub(crate) fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     paired_shift_within(a, b, ALPHA)
 }
 
-/// The same with an interval that is wrong by no more than `error`.
+/// Returns the same with an interval whose error is at most `error`.
 #[must_use]
 pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     if a.len() != b.len() || a.is_empty() {
@@ -76,7 +75,7 @@ pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     unpaired_shift_within(a, b, ALPHA)
 }
 
-/// The same with an interval that is wrong by no more than `error`.
+/// Returns the same with an interval whose error is at most `error`.
 #[must_use]
 pub(crate) fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
@@ -241,8 +240,8 @@ mod tests {
     use super::*;
     use crate::statistics::intel;
 
-    /// docs/methodology/with-and-without.md#the-figure: Intel, modified against default buffers,
-    /// Mbit/s, seconds taken as units.
+    /// Methodology 6.6: Intel, modified against default buffers, Mbit/s, with seconds as units of
+    /// replication.
     #[test]
     fn intel_shifts_match_the_reference() {
         for (from, to, value, low, high, superiority) in [

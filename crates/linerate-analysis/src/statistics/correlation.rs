@@ -1,5 +1,4 @@
-//! Spearman's rank correlation, and the drift flag that stands on it
-//! (docs/methodology/repeats.md#stop-conditions).
+//! Spearman's rank correlation, and the drift test based on it (methodology 6.12).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -15,8 +14,8 @@ const CHANCE: f64 = 0.01;
 /// = 1.7 %).
 const ENOUGH_RUNS: usize = 6;
 
-/// Spearman's rho of two series, ties given their mean rank; `None` below two pairs, on unequal
-/// lengths, or where one series is constant.
+/// Returns Spearman's rho of two series with mean ranks for ties. `None` below two pairs, on
+/// unequal lengths, or where one series is constant.
 #[must_use]
 pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.len() < 2 {

@@ -1,19 +1,19 @@
-//! Latency as RFC 8219 asks for it: typical and worst-case latency, packet delay variation,
+//! Latency figures of RFC 8219: typical and worst-case latency, packet delay variation,
 //! inter-packet delay variation.
 //!
 //! Times are in nanoseconds, of one stream (one run) at a time; over repeated runs the median of
-//! each figure is taken (RFC 8219 7.2, 7.3). Percentiles are nearest-rank and count a lost frame as
-//! infinitely slow (RFC 7679 4.2.4), so that a figure may be infinite. What it does not see: the
-//! order of frames in a [`Distribution`], so that inter-packet variation, which needs it, is taken
-//! where frames are received.
+//! each figure is used (RFC 8219 7.2, 7.3). Percentiles are nearest-rank and count a lost frame as
+//! infinitely slow (RFC 7679 4.2.4), so a figure may be infinite. Not covered: the order of frames
+//! in a [`Distribution`]; inter-packet variation needs it and is computed where frames are
+//! received.
 
 use linerate_model::Distribution;
 
 use super::median;
 
-/// Of typical latency (RFC 8219 7.2: the median).
+/// Quantile of typical latency (RFC 8219 7.2: the median).
 const TYPICAL: f64 = 0.5;
-/// Of worst-case latency and of packet delay variation (RFC 8219 7.2 and 7.3.1).
+/// Quantile of worst-case latency and of packet delay variation (RFC 8219 7.2 and 7.3.1).
 const WORST_CASE: f64 = 0.999;
 
 /// The latency of one run, ns; infinite where its rank falls among the lost.
@@ -25,7 +25,7 @@ pub struct Latency {
     pub worst_case: Option<f64>,
     /// The smallest.
     pub least: f64,
-    /// How many frames, the lost ones included.
+    /// Number of frames, lost ones included.
     pub n: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct InterPacket {
     pub median: f64,
     /// The largest rise.
     pub most: f64,
-    /// How many differences.
+    /// Number of differences.
     pub n: u64,
 }
 
@@ -88,17 +88,17 @@ pub struct Corrected {
     pub times: Distribution,
     /// The interval at which operations were expected to start, ns.
     pub expected_ns: u64,
-    /// How many were filled in.
+    /// Number of times that were filled in.
     pub n_filled: u64,
 }
 
-/// What an open load of one operation every `expected_ns` would have seen, estimated from a closed
-/// load's `times`: an operation that took longer than the interval kept those behind it waiting,
-/// the first for one interval less, and so on (HdrHistogram's correction for coordinated omission,
-/// Tene). An estimate: it takes for granted that the waiting would have been served at once. An
-/// open load measures it. `None` for an interval of nothing, and where that would be too many to
-/// fill in one by one: times that are so much longer than the interval are no estimate.
-/// O(operations filled in).
+/// Returns an estimate of the times that an open load of one operation every `expected_ns` would
+/// have seen, from the `times` of a closed load. An operation longer than the interval would have
+/// delayed those behind it, the first by one interval less, and so on (HdrHistogram's correction
+/// for coordinated omission, Tene). The estimate assumes that the delayed operations would have
+/// been served at once; an open load measures it. `None` for an interval of zero, and where the
+/// times are so much longer than the interval that an estimate is meaningless. O(operations filled
+/// in).
 #[must_use]
 pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
     /// Values filled in at most.

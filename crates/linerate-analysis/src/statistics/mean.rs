@@ -15,8 +15,7 @@ use super::spread::{mean, standard_deviation};
 
 /// Two-sided error.
 const ALPHA: f64 = 0.05;
-/// Fewer runs say next to nothing of their spread: the interval of two is 13 times as wide as they
-/// are apart.
+/// Least number of runs for an interval: with two runs it is 13 times as wide as their distance.
 const LEAST_RUNS: usize = 3;
 
 /// A mean and its 95 % interval.
@@ -64,8 +63,8 @@ mod tests {
         assert_eq!(mean_interval(&[3.0; 6]).expect("six").low, 3.0);
     }
 
-    /// How often the interval of `n` runs holds the true mean, 0, of 4,000 campaigns whose runs
-    /// `draw` makes of a standard normal number.
+    /// Returns how often the interval of `n` runs contains the true mean, 0, in 4,000 campaigns
+    /// whose runs `draw` derives from a standard normal number.
     fn coverage(n: usize, draw: impl Fn(f64) -> f64) -> f64 {
         const CAMPAIGNS: usize = 4_000;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

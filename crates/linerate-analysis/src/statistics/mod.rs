@@ -2,8 +2,8 @@
 //! detection (docs/methodology/repeats.md).
 //!
 //! Pure functions over slices of `f64`; the caller knows the unit. The unit of replication is the
-//! run: samples inside a run share its fate and are never used as if they were independent. Latency
-//! is taken from a `linerate_model::Distribution`; its percentiles are that type's own.
+//! run: samples inside a run share its conditions and are never used as if they were independent.
+//! Latency is read from a `linerate_model::Distribution`; its percentiles are that type's own.
 
 mod change_points;
 mod clock;

@@ -1,7 +1,7 @@
 //! Tests against other people's code: golden files made by scipy, numpy and ruptures, and seeded
 //! noise.
 //!
-//! `fixtures/oracles/make.py` makes the files and says with which versions.
+//! `fixtures/oracles/make.py` makes the files and records the versions.
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

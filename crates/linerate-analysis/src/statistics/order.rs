@@ -3,8 +3,8 @@
 //!
 //! The interval `x_(l)..x_(u)` with `u = n + 1 - l` covers the median with probability `1 - 2
 //! P(Bin(n, 1/2) < l)`, whatever the distribution (ties make it wider, never narrower). It needs
-//! six runs to reach 95 %; with fewer, the whole range is given with the confidence it achieves. It
-//! does not see drift or dependence between runs.
+//! six runs to reach 95 %; with fewer, the whole range is returned with the confidence it achieves.
+//! Not covered: drift or dependence between runs.
 
 use linerate_model::Estimate;
 use statrs::distribution::{Binomial, DiscreteCDF};

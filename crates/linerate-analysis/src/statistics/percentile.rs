@@ -1,13 +1,13 @@
 //! Percentiles of a distribution with their intervals (docs/methodology/latency.md#percentiles and
 //! docs/methodology/repeats.md#interval-of-a-point).
 //!
-//! Operations of a run share its fate, so the unit of replication is the run: from [`ENOUGH_RUNS`]
-//! runs on the interval is the bootstrap over runs, each drawn whole, so that what differs between
-//! runs is in it. Of fewer it reaches from the least to the greatest of the runs' own percentiles,
-//! with the confidence that so few have. Of a single run it is the order-statistic interval of its
-//! operations, the ranks between which a binomial variable falls with 95 %: right for operations
-//! that do not depend on each other, and of that run alone. Which of them it is, is told. Below
-//! about ten runs the bootstrap covers a little less than it claims.
+//! Operations of a run share its conditions, so the unit of replication is the run. From
+//! [`ENOUGH_RUNS`] runs on, the interval is the bootstrap over runs, each drawn whole, so that it
+//! includes differences between runs. With fewer runs it reaches from the smallest to the largest
+//! of the runs' own percentiles, with the confidence of that few runs. For a single run it is the
+//! order-statistic interval of its operations: the ranks between which a binomial variable falls
+//! with 95 %. That is correct for independent operations, and for that run alone. The result names
+//! the method. Below about ten runs the bootstrap covers a little less than it claims.
 
 use linerate_model::Distribution;
 use rand::{RngExt, SeedableRng};
@@ -24,7 +24,7 @@ const RESAMPLES: usize = 2_000;
 /// Two-sided error.
 const ALPHA: f64 = 0.05;
 
-/// What an interval was computed from.
+/// The method behind an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -36,16 +36,16 @@ pub enum Basis {
     Operations,
 }
 
-/// A percentile of all runs together, ns. Of the three times, one that is `None` is infinite: its
-/// rank falls among the lost.
+/// A percentile of all runs together, ns. A `None` among the three times is infinite: its rank
+/// falls among lost operations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Which, in 0..1.
+    /// The quantile, in 0..1.
     pub quantile: f64,
     /// Nearest rank.
     pub value_ns: Option<u64>,
-    /// Where it is infinite: the time that it exceeds, as far as is known how long the lost ones
-    /// were waited for.
+    /// Where the time is infinite: a lower bound, the longest time that the lost operations were
+    /// waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_ns: Option<u64>,
     /// Lower end of its interval.
@@ -54,7 +54,7 @@ pub struct Percentile {
     pub high_ns: Option<u64>,
     /// With how much confidence it holds; `None` if there is no interval.
     pub confidence: Option<f64>,
-    /// What the interval is from.
+    /// The method behind the interval.
     pub basis: Basis,
     /// Operations.
     pub operations: u64,
@@ -62,8 +62,9 @@ pub struct Percentile {
     pub runs: u32,
 }
 
-/// The percentile `quantile` of `runs` together; `None` if they have too few operations for it, or
-/// a single one for an end of its interval. Seeded: the same runs give the same interval.
+/// Returns the percentile `quantile` of `runs` together. `None` if they have too few operations for
+/// it, or a single run too few for an end of its interval. Seeded: the same runs give the same
+/// interval.
 #[must_use]
 pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Percentile> {
     let runs: Vec<&Distribution> = runs.iter().copied().filter(|run| !run.is_empty()).collect();
@@ -109,9 +110,9 @@ fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
     (times.iter().flatten().copied().min(), greatest)
 }
 
-/// Operations up to which ranks are those of the binomial distribution. Of more they are those of
-/// the normal distribution, which lie within two ranks of them: the search for exact ones loses its
-/// way among some 10^9 operations, which a long run has.
+/// Number of operations up to which ranks come from the binomial distribution. Beyond, they come
+/// from the normal distribution, which is within two ranks: the search for exact ones does not
+/// converge among some 10^9 operations, which a long run has.
 const MOST_EXACT: u64 = 1 << 24;
 /// The normal distribution's quantile at 97.5 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -140,7 +141,7 @@ fn over_runs(
     seed: u64,
 ) -> (Option<u64>, Option<u64>) {
     let times: Vec<u64> = merged.buckets.iter().map(|&(ns, _)| ns).collect();
-    // Per run, how many of its operations took no longer than each of the times.
+    // Per run: the number of operations no longer than each of the times.
     let within: Vec<Vec<u64>> = runs.iter().map(|run| counts_within(run, &times)).collect();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut drawn = vec![0_usize; runs.len()];
@@ -244,9 +245,9 @@ mod tests {
         assert_eq!(percentile(&[&three], 0.5, 1), None, "no rank bounds it");
     }
 
-    /// Series of runs whose truth is known: operations of a run scatter by 1 around what the run
-    /// has, runs by `between`; the percentile of the typical run is inside the interval as often as
-    /// its confidence says, and ranks of operations are not such an interval.
+    /// Series with known truth: operations of a run scatter by 1 around its level, runs by
+    /// `between`. The interval contains the percentile of the typical run as often as its
+    /// confidence claims; ranks of operations alone do not.
     #[test]
     fn few_runs_hold_the_percentile_of_the_typical_run_as_often_as_they_claim() {
         const SERIES: u64 = 600;
@@ -284,7 +285,7 @@ mod tests {
                             percentile_ranks(merged.count(), quantile).expect("operations enough");
                         by_ranks += holds(merged.rank(low), merged.rank(high)) / SERIES as f64;
                     }
-                    // Three standard errors of a share of so many series.
+                    // Three standard errors of a share of this many series.
                     let error = 3.0 * (claimed * (1.0 - claimed) / SERIES as f64).sqrt();
                     assert!(
                         held >= claimed - error,

@@ -1,16 +1,16 @@
-//! Quantum detection: do interval counts come in steps (docs/methodology/repeats.md#quanta)?
+//! Quantum detection: test whether interval counts come in steps (methodology 0.2 and 6.2).
 //!
 //! A tool that counts `write()` calls instead of delivered bytes shows multiples of its buffer:
 //! Intel's 2013 figures are multiples of 128 KiB/s and 8 KiB/s throughout. The quantum bounds the
-//! resolution of one interval. Zeros and values whose print rounding hides the step tell nothing
-//! and are left out; they are counted, so that nobody takes two values for a proof. What it does
-//! not see: a quantum larger than every value.
+//! resolution of one interval. Zeros and values whose print rounding hides the step are left out;
+//! they are counted, so that two values are never mistaken for a proof. Not covered: a quantum
+//! larger than every value.
 
 /// Share of the telling values that must be multiples.
 const SHARE: f64 = 0.95;
 /// Telling values needed for a claim.
 const ENOUGH: usize = 5;
-/// A value tells of a step only if its rounding would match a random value at most this often.
+/// A value is informative only if its rounding would match a random value at most this often.
 const CHANCE: f64 = 0.2;
 /// Counts from which candidate steps are formed: enough to find any step that 95 % of them share.
 const PROBED: usize = 64;
@@ -20,17 +20,18 @@ const PROBED: usize = 64;
 pub struct Quantum {
     /// The step, in the unit of the values.
     pub step: f64,
-    /// Values that tell of it: not zero, and printed finely enough.
+    /// Informative values: not zero, and printed finely enough.
     pub telling: usize,
-    /// Of those, multiples of the step.
+    /// Those that are multiples of the step.
     pub multiples: usize,
 }
 
-/// The largest of `candidates` of which at least 95 % of the telling `values` are multiples, each
-/// value known to within half a unit of its last printed digit (`half_widths`); `None` if there is
-/// none or fewer than five values tell.
+/// Returns the largest of `candidates` of which at least 95 % of the informative `values` are
+/// multiples, each value known to within half a unit of its last printed digit (`half_widths`).
+/// `None` if there is none or fewer than five values are informative.
 ///
 /// # Panics
+///
 /// If the slices differ in length.
 #[must_use]
 pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) -> Option<Quantum> {
@@ -54,9 +55,9 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
         .max_by(|a, b| a.step.total_cmp(&b.step))
 }
 
-/// The largest step greater than one of which at least 95 % of the non-zero `counts` are multiples,
-/// for counts known exactly. `None` if they are all equal (a step cannot be told from a constant)
-/// or fewer than five are not zero.
+/// Returns the largest step greater than one of which at least 95 % of the non-zero `counts` are
+/// multiples, for counts known exactly. `None` if they are all equal (a step cannot be
+/// distinguished from a constant) or fewer than five are not zero.
 #[must_use]
 pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     let counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
@@ -83,7 +84,7 @@ pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     })
 }
 
-/// How far `value` is from the nearest multiple of `step` other than zero.
+/// Returns the distance of `value` from the nearest multiple of `step` other than zero.
 fn distance_to_multiple(value: f64, step: f64) -> f64 {
     (value - (value / step).round().max(1.0) * step).abs() - f64::EPSILON * value.abs()
 }

@@ -45,10 +45,11 @@ pub(crate) fn measured_rate(rate: f64) -> String {
     BitRate((rate / step).round() * step).to_string()
 }
 
-/// The mean of values that were printed with at most `places` decimals, rounded half up to
-/// `decimals` places; `None` of nothing. The sum is taken in integers, so ties are exact.
+/// Returns the mean of values that were printed with at most `places` decimals, rounded half up to
+/// `decimals` places; `None` for no values. The sum is computed in integers, so ties are exact.
 ///
 /// # Panics
+///
 /// If `places` exceeds nine.
 #[must_use]
 pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String> {

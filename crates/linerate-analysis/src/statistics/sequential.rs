@@ -20,17 +20,17 @@ use super::order::{median_of_sorted, sorted};
 /// Error of all looks together, two-sided.
 const ALPHA: f64 = 0.05;
 
-/// What each look may be wrong by, and what its interval is wrong by as planned.
+/// Error that each look may spend, and the error of its interval as planned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// The most it may be.
     pub allowed: f64,
-    /// What the narrowest interval within that costs; zero if there is none: the look cannot end
-    /// it.
+    /// Error of the narrowest interval within that share; zero if there is none and the look cannot
+    /// end the series.
     pub spent: f64,
 }
 
-/// The error spent over `looks`, each after so many runs, more each time.
+/// Returns the error spent over `looks`, each given as its number of runs, in rising order.
 #[must_use]
 pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
     let (n, mut total) = (looks.len(), 0.0);
@@ -57,15 +57,17 @@ pub(crate) fn part_of_error(looks: &[u32], look: usize) -> f64 {
     (if look == 0 { first } else { (ALPHA - first) / (looks.len() - 1) as f64 }) / ALPHA
 }
 
-/// What the first look takes: the range of so few runs costs it, or an even share if that is more.
+/// Returns the error of the first look: that of the range of its runs, or an even share if that is
+/// more.
 fn first_error(looks: &[u32]) -> f64 {
     let range = looks.first().map_or(0.0, |&runs| range_error(runs as usize));
     range.max(ALPHA / looks.len().max(1) as f64).min(ALPHA)
 }
 
-/// The median of `values` at the look of this number, with its interval among those of all `looks`;
-/// `None` without values. Where there are fewer values than the look was to have, and even their
-/// range is wrong by more than its share, that range stands with the confidence it leaves to all.
+/// Returns the median of `values` at the look of this number, with its interval among those of all
+/// `looks`; `None` without values. Where there are fewer values than planned, and even their range
+/// exceeds the share of this look, that range is returned with the confidence it leaves to all
+/// looks.
 #[must_use]
 pub(crate) fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<Estimate> {
     let sorted = sorted(values);
@@ -113,7 +115,7 @@ fn ranks_within(n: usize, allowed: f64) -> Option<(usize, f64)> {
     Some((fitting, error(fitting)))
 }
 
-/// What the range of `n` values misses the median with.
+/// Returns the probability that the range of `n` values misses the median.
 fn range_error(n: usize) -> f64 {
     2.0 * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
 }
@@ -174,8 +176,8 @@ mod tests {
         assert_eq!(estimate_at(&[], &LOOKS, 0), None);
     }
 
-    /// How often the interval at which one stops holds the true median, and after how many runs
-    /// that is; `interval` gives low, high.
+    /// Returns how often the interval at the stop contains the true median, and the number of runs
+    /// until then; `interval` returns low, high.
     fn coverage(
         deviation: f64,
         skewed: bool,
@@ -226,8 +228,8 @@ mod tests {
                 worst = worst.min(naive);
             }
         }
-        // Seen: 94.2 %. The stops go by width alone, which tells little of where the median is;
-        // more is lost where they go by it.
+        // Seen: 94.2 %. The stops depend on the width alone, which carries little information on
+        // the position of the median; more coverage is lost where they depend on the position.
         assert!(
             worst < 0.95,
             "plain intervals, looked at again and again, hold less often than they say: {worst}"

@@ -1,10 +1,10 @@
-//! Whether and how a series settles: the classes of Barrett et al. (OOPSLA 2017) over change
-//! points, and two of our own (docs/methodology/repeats.md#steady-state).
+//! Classification of a series by whether and how it settles: the classes of Barrett et al. (OOPSLA
+//! 2017) over change points, and two of our own (methodology 6.3).
 //!
-//! For rates, of which more is better. A series has settled if its last level holds for the last
-//! quarter. Short departures from one level that holds else, such as a stall, are told as that.
-//! What does not settle has no single number: its levels are told instead. Not seen: cycles shorter
-//! than two readings, and whatever comes after the end.
+//! For rates, where more is better. A series has settled if its last level covers the last quarter.
+//! Short departures from one level, such as a stall, are a class of their own. A series that does
+//! not settle has no single number; its levels are reported instead. Not covered: cycles shorter
+//! than two readings, and anything after the end.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use super::correlation::drifts;
 use super::spread::mean;
 use super::warmup::mser;
 
-/// Readings needed before anything is said.
+/// Least number of readings for a classification.
 const ENOUGH: usize = 10;
 /// Share of the series for which the last level must hold.
 const SETTLED: f64 = 0.25;
@@ -22,7 +22,7 @@ const BRIEF: f64 = 0.1;
 /// Difference of the halves of a series below which a drift does not matter.
 const LEAST_DRIFT: f64 = 0.05;
 
-/// How a series went.
+/// Classes of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -41,7 +41,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As it is told.
+    /// Returns the class as reported.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Class {
         }
     }
 
-    /// Whether one number may stand for such a series.
+    /// Returns whether one number may represent such a series.
     #[must_use]
     pub const fn has_single_number(self) -> bool {
         matches!(self, Self::Steady | Self::Interrupted | Self::WarmsUp)
@@ -78,7 +78,7 @@ impl Level {
     }
 }
 
-/// How a series went, and its levels.
+/// Class and levels of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settling {
     /// Its class.
@@ -87,7 +87,7 @@ pub struct Settling {
     pub levels: Vec<Level>,
 }
 
-/// How `series` went; `None` below ten readings or if one is not finite.
+/// Returns the classification of `series`; `None` below ten readings or if one is not finite.
 #[must_use]
 pub fn settling(series: &[f64]) -> Option<Settling> {
     if series.len() < ENOUGH || series.iter().any(|value| !value.is_finite()) {
@@ -121,8 +121,8 @@ fn levels(series: &[f64], cuts: &[usize]) -> Vec<Level> {
     pieces(series.len(), cuts).into_iter().map(level).collect()
 }
 
-/// Whether a series without a step rises or falls from its beginning to its end: no cut of its
-/// beginning helps (MSER), its readings are in order (Spearman), and its halves differ.
+/// Returns whether a series without a step rises or falls from beginning to end: cutting its
+/// beginning does not help (MSER), its readings are ordered (Spearman), and its halves differ.
 fn is_drifting(series: &[f64]) -> bool {
     let (early, late) = series.split_at(series.len() / 2);
     let (Some(early), Some(late)) = (mean(early), mean(late)) else { return false };
@@ -130,8 +130,8 @@ fn is_drifting(series: &[f64]) -> bool {
     apart && mser(series).is_some_and(|cut| cut.at_limit) && drifts(series).is_some()
 }
 
-/// Which levels are departures: short ones that both neighbours are above or below, or that stand
-/// at the end. None if they are more than a tenth together.
+/// Returns the levels that are departures: short ones above or below both neighbours, or at the
+/// end. Empty if they are more than a tenth together.
 fn departures(levels: &[Level], n: usize) -> Vec<usize> {
     let leaves = |number: &usize| {
         let value = levels[*number].value;
@@ -150,7 +150,7 @@ fn departures(levels: &[Level], n: usize) -> Vec<usize> {
     if together as f64 <= most { brief } else { Vec::new() }
 }
 
-/// Whether `series` has one level without the departures `brief`.
+/// Returns whether `series` has one level without the departures `brief`.
 fn is_level_without(series: &[f64], levels: &[Level], brief: &[usize]) -> bool {
     let kept = levels.iter().enumerate().filter(|(number, _)| !brief.contains(number));
     let rest: Vec<f64> =
@@ -192,9 +192,8 @@ mod tests {
         base.zip(noise(n, 0.0, 5)).map(|(level, noise)| level + noise).collect()
     }
 
-    /// docs/methodology/repeats.md#steady-state and docs/methodology/papers.md#printed-figures,
-    /// E1.h: one falls, one stands still for four seconds; of the others four are left for two or
-    /// three seconds.
+    /// Methodology 6.3 and 1 (E1.h): one falls, one is zero for four seconds; of the others four
+    /// leave their level for two or three seconds.
     #[test]
     fn intel_series_are_of_the_class_of_the_reference() {
         let of = |name: &str| class(&intel::values(name));

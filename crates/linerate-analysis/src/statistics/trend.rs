@@ -1,10 +1,10 @@
-//! Mann-Kendall: whether a series rises or falls from its beginning to its end (Mann 1945, Kendall
-//! 1975).
+//! Mann-Kendall: test whether a series rises or falls from its beginning to its end (Mann 1945,
+//! Kendall 1975).
 //!
 //! Pairs in time order that rise, less those that fall, against the normal approximation with the
-//! tie correction. It asks nothing of the shape of the change. What it does not see: a change that
-//! comes and goes; and values that follow their predecessors make it too ready to speak, so callers
-//! ask for a small probability.
+//! tie correction. The shape of the change does not matter. Not covered: a change that comes and
+//! goes. Correlation between successive values makes the test too sensitive, so callers require a
+//! small probability.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -53,7 +53,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     Some(Trend { tau: score / (n * (n - 1.0) / 2.0), probability })
 }
 
-/// How often each value occurs.
+/// Returns how often each value occurs.
 fn ties(values: &[f64]) -> impl Iterator<Item = f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -8,12 +8,12 @@
 /// Observations averaged into one by MSER-5.
 const BATCH: usize = 5;
 
-/// Where a series is cut.
+/// Cut of the warm-up from a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
     /// Observations to drop at the beginning.
     pub drop: usize,
-    /// Whether that is as much as may be dropped: the series may have no steady state.
+    /// True if the cut is the longest allowed; the series may have no steady state.
     pub at_limit: bool,
 }
 

@@ -20,7 +20,7 @@ use super::traffic::Job;
 struct Sent {
     sent: u64,
     lost: u64,
-    /// Of an open load, due and never sent.
+    /// Operations of an open load that were due and never sent.
     unsent: u64,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
         ] {
             figures.put(metric, Direction::Sum, n as f64);
         }
-        // Over the same set: those given up of those due.
+        // Over the same set: those lost of those due.
         figures.put(metric::LOST, Direction::Sum, lost as f64);
         figures.put(metric::LOSS_RATIO, Direction::Sum, of_due(lost));
         figures.put(metric::UNANSWERED_RATIO, Direction::Sum, of_due(lost + open));
@@ -134,8 +134,8 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
     }
 }
 
-/// What became of reads or of writes of disks and files: those of an open load that were never
-/// started are neither.
+/// Adds the outcomes of reads or of writes of disks and files. Operations of an open load that were
+/// never started count as neither answered nor lost.
 fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
     let Fates { due, answered, lost, open, unstarted } = fates;
     if due > unstarted {

@@ -1,15 +1,15 @@
 //! Payload that had arrived before a span and was read within it.
 //!
-//! A path bounds what *arrives* in a span; the application counts what it *reads*. Between the two
-//! lies what the receiver's kernel holds: bytes waiting to be read and, with TCP, bytes behind a
-//! hole, which can be handed on only when the missing segment has come. After a loss that is a
-//! whole window, released at once.
+//! A path bounds what *arrives* in a span; the application counts what it *reads*. The difference
+//! is in the receiver's kernel: bytes waiting to be read and, with TCP, bytes behind a hole, which
+//! can be delivered only when the missing segment has come. After a loss that is a whole window,
+//! released at once.
 //!
-//! Observed at the end of each interval: the memory the kernel holds for such payload
+//! Two values are read at the end of each interval: the memory the kernel holds for such payload
 //! (`held_bytes`), which is never less than the payload, and with TCP the segments with payload
-//! that arrived. Between two readings both are taken to change evenly, as the counters of the
-//! interval are, so that they stay comparable. Not seen: what still waits in a device, a ring or
-//! the per-CPU backlog.
+//! that arrived. Between two readings both are assumed to change evenly, as the counters of the
+//! interval are, so that they stay comparable. Not covered: data that still waits in a device, a
+//! ring or the per-CPU backlog.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use linerate_model::{Counter, JobRecord, Nanos};
 use super::connections::Connections;
 use super::span::{Span, counted};
 
-/// Bytes that `receiver` read during `span` although they had arrived before, at most; 0 where
-/// nobody looked.
+/// Returns an upper bound of the bytes that `receiver` read during `span` although they had arrived
+/// before; 0 without readings.
 ///
-/// With TCP: what was read beyond what arrived meanwhile. Without a count of segments: by how much
-/// the memory held shrank. In any case no more than was held when the span began, so that a
-/// miscounting application is not excused.
+/// With TCP: the bytes read beyond those that arrived meanwhile. Without a count of segments: the
+/// decrease of the memory held. The result never exceeds the bytes held when the span began, so
+/// that a miscounting application is not excused.
 pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     let before = held(receiver, span.from);
     let surplus = match Connections::receiving(receiver).arrived(span) {

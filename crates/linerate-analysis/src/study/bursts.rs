@@ -38,15 +38,15 @@ pub struct BurstStudy {
     pub p99: Option<f64>,
     /// The slowest.
     pub most: f64,
-    /// Its percentiles with their intervals, as far as there are bursts enough for them.
+    /// Its percentiles with their intervals, as far as there are enough bursts for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<Percentile>,
-    /// Of each burst of the first trial in turn; `None` for one that has none.
+    /// Values of the bursts of the first trial, in order; `None` for a burst without one.
     pub snapshot: Vec<Option<f64>>,
 }
 
-/// Of `trials`, each by its jobs; `None` if no receiver kept bursts, or jobs end at several
-/// endpoints.
+/// Returns the study of bursts in `trials`, each a list of jobs. `None` if no receiver kept bursts,
+/// or jobs end at several endpoints.
 pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<BurstStudy> {
     let mut of_trials: Vec<Vec<Option<u64>>> = Vec::new();
     let mut ports = 0;

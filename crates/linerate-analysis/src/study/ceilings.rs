@@ -1,26 +1,27 @@
-//! Ceilings of a point: what its path allows, from declared capacities and from facts.
+//! Ceilings of a point: limits of its path, from declared capacities and from facts.
 //!
-//! Hard bounds (the gate judges by them):
-//! - each declared capacity (of a group of equal links, as many of them as there are flows: a flow
-//!   never leaves its link) and each physical device's speed, as goodput of the TCP or UDP packets
-//!   that cross it, per job and direction; for UDP of one datagram size also as packet rate;
-//! - for the sum of both directions, and for all measured jobs together, the bound of the tree that
+//! Hard bounds, which the gate applies:
+//!
+//! - Each declared capacity and each physical device's speed, as goodput of the TCP or UDP packets
+//!   that cross it, per job and direction; for UDP of one datagram size also as packet rate. Of a
+//!   group of equal links, as many count as there are flows, because a flow never leaves its link.
+//! - For the sum of both directions, and for all measured jobs together, the bound of the tree that
 //!   the shared capacities form ([`crate::limits::tree`]): a capacity two flows share bounds their
-//!   sum; and beside it what the ports and what the bus behind them allow each by itself; for
-//!   datagrams of one size also as packet rate;
-//! - a physical receiving device's speed, as frame bits (`interfaces`);
-//! - each queueing discipline that shapes all that a device on the way out sends (`queues`), below
-//!   VLANs, tunnels and the ports of bridges too, with the headers that these add (`ends`);
-//! - of several next hops as many as there are flows (`ends`);
-//! - each PCI Express link on the way to a physical device (`buses`).
+//!   sum. Beside it, the bounds of the ports and of the bus behind them by themselves; for
+//!   datagrams of one size also as packet rate.
+//! - A physical receiving device's speed, as frame bits (`interfaces`).
+//! - Each queueing discipline that shapes everything a device on the way out sends (`queues`),
+//!   below VLANs, tunnels and the ports of bridges too, with the headers that these add (`ends`).
+//! - Of several next hops, as many as there are flows (`ends`).
+//! - Each PCI Express link on the way to a physical device (`buses`).
 //!
 //! Expected bound (shown, never a gate, because the largest window and the smallest round trip are
 //! only sampled): the peer's window over the smallest round-trip time.
 //!
-//! Header sizes: timestamps are taken to be used only if both hosts' facts say so, IPv4 unless an
-//! address says otherwise; an unknown therefore raises the bound, never lowers it. What is not
-//! bounded here: conventional PCI, whose clock sysfs does not tell (declare it as a capacity),
-//! CPUs, memory.
+//! Header sizes: timestamps count only if both hosts' facts show them, and the version is IPv4
+//! unless an address shows otherwise. An unknown therefore raises the bound and never lowers it.
+//! Not covered: conventional PCI, whose clock sysfs does not show (declare it as a capacity), CPUs,
+//! memory.
 
 mod buses;
 mod ends;
@@ -45,10 +46,10 @@ use crate::limits::{ethernet, tcp, udp};
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// Where a bound of several flows comes from.
+/// Source of a bound of several flows.
 const OF_TREE: &str = "the shared capacities' own sources; maximum flow of a tree";
 
-/// What is judged by bounds.
+/// The jobs that a bound applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     /// One job of the plan.
@@ -66,7 +67,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Whether it holds for `scope`.
+    /// Returns whether the bound applies to `scope`.
     pub(super) fn holds_for(&self, scope: Scope) -> bool {
         match (&self.ceiling.scope, scope) {
             (CeilingScope::Job { job, .. }, Scope::Job(number)) => *job as usize == number,
@@ -86,7 +87,7 @@ struct Element {
     frame_overhead: Bytes,
     mtu: Bytes,
     crossed_by: BTreeSet<FlowId>,
-    /// Whether it is an interface that counts what it receives, as frames.
+    /// True for an interface that counts received frames.
     receives: bool,
     /// Bytes that pass on top of the rate.
     burst: f64,
@@ -102,8 +103,8 @@ struct Carried<'a> {
     scope: CeilingScope,
 }
 
-/// All bounds of a point, lowest first per metric and direction. `trials` are its usable trials
-/// with their spans; the jobs of the first say what crosses what.
+/// Returns all bounds of a point, lowest first per metric and direction. `trials` are its usable
+/// trials with their spans; the jobs of the first one define which flow crosses which capacity.
 pub(super) fn bounds(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
@@ -151,8 +152,8 @@ pub(super) fn bounds(
     bounds
 }
 
-/// Why nothing bounds the flows of the first of `trials` at an end, between hosts that tell of
-/// their devices; empty where something bounds them.
+/// Returns the reason why the flows of the first of `trials` have no bound at an end, between hosts
+/// that report their devices. Empty where a bound exists.
 pub(super) fn unbounded(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
@@ -169,8 +170,8 @@ pub(super) fn unbounded(
     }
 }
 
-/// What is known of the path of `job`: the smallest MTU among capacities and devices, and the IP
-/// version.
+/// Returns the known facts of the path of `job`: the smallest MTU among capacities and devices, and
+/// the IP version.
 pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Path {
     let ends = [&job.spec.from, &job.spec.to];
     let declared = campaign.header.capacities.iter().filter(|capacity| {
@@ -325,11 +326,11 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     (bound, derivation)
 }
 
-/// What the goodput of `one` leaves out if its job also carries data the other way: the
-/// acknowledgements of that data share its direction. RFC 5681 clause 4.2 wants one for every
-/// second segment at least, but receivers that merge segments (GRO) send fewer, and data of the
-/// same connection carries them for nothing: they have no certain least, so that a ceiling without
-/// them is the one that nothing exceeds.
+/// Returns the part of a link that the goodput of `one` leaves out if its job also carries data the
+/// other way: the acknowledgements of that data share its direction. RFC 5681 clause 4.2 wants at
+/// least one for every second segment, but receivers that merge segments (GRO) send fewer, and data
+/// of the same connection carries them for free. They have no certain minimum, so the ceiling
+/// without them is the one that nothing exceeds.
 fn acknowledgements(
     one: &Carried<'_>,
     element: &Element,
@@ -429,9 +430,9 @@ fn together(
     })
 }
 
-/// What all `flows` of measured jobs reach together, and what each tier of the path allows by
-/// itself; also in packets where all of them are datagrams of one `payload` that fit into a packet
-/// each.
+/// Returns the joint bound of all `flows` of measured jobs, and the bound of each tier of the path
+/// by itself. Also in packets where all of them are datagrams of one `payload` that fit into one
+/// packet.
 fn of_all(
     shared: &[Shared<FlowId>],
     elements: &[Element],

@@ -1,14 +1,14 @@
-//! One-way times between two clocks: what receivers recorded, set right by what was read of the
-//! clocks before, during and after.
+//! One-way times between two clocks: times recorded by receivers, corrected with clock readings
+//! from before, during and after.
 //!
-//! A receiver whose sender has another clock is told before the trial how far that one is ahead,
-//! and adds something to each time so that none is negative. Afterwards more is known: a line
-//! through the exchanges of the trial, before and after it at least. Each interval's times are
-//! moved by the difference between what the line says at its middle and what the receiver was told.
-//! What is left is the uncertainty: for each of the two hosts half of the shortest round trips and
-//! the largest distance from the line, what the clock may have drifted outside the exchanges, and
-//! the drift within an interval that the receiver did not know of. Not seen: a lasting asymmetry of
-//! the control path within that bound, and a drift that bends between two exchanges.
+//! A receiver whose sender has another clock gets an estimate of the offset before the trial, and
+//! adds a constant to each time so that none is negative. Afterwards more is known: a line through
+//! the exchanges of the trial, and at least those before and after it. The times of each interval
+//! are moved by the difference between the line at the middle of the interval and the estimate that
+//! the receiver had. The remaining uncertainty is the sum of four parts: for each host half of the
+//! shortest round trip and the largest distance from the line, the possible drift of the clock
+//! outside the exchanges, and the drift within an interval. Not covered: a lasting asymmetry of the
+//! control path within that bound, and a drift that bends between two exchanges.
 
 use linerate_model::{
     ClockExchange, Distribution, Interval, Nanos, Side, ToldClock, TrialClocks, TrialRecord,
@@ -23,7 +23,7 @@ const UNKNOWN_DRIFT: f64 = 50e-6;
 /// away.
 const GOOD: f64 = 2.0;
 
-/// How the times of one end are set right.
+/// Correction of the times of one end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Correction {
     told: ToldClock,
@@ -31,7 +31,7 @@ pub(super) struct Correction {
     barrier: f64,
     own: Course,
     other: Course,
-    /// How wrong a corrected time may be, ns.
+    /// Uncertainty of a corrected time, ns.
     uncertainty: f64,
 }
 
@@ -60,7 +60,7 @@ fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correcti
 }
 
 impl Correction {
-    /// How wrong a corrected time may be, ns; infinite if a clock was not read.
+    /// Returns the uncertainty of a corrected time, ns; infinite if a clock was not read.
     pub(super) fn uncertainty(&self) -> f64 {
         self.uncertainty
     }
@@ -120,8 +120,9 @@ fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
     kept
 }
 
-/// The course of `host`'s clock over a whole campaign, through the best exchange of each trial;
-/// `None` if it was not read. For reports: what one trial stands on is its own exchanges.
+/// Returns the course of `host`'s clock over a whole campaign, through the best exchange of each
+/// trial; `None` if it was not read. For reports: a single trial is corrected with its own
+/// exchanges.
 #[must_use]
 pub fn clock_course<'a>(
     trials: impl IntoIterator<Item = &'a TrialRecord>,

@@ -22,7 +22,7 @@ const RTT_UNSEEN: u32 = u32::MAX;
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
 
-/// Readings of one flow; the connection is taken to have carried nothing before `opened`.
+/// Readings of one flow. Before `opened` the connection carried nothing.
 struct Readings<'a> {
     opened: Nanos,
     states: Vec<(Nanos, &'a TcpState)>,
@@ -91,7 +91,7 @@ impl<'a> Connections<'a> {
         self
     }
 
-    /// Whether no state is known.
+    /// Returns whether no state is known.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +105,8 @@ impl<'a> Connections<'a> {
         self.0.iter().map(|(flow, readings)| (*flow, readings.change(span, counter))).collect()
     }
 
-    /// How many flows sent payload during `span`; all of them where the kernel does not tell.
+    /// Returns the number of flows that sent payload during `span`; all of them where the kernel
+    /// does not show it.
     pub(super) fn n_sending(&self, span: Span) -> usize {
         self.senders(span).len()
     }
@@ -143,8 +144,8 @@ impl<'a> Connections<'a> {
             .then(|| self.changes(span, counter).iter().map(|(_, change)| change).sum())
     }
 
-    /// How much a counter of rare events grew in readings whose middle lies in `span`: spread over
-    /// time they would be fractions.
+    /// Returns the growth of a counter of rare events in readings whose middle lies in `span`.
+    /// Spread over time, such events would be fractions.
     pub(super) fn events(
         &self,
         span: Span,
@@ -158,9 +159,10 @@ impl<'a> Connections<'a> {
             .then(|| self.steps(counter).iter().filter(|step| within(step)).map(|(.., n)| n).sum())
     }
 
-    /// Payload bytes that arrived during `span`, in order or not: segments with payload, each of
-    /// the largest size its flow's peer was seen to send. More than came if some were shorter or
-    /// came twice; `None` where the kernel does not tell.
+    /// Returns an estimate of the payload bytes that arrived during `span`, in order or not:
+    /// segments with payload, each of the largest size observed from its flow's peer. It is too
+    /// high if some segments were shorter or came twice. `None` where the kernel does not count
+    /// them.
     pub(super) fn arrived(&self, span: Span) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
             let largest =
@@ -171,7 +173,7 @@ impl<'a> Connections<'a> {
                     * f64::from(largest)
             })
         };
-        // A connection that received nothing has no segments to tell of.
+        // A connection that received nothing has no segments to count.
         let received = |readings: &&Readings<'_>| {
             readings
                 .states
@@ -207,7 +209,8 @@ impl<'a> Connections<'a> {
             .map(|(at, state)| (*at, f64::from(state.rtt_us) / MICROS))
     }
 
-    /// Windows the peer advertised as read: flow, time, bytes; of readings that tell it.
+    /// Returns the windows the peer advertised, as read: flow, time, bytes. Readings without one
+    /// are left out.
     pub(super) fn peer_windows(&self) -> impl Iterator<Item = (u32, Nanos, f64)> + '_ {
         let states = self
             .0
@@ -236,8 +239,8 @@ impl<'a> Connections<'a> {
         seen.min().map(|rtt| f64::from(rtt) / MICROS)
     }
 
-    /// Largest window the peer advertised in any reading, added over the flows, bytes; `None` where
-    /// the kernel does not tell of one of them.
+    /// Returns the largest window the peer advertised in any reading, added over the flows, bytes.
+    /// `None` where the kernel does not report it for one of them.
     pub(super) fn peer_window(&self, span: Span) -> Option<u64> {
         let largest = |readings: &Readings<'_>| {
             let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);

@@ -7,7 +7,8 @@ use super::JobStudy;
 use super::reason::Reason;
 use crate::statistics::drifts;
 
-/// Why the figures of `job` are suspect; `trials` in the order of its values.
+/// Returns the reasons why the figures of `job` are suspect; `trials` are in the order of its
+/// values.
 pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<Reason> {
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|&place| (trials[place].started, trials[place].spec.id));

@@ -35,11 +35,12 @@ use super::traffic::Job;
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// What the kernel reports for a connection that is not paced (`include/net/sock.h`, `~0UL`).
+/// Pacing rate that the kernel reports for a connection without pacing (`include/net/sock.h`,
+/// `~0UL`).
 const UNPACED: u64 = u64::MAX;
 /// The workload that counts how long its source had nothing.
 const TCP_STREAM: &str = "tcp_stream";
-/// What a CPU spends on interrupts, in sampler `cpu`.
+/// Time a CPU spends on interrupts, in sampler `cpu`.
 const INTERRUPTS: [Series; 2] = [cpu::IRQ, cpu::SOFTIRQ];
 
 /// The figures of one job's connections.
@@ -135,8 +136,8 @@ fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
     (periods > 0.0).then(|| throttled / periods)
 }
 
-/// What was held for a receiving end over what the buffers of its receiving flows take, mean over
-/// readings; `None` where nobody looked.
+/// Returns the bytes held for a receiving end over the size of its flows' receive buffers, mean
+/// over readings. `None` without readings.
 fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     let receives = receiver.flows.iter().filter(|flow| flow.counters[Counter::PayloadReceived] > 0);
     let buffers: f64 = receives.map(receive_buffer).sum::<Option<f64>>()?;
@@ -151,8 +152,8 @@ fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
     looked.then(|| held / buffers)
 }
 
-/// The receive buffer of `flow`, bytes. A buffer that nobody asked for grows as data come: what was
-/// granted at first says nothing of it.
+/// Returns the receive buffer of `flow`, bytes. A buffer with the default size grows as data
+/// arrives, so the size granted at first is not used.
 fn receive_buffer(flow: &FlowReport) -> Option<f64> {
     let value = flow.socket.get("receive_buffer")?;
     let fixed = value.granted.as_ref().filter(|_| value.requested.is_some());

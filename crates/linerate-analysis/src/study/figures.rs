@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::{Direction, Metric};
 
-/// Of which metric a figure is, and in which direction.
+/// Metric and direction of a figure.
 pub(super) type Key = (&'static Metric, Direction);
 
 /// Values by metric, in the order of its name, and direction; of infinite ones what they are at
@@ -36,8 +36,8 @@ impl Figures {
         self.at_least.extend(at_least.map(|bound| ((metric, direction), bound)));
     }
 
-    /// What the figure at `key` is at least: itself, or the bound of an infinite one; infinite if
-    /// that is not known.
+    /// Returns a lower bound of the figure at `key`: the figure itself, or the bound of an infinite
+    /// one; infinite if that is not known.
     pub(super) fn at_least(&self, key: Key) -> Option<f64> {
         let value = self.at(key)?;
         Some(if value.is_finite() {
@@ -76,7 +76,7 @@ impl Figures {
         self.values.retain(|(metric, way), value| !unwanted(metric.name, *way, *value));
     }
 
-    /// Which metrics have a figure.
+    /// Returns the keys that have a figure.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.values.keys().copied()
     }

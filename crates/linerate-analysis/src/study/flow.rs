@@ -1,7 +1,7 @@
-//! One direction of a job: who sends, who receives, and what their counters say of it.
+//! One direction of a job: its sender, its receiver, and the figures of their counters.
 //!
-//! The record of a foreign end is empty; the record of the other end then stands for both, and the
-//! metrics that need the foreign end itself are left out.
+//! The record of a foreign end is empty. The record of the other end then stands in for both, and
+//! the metrics that need the foreign end itself are left out.
 
 use linerate_model::{Bytes, Counter, Direction, FlowReport, JobRecord, Nanos};
 
@@ -23,7 +23,7 @@ pub(super) struct Flow<'a> {
     pub(super) direction: Direction,
     pub(super) sender: &'a JobRecord,
     pub(super) receiver: &'a JobRecord,
-    /// Whether these records are their own: of a foreign end the other end's record stands for it.
+    /// True if the record is the end's own; for a foreign end the other end's record is used.
     sees_sender: bool,
     sees_receiver: bool,
     workload: &'a str,
@@ -41,7 +41,7 @@ impl<'a> Flow<'a> {
         flow.carries_data().then(|| flow.with_what_is_known())
     }
 
-    /// A foreign end tells nothing: what its other end knows stands for it.
+    /// Returns the flow with the record of a foreign end replaced by that of the other end.
     fn with_what_is_known(self) -> Self {
         let tells = |end: &JobRecord| !end.intervals.is_empty();
         let (sender, receiver) = (tells(self.sender), tells(self.receiver));
@@ -81,14 +81,15 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Whether the receiving end is foreign, so that the sending one speaks for both.
+    /// Returns whether the receiving end is foreign, so that the sending one represents both.
     pub(super) fn is_foreign(&self) -> bool {
         !self.sees_receiver
     }
 
-    /// Payload bytes that a foreign receiving end acknowledged during `span`: what the sending
-    /// socket accepted may still wait in its buffer. Of all bytes acknowledged the part that is
-    /// payload; `None` where the kernel does not tell.
+    /// Returns the payload bytes that a foreign receiving end acknowledged during `span`, because
+    /// bytes that the sending socket accepted may still wait in its buffer. The payload's share of
+    /// all acknowledged bytes is that of the whole trial. `None` where the kernel does not count
+    /// them.
     fn acknowledged(&self, span: Span) -> Option<f64> {
         let connections = self.sending();
         let trial = extent(self.sender)?;
@@ -102,14 +103,16 @@ impl<'a> Flow<'a> {
             || total(self.receiver, Counter::PayloadReceived) > 0
     }
 
-    /// Whether datagrams carry it: either end counted some, or the workload's name says so.
+    /// Returns whether datagrams carry it: either end counted some, or the workload's name implies
+    /// it.
     pub(super) fn is_datagrams(&self) -> bool {
         total(self.sender, Counter::DatagramsSent) > 0
             || total(self.receiver, Counter::DatagramsReceived) > 0
             || self.workload.starts_with(UDP_PREFIX)
     }
 
-    /// Whether TCP carries it: its state was read at either end, or the workload's name says so.
+    /// Returns whether TCP carries it: its state was read at either end, or the workload's name
+    /// implies it.
     pub(super) fn is_tcp(&self) -> bool {
         let read = |end: &JobRecord| {
             !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some())
@@ -136,11 +139,11 @@ impl<'a> Flow<'a> {
         (lost * share).ceil() as u64
     }
 
-    /// How many flows it consists of: no fewer than truly carried data.
+    /// Returns the number of flows, never fewer than carried data.
     pub(super) fn n_flows(&self) -> usize {
         let sent_on = |flow: &&FlowReport| flow.counters[Counter::PayloadSent] > 0;
         match self.sender.flows.iter().filter(sent_on).count() {
-            // Who reported no flow may have had any number of them.
+            // An end that reported no flow may have had any number of them.
             0 => usize::MAX,
             n_flows => n_flows,
         }
@@ -183,7 +186,7 @@ impl<'a> Flow<'a> {
         (n > 0 && bytes % n == 0).then(|| Bytes(bytes / n))
     }
 
-    /// IP packets delivered per second of `span`; `None` where counters do not tell.
+    /// Returns the IP packets delivered per second of `span`; `None` where no counter shows them.
     pub(super) fn packet_rate(&self, span: Span, path: Path) -> Option<f64> {
         if self.is_datagrams() {
             let fragmented = match (path.mtu, self.datagram_payload()) {
@@ -214,8 +217,8 @@ impl<'a> Flow<'a> {
         seen(self.sender).or_else(|| seen(self.receiver))
     }
 
-    /// Payload delivered of each flow that was sent on: during `span` where TCP tells, else in the
-    /// whole trial.
+    /// Returns the payload delivered by each flow with sent data: during `span` where TCP counts
+    /// it, otherwise in the whole trial.
     pub(super) fn shares(&self, span: Span) -> Vec<f64> {
         let sent_on: Vec<u32> = self
             .sender
@@ -239,7 +242,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// What is known of the path a job crosses.
+/// Known facts of the path of a job.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Path {
     /// The smallest MTU known on it.

@@ -40,18 +40,18 @@ pub(super) use loads::Line;
 pub(super) use ranges::withhold_estimates_below_payload;
 pub(super) use times::{OneWay, widened};
 
-/// What widens a trial's tolerance.
+/// Conditions that widen a trial's tolerance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Doubt {
     /// Uncertainty of the clock offset.
     pub(super) clock: Nanos,
-    /// Whether a shaper may be on the path: it was emulated, or somebody declared a capacity, and
-    /// nobody knows what keeps it.
+    /// True if a shaper may be on the path: the path was emulated, or a capacity was declared and
+    /// its mechanism is unknown.
     pub(super) shaped: bool,
 }
 
 impl Doubt {
-    /// That of `trial`.
+    /// Returns the doubt about `trial`.
     pub(super) fn of(campaign: &Campaign, trial: &TrialRecord) -> Self {
         let shaped = campaign.header.emulated() || !campaign.header.capacities.is_empty();
         Self { clock: judge::clock_uncertainty(trial, campaign), shaped }
@@ -65,7 +65,7 @@ pub struct Withheld {
     pub name: String,
     /// Its direction.
     pub direction: Direction,
-    /// Why it is withheld, with the number and the limit.
+    /// The reason, with the number and the limit.
     pub why: String,
 }
 
@@ -83,7 +83,7 @@ impl Admitted {
         self.figures.get(metric, direction)
     }
 
-    /// Which metrics have a figure.
+    /// Returns the keys that have a figure.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.figures.keys()
     }
@@ -93,17 +93,17 @@ impl Admitted {
         self.figures.at(key)
     }
 
-    /// What the figure at `key` is at least.
+    /// Returns a lower bound of the figure at `key`.
     pub(super) fn at_least(&self, key: Key) -> Option<f64> {
         self.figures.at_least(key)
     }
 
-    /// What was withheld.
+    /// Returns the figures that were withheld.
     pub(super) fn withheld(&self) -> &[Withheld] {
         &self.withheld
     }
 
-    /// What is known of its one-way times.
+    /// Returns the accuracy of its one-way times.
     pub(super) fn one_way(&self) -> OneWay {
         self.one_way
     }
@@ -122,7 +122,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those of `metric` under `ceiling`.
+    /// Returns the limits of `metric` under `ceiling`.
     pub(super) fn of(metric: &Metric, ceiling: Option<f64>) -> Self {
         let range = metric.range();
         let most = range.most.unwrap_or(f64::INFINITY).min(ceiling.unwrap_or(f64::INFINITY));
@@ -146,7 +146,7 @@ pub(super) struct Gate<'a> {
     pub(super) doubt: Doubt,
 }
 
-/// What the gate says of one number.
+/// Decision of the gate on one number.
 enum Judgement {
     Admitted(f64),
     Withheld(String),
@@ -155,7 +155,8 @@ enum Judgement {
 }
 
 impl Gate<'_> {
-    /// What of `figures` may be printed, and why the trial is impossible, if it is.
+    /// Returns the `figures` that may be printed, and the reason why the trial is impossible, if it
+    /// is.
     pub(super) fn admit(&self, figures: &Figures) -> (Admitted, Vec<Reason>) {
         let one_way = OneWay::of(figures);
         let (mut admitted, mut impossible) =

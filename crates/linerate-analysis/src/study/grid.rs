@@ -7,9 +7,9 @@ use linerate_model::Nanos;
 pub(super) struct Grid {
     /// Width of each, ns.
     pub(super) width: u64,
-    /// How many.
+    /// Number of bins.
     pub(super) n_bins: usize,
-    /// Where the last one ends, ns: it may be shorter than the others.
+    /// End of the last bin, ns, which may be shorter than the others.
     pub(super) end: u64,
 }
 
@@ -21,7 +21,7 @@ impl Grid {
             .collect()
     }
 
-    /// How long `bin` is, ns.
+    /// Returns the length of `bin`, ns.
     pub(super) fn length(&self, bin: usize) -> f64 {
         let from = bin as u64 * self.width;
         (from + self.width).min(self.end).saturating_sub(from) as f64

@@ -35,12 +35,11 @@ use super::traffic::Job;
 pub(super) const BUSY: [Series; 5] = [cpu::USER, cpu::NICE, cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
 /// Frame check sequence, which Linux does not count in `rx_bytes`, IEEE 802.3 clause 3.1.
 const CHECK_SEQUENCE: f64 = 4.0;
-/// What `/proc/stat` counts in, ns: USER_HZ is 100 in every Linux ABI
-/// (`include/asm-generic/param.h`).
+/// Unit of `/proc/stat`, ns: USER_HZ is 100 in every Linux ABI (`include/asm-generic/param.h`).
 pub(super) const TICK: f64 = 1e7;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// Bytes in the gigabyte that cost is given for.
+/// Bytes in the gigabyte of CPU costs.
 const GIGABYTE: f64 = 1e9;
 
 /// The figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background included.
@@ -114,7 +113,8 @@ pub(super) fn figures(
     figures
 }
 
-/// What network controllers say of the hosts behind them; nothing where no sideband was read.
+/// Adds the counts of network controllers at the hosts behind them; nothing where no sideband was
+/// read.
 fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
     let hosts: BTreeSet<&str> = jobs
         .iter()
@@ -151,8 +151,9 @@ pub(super) fn steal_share(
     shares.max_by(f64::total_cmp)
 }
 
-/// Steal of the CPU that lost most, over `span`, less the tick by which a reading is coarse; `None`
-/// if not read. What crosses several CPUs one after the other stands still with any of them.
+/// Returns the steal of the CPU that lost most over `span`, less the tick by which a reading is
+/// coarse; `None` if not read. A load that crosses several CPUs one after the other waits for each
+/// of them.
 pub(super) fn most_stolen(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -167,9 +168,9 @@ pub(super) fn most_stolen(
     Some(((most - TICK) / NANOS / span.seconds()).max(0.0))
 }
 
-/// CPU time during `span` that programs other than the workers of `jobs` took on the kernel of
-/// `host`, ns, less what the reading is coarse by; `None` if not read. Soft interrupts are the
-/// load's own as often as not, and are left out.
+/// Returns the CPU time during `span` of programs other than the workers of `jobs` on the kernel of
+/// `host`, ns, less the resolution of the reading; `None` if not read. Soft interrupts may belong
+/// to the load and are left out.
 pub(super) fn taken_by_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -188,7 +189,7 @@ pub(super) fn taken_by_others(
     )
 }
 
-/// What [`taken_by_others`] says of these uses of CPUs, and the workers' counters of the same.
+/// Returns [`taken_by_others`] for these uses of CPUs and the workers' counters of the same.
 pub(super) fn used_by_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -226,9 +227,10 @@ pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, s
         .sum()
 }
 
-/// What other programs took in user space of all that the CPUs of all kernels did, `busy` cores.
-/// The kernel's own threads have none: their work is the load's as often as not. `None` where data
-/// go to or come from an end without a worker of ours: a foreign server cannot be told from others.
+/// Returns the fraction of all CPU work of all kernels, `busy` cores, that other programs used in
+/// user space. Kernel threads have no user time, and their work may belong to the load. `None`
+/// where data goes to or comes from an end without a worker of ours: a foreign server cannot be
+/// distinguished from other programs.
 fn share_of_others(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -246,7 +248,7 @@ fn share_of_others(
     Some(theirs? / NANOS / span.seconds() / busy.filter(|busy| *busy > 0.0)?)
 }
 
-/// Whether data go to or come from an end without a worker of ours.
+/// Returns whether data goes to or comes from an end without a worker of ours.
 pub(super) fn has_foreign_end(jobs: &[Job<'_>]) -> bool {
     let between_ends = jobs.iter().filter(|job| !job.flows().is_empty());
     between_ends.flat_map(Job::ends).any(|end| end.intervals.is_empty())
@@ -319,8 +321,8 @@ fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
         .sum()
 }
 
-/// What the receiving devices counted, per direction; devices that several jobs share are counted
-/// once.
+/// Adds the counts of the receiving devices, per direction; devices that several jobs share are
+/// counted once.
 fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
     let receiving = |direction: Direction| -> BTreeSet<(String, String)> {
         let ends = jobs

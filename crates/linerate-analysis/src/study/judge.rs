@@ -30,9 +30,9 @@ pub(super) const MOST_STEAL: f64 = 0.005;
 /// the trial is suspect. A worker that is always busy does that much less; it is as much as may be
 /// missing of an open load.
 pub(super) const MOST_WAITED: f64 = MOST_UNPACED;
-/// What being switched to may take, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's
-/// softirq thread takes turns with the worker; a program that wants the CPU takes it for hundreds
-/// of microseconds at least (`sched_base_slice`, 0.7 ms and up).
+/// Time that a context switch may need, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's
+/// softirq thread alternates with the worker. A program that competes for the CPU uses it for at
+/// least hundreds of microseconds (`sched_base_slice`, 0.7 ms and more).
 const SWITCH: f64 = 12_000.0;
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
@@ -58,13 +58,13 @@ impl Standing {
         }
     }
 
-    /// Whether figures may be taken from the trial.
+    /// Returns whether the trial carries figures.
     pub(super) fn carries_figures(&self) -> bool {
         self.validity <= Validity::Suspect
     }
 }
 
-/// Whether and how `trial` was carried out.
+/// Returns the standing of `trial` by how it was carried out.
 pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
     let mut standing = Standing::default();
     match (trial.outcome, trial.started) {
@@ -104,7 +104,7 @@ pub(super) fn measured(
         let name = || job.spec.workload.clone();
         match least {
             None => standing.lower(Validity::Invalid, Reason::NothingRecorded { job: name() }),
-            // What comes in a burst waits for its receiver: it is counted later, not less.
+            // Frames of a burst wait for their receiver: they are counted later, not less.
             Some(share) if share < LEAST_COVERED && !is_burst(trial) => {
                 standing.lower(Validity::Invalid, Reason::Covered { job: name(), share });
             }
@@ -160,15 +160,15 @@ pub(super) fn measured(
     }
 }
 
-/// Whether it is a burst of a search: of a few milliseconds, which a receiver that wakes late may
-/// miss.
+/// Returns whether the trial is a burst of a search, which lasts a few milliseconds and may be over
+/// before a receiver wakes.
 fn is_burst(trial: &TrialRecord) -> bool {
     let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
     step.is_some_and(|step| step.purpose == Purpose::Burst)
 }
 
-/// What others took from the load, as a share of `span`: the hypervisor of the CPU that it took
-/// most from, or other programs of the worker that waited most for one, whichever is more; `None`
+/// Returns the fraction of `span` that was lost to others: to the hypervisor on the CPU with the
+/// most steal, or to other programs at the worker that waited longest, whichever is more. `None`
 /// where neither was read.
 pub(super) fn taken(
     trial: &TrialRecord,
@@ -182,9 +182,9 @@ pub(super) fn taken(
     waits.chain(super::host::most_stolen(trial, jobs, hosts, span)).max_by(f64::total_cmp)
 }
 
-/// The share of `span` for which the busiest worker of the active and of the passive ends of the
-/// measured jobs ran or waited for a CPU. `None` where an end has no worker of ours, or nobody
-/// counted.
+/// Returns the fraction of `span` for which the busiest worker of the active and of the passive
+/// ends of the measured jobs ran or waited for a CPU. `None` where an end has no worker of ours, or
+/// without counts.
 pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
     let busiest = |end: for<'a> fn(&Job<'a>) -> &'a JobRecord| {
@@ -195,9 +195,10 @@ pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
     Some([busiest(|job| job.active)?, busiest(|job| job.passive)?])
 }
 
-/// The workers of `job`, each with its host and the share of `span` for which it waited for a CPU
-/// that other programs used: they took as much on that kernel, if that is known, and nobody waits
-/// for them longer than they run. Workers that wait for each other are the plan's own affair.
+/// Returns the workers of `job`, each with its host and the fraction of `span` for which it waited
+/// for a CPU that other programs used. That fraction is limited to the CPU time of other programs
+/// on that kernel, if known, because no worker waits for them longer than they run. Workers that
+/// wait for each other are part of the plan.
 fn waited<'a>(
     trial: &'a TrialRecord,
     jobs: &'a [Job<'a>],
@@ -237,7 +238,7 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     doubts
 }
 
-/// Why the ledger of operations of `job` does not add up, if it does not.
+/// Returns the reason why the ledger of operations of `job` does not balance, if it does not.
 fn unbalanced(job: &Job<'_>, span: Span) -> Option<Reason> {
     let Operations { due, answered, lost, open, .. } = job.operations(span)?;
     let job = job.spec.workload.clone();
@@ -254,8 +255,8 @@ fn unbalanced(job: &Job<'_>, span: Span) -> Option<Reason> {
 /// come back.
 const MOST_WITHOUT_PORT: f64 = 0.001;
 
-/// Whether `job` ran out of local ports: from then on it opens connections as fast as TIME_WAIT
-/// gives ports back.
+/// Returns the reason if `job` ran out of local ports: from then on it opens connections only as
+/// fast as TIME_WAIT releases ports.
 fn without_port(job: &Job<'_>, span: Span) -> Option<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (refused, opened) = (both(Counter::PortsExhausted), both(Counter::Connections));
@@ -287,7 +288,7 @@ fn weight(kind: IncidentKind) -> Option<Validity> {
     }
 }
 
-/// The uncertainty of the clocks: what the barrier said, or the worst host's.
+/// Returns the uncertainty of the clocks: that of the barrier, or the worst host's.
 pub(super) fn clock_uncertainty(trial: &TrialRecord, campaign: &linerate_model::Campaign) -> Nanos {
     let hosts = campaign.hosts.iter().map(|host| host.clock_uncertainty_ns).max();
     Nanos(trial.skew.map(|(_, uncertainty)| uncertainty).max(hosts).unwrap_or(0))

@@ -1,12 +1,12 @@
-//! The devices that packets of an end pass on their way out of its host, from the one that its
-//! sockets use to the one that carries them off.
+//! The devices that packets of an end pass on their way out of its host, from the device of its
+//! sockets to the one at the wire.
 //!
-//! A VLAN or macvlan hands its packets to the device it stands on, a tunnel to the device that
-//! leads to its other end, a bridge to the port behind which the other end is
-//! ([`Endpoint::branches`]). Each adds headers, which the devices below count. Where several next
-//! hops share the packets each of them is a branch of its own. Not known: what lies below a macvlan
-//! that delivers to its siblings itself, if the other end may be one of them, and members of bonds,
-//! which [`super::ceilings`] takes together.
+//! A VLAN or macvlan hands its packets to the device below it, a tunnel to the device that leads to
+//! its other end, a bridge to the port towards the other end ([`Endpoint::branches`]). Each adds
+//! headers, which the devices below count. Where several next hops share the packets, each of them
+//! is a branch of its own. Not known: the device below a macvlan that delivers to its siblings
+//! itself, if the other end may be one of them, and members of bonds, which [`super::ceilings`]
+//! combines.
 
 use linerate_model::{Bytes, Endpoint};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) struct Layer<'a> {
     pub(super) added: Bytes,
     /// VLAN tags around what it carries.
     pub(super) tags: u32,
-    /// Whether its packets begin with a header of Ethernet.
+    /// True if its packets begin with an Ethernet header.
     pub(super) is_ethernet: bool,
 }
 
@@ -67,8 +67,8 @@ pub(super) fn branches<'a>(
     if found.len() == tops.len() { found } else { Vec::new() }
 }
 
-/// The devices of each way out, uppermost first; of a host that tells nothing of its devices the
-/// one that the end names.
+/// Returns the devices of each way out, uppermost first. For a host without device facts, the
+/// device that the endpoint names.
 pub(super) fn device_chains<'a>(
     hosts: &Hosts<'a>,
     end: &'a Endpoint,

@@ -1,8 +1,8 @@
-//! Points that are repeated until their figures are known well enough
-//! (docs/methodology/repeats.md#number-of-runs): what each look saw, and why it ended there.
+//! Points that are repeated until their figures are precise enough (methodology 6.4): the state at
+//! each look, and why the point ended there.
 //!
-//! Everything is computed anew from the runs recorded and the looks planned, so that a ledger tells
-//! how often it was looked at.
+//! Everything is computed again from the recorded runs and the planned looks, so a ledger shows how
+//! often the results were examined.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,28 @@ use serde::{Deserialize, Serialize};
 use super::{JobStudy, MetricStudy, PointStudy};
 use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
 
-/// Runs from which their spread is known well enough to give up on them
-/// (docs/methodology/repeats.md#stop-conditions).
+/// Runs from which their spread is known well enough to stop without a result (methodology 6.12).
 const ENOUGH_TO_GIVE_UP: usize = 10;
 
 /// A point's looks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Looks {
-    /// As planned.
+    /// The planned looks.
     pub until: Until,
     /// The metric looked at; empty if no run has one.
     pub metric: String,
-    /// Looks taken.
+    /// The looks so far.
     pub taken: Vec<Look>,
     /// Runs that came to their end.
     pub runs: u32,
-    /// Why it ended.
+    /// Why the point ended.
     pub ended: LooksEnded,
 }
 
 /// One look.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// After so many runs.
+    /// Number of runs at the look.
     pub runs: u32,
     /// Half width of the interval, part of the median, of the direction that is known least; `None`
     /// if there are too few figures for one.
@@ -42,21 +41,21 @@ pub struct Look {
     /// Standard deviation over mean of the runs, of the direction that scatters most; `None` if
     /// there are too few figures for one.
     pub variation: Option<f64>,
-    /// Whether it is narrow enough.
+    /// True if the interval is narrow enough.
     pub is_enough: bool,
-    /// Whether it is not, and the runs differ so much that more of them are no use.
+    /// True if it is not, and the runs differ so much that more of them are of no use.
     pub is_unstable: bool,
 }
 
 impl Look {
-    /// Whether another follows it if the plan has one.
+    /// Returns whether another look follows if the plan has one.
     #[must_use]
     pub const fn goes_on(&self) -> bool {
         !self.is_enough && !self.is_unstable
     }
 }
 
-/// Why a point is repeated no more.
+/// Why a point is not repeated any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LooksEnded {
@@ -78,8 +77,8 @@ impl Looks {
     /// has to be found first (docs/methodology/repeats.md#stop-conditions).
     pub const UNSTABLE: f64 = 0.3;
 
-    /// The part of all error that whatever is said of these runs may spend, so that it holds at
-    /// whichever look they ended.
+    /// Returns the share of the total error that a claim on these runs may spend, so that it holds
+    /// at whichever look they ended.
     #[must_use]
     pub(crate) fn part_of_error(&self) -> f64 {
         part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
@@ -123,7 +122,7 @@ impl Looks {
     }
 }
 
-/// Which of the looks `runs` belong to: the first that is not before them.
+/// Returns the number of the look that `runs` belong to: the first one at or after that many runs.
 pub(super) fn number(until: &Until, runs: usize) -> usize {
     until
         .looks

@@ -23,10 +23,10 @@ use super::samples::{Hosts, Samples};
 use super::span::total;
 use super::traffic::Job;
 
-/// What became of the datagrams of one direction, all flows added.
+/// Outcomes of the datagrams of one direction, all flows added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossStudy {
-    /// Which way they went.
+    /// Direction of the datagrams.
     pub direction: Direction,
     /// Both ends' counts, reconciled.
     pub ledger: LossLedger,
@@ -41,7 +41,7 @@ pub struct LossStudy {
 }
 
 impl LossStudy {
-    /// Whether every datagram is accounted for.
+    /// Returns whether every datagram is accounted for.
     #[must_use]
     pub fn balances(&self) -> bool {
         let LossLedger { sent, unique, late, .. } = self.ledger;
@@ -135,19 +135,18 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     flows
 }
 
-/// The host name under which readings of a lab's devices are recorded, and what stands for their
-/// sampler.
+/// Host name under which readings of a lab's devices are recorded, and the name of their sampler.
 pub(super) const OF_DEVICES: &str = "";
 pub(super) const DEVICE_SAMPLER: &str = "device";
 
-/// Whether a process of this machine carries frames between the hosts of `trial`: a lab's device,
-/// or its link with delay or faults.
+/// Returns whether a process of this machine carries frames between the hosts of `trial`: a lab's
+/// device, or its link with delay or faults.
 pub(crate) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
     !Samples::of(trial, OF_DEVICES).instances(DEVICE_SAMPLER).is_empty()
 }
 
-/// The name of the device of a lab whose readings stand under `instance`, if it is on the way from
-/// endpoint `from` to `to`.
+/// Returns the name of the lab device that recorded `instance`, if it is on the way from endpoint
+/// `from` to `to`.
 pub(super) fn device_on_the_way<'a>(instance: &'a str, from: &str, to: &str) -> Option<&'a str> {
     // The lab writes `NAME FROM>TO`; the name of a link has a space of its own.
     let (name, way) = instance.rsplit_once(' ')?;

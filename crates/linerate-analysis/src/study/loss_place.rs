@@ -1,4 +1,4 @@
-//! The places at which datagrams are lost, as far as counters tell them apart.
+//! Places at which datagrams are lost, as far as counters distinguish them.
 
 use core::fmt;
 
@@ -19,9 +19,9 @@ pub enum LossPlace {
     SenderDevice,
     /// A device under test or link of a lab.
     Device {
-        /// What it is called.
+        /// Name of the device.
         name: String,
-        /// Why it dropped them.
+        /// Cause of the drops.
         cause: DropCause,
     },
     /// The device of the receiving host.
@@ -44,7 +44,7 @@ pub enum LossPlace {
     ReceiverSocket,
 }
 
-/// Why a device under test or link of a lab drops a datagram.
+/// Causes for which a device under test or link of a lab drops a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropCause {
     /// Its buffer is full.
@@ -53,7 +53,7 @@ pub enum DropCause {
     ByOrder,
     /// It drops at random.
     AtRandom,
-    /// It does not say.
+    /// The device names no cause.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ const NAMES: [(LossPlace, &str); 11] = [
     (LossPlace::ReceiverChecksum, "receiver checksum"),
     (LossPlace::ReceiverSocket, "receiver socket"),
 ];
-/// Every cause a device says, in words.
+/// Every cause a device names, in words.
 const CAUSES: [(DropCause, &str); 3] = [
     (DropCause::BufferFull, "buffer full"),
     (DropCause::ByOrder, "every n-th"),
@@ -98,7 +98,7 @@ impl From<LossPlace> for String {
     }
 }
 
-/// As JSON has it.
+/// Parses the form in JSON.
 impl From<String> for LossPlace {
     fn from(text: String) -> Self {
         if let Some((place, _)) = NAMES.iter().find(|(_, known)| *known == text) {

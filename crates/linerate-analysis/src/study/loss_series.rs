@@ -1,22 +1,20 @@
-//! When the datagrams that were lost had been sent.
+//! Sending times of the datagrams that were lost.
 //!
-//! A receiver cannot say when a missing datagram was sent, but it knows its number. In each
-//! interval the receiver counts by how much the highest numbers rose (`sequence_advance`) and how
-//! many datagrams came; what is missing of a rise lies among the numbers of that rise. Senders
-//! number datagrams one by one, so that a number says in which of the sender's intervals it was
-//! sent. The clocks and the delay between the ends do not matter, and nothing that is only under
-//! way counts as lost.
+//! A receiver cannot know when a missing datagram was sent, but it knows its number. In each
+//! interval the receiver counts the rise of the highest numbers (`sequence_advance`) and the
+//! datagrams that came. Datagrams missing from a rise lie among the numbers of that rise. Senders
+//! number datagrams one by one, so a number identifies the sender's interval. The clocks and the
+//! delay between the ends do not matter, and datagrams still in flight do not count as lost.
 //!
-//! Since both ends count by the interval of the sender in which a datagram was to depart, what was
-//! lost of an interval is the difference, to the last datagram: a span has the losses of the
-//! intervals that begin in it. The rest of this file is for records without such counts, or whose
-//! counts are not whole.
+//! Both ends count by the interval of the sender in which a datagram was due. The loss of an
+//! interval is therefore the exact difference, and a span has the losses of the intervals that
+//! begin in it. The rest of this file is for records without such counts, or with incomplete ones.
 //!
 //! Numbers of all flows of a worker are added, as are those of its counterpart: exact for a worker
-//! with one flow, and for several whose turns at both ends agree. What was sent behind the highest
-//! number seen (the tail) was sent last; a flow of which nothing came lost in proportion to what
-//! was sent. The losses of all bins add up to those of the loss ledger. Not seen: where within an
-//! interval of the sender a datagram was lost.
+//! with one flow, and for several whose turns at both ends agree. Datagrams sent after the highest
+//! number seen (the tail) were sent last. A flow of which nothing came has losses in proportion to
+//! its sent datagrams. The losses of all bins add up to those of the loss ledger. Not covered: the
+//! position of a loss within an interval of the sender.
 
 use std::collections::BTreeMap;
 
@@ -28,9 +26,9 @@ use super::span::{Span, total};
 
 /// Datagrams of one direction by the bin in which they were sent.
 pub(super) struct Lost {
-    /// How many were sent.
+    /// Datagrams sent.
     pub(super) sent: Vec<f64>,
-    /// How many of them never came.
+    /// Those of them that never came.
     pub(super) lost: Vec<f64>,
 }
 
@@ -40,8 +38,8 @@ pub(super) fn of(grid: &Grid, flow: Flow<'_>) -> Option<Lost> {
     lost(grid, sender, receiver)
 }
 
-/// How many datagrams of `flow` were sent in `span`, and how many of those never came; `None` as in
-/// [`of`].
+/// Returns the number of datagrams of `flow` sent in `span`, and of those that never came; `None`
+/// as in [`of`].
 pub(super) fn during(span: Span, flow: Flow<'_>) -> Option<(u64, u64)> {
     let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
     sent_and_lost(span, sender, receiver)
@@ -136,7 +134,7 @@ fn vanished(sender: &JobRecord, receiver: &JobRecord, worker: Option<u32>) -> u6
     own.filter(|flow| !came(flow.flow)).map(|flow| flow.counters[Counter::DatagramsSent]).sum()
 }
 
-/// What a worker sent, interval by interval.
+/// Datagrams that a worker sent, interval by interval.
 struct Sent {
     /// Start, end, datagrams.
     intervals: Vec<(Nanos, Nanos, f64)>,
@@ -146,7 +144,7 @@ struct Sent {
 
 impl Sent {
     fn of(grid: &Grid, intervals: &[&Interval], vanished: u64) -> Self {
-        // What is counted at the end of the load is of the last bin.
+        // Datagrams counted at the end of the load belong to the last bin.
         let within = |at: Nanos| Nanos(at.0.min(grid.end));
         let sent = |interval: &&Interval| {
             (
@@ -180,8 +178,8 @@ impl Sent {
                 (risen, missing)
             })
             .collect();
-        // What was missing and came after all is not lost: only what is still missing at the end of
-        // every later interval.
+        // Datagrams that were missing and came later are not lost: only those still missing at the
+        // end of every later interval.
         let mut missing = i64::MAX;
         let for_good: Vec<i64> = steps
             .iter()
@@ -253,7 +251,7 @@ mod tests {
         record(&ends.zip(&counts).map(|(end, counts)| (end, &counts[..])).collect::<Vec<_>>())
     }
 
-    /// What came: end of the interval, numbers risen, received.
+    /// Received datagrams: end of the interval, numbers risen, received.
     fn came(intervals: &[(u64, u64, u64)]) -> JobRecord {
         let counts: Vec<_> = intervals
             .iter()
@@ -284,7 +282,7 @@ mod tests {
         assert_eq!(during(200, 300), Some((100, 13)));
     }
 
-    /// The same records with what both ends counted by the sender's intervals.
+    /// The same records with the counts of both ends by the sender's intervals.
     fn counted(
         mut record: JobRecord,
         departures: &[&[(u64, u64)]],
@@ -303,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_span_is_exact_where_both_ends_counted_by_departure() {
-        // As above: of the third interval's 15 are lost, of the second's 5, whichever of the
+        // As above: 15 of the third interval are lost and 5 of the second, whichever of the
         // receiver's intervals shows it.
         let sender =
             counted(sent(&[100, 100, 100]), &[&[(0, 100)], &[(100, 100)], &[(200, 100)]], &[]);

@@ -1,15 +1,15 @@
-//! Port channels: how many member links carried the flows of a trial, and how evenly
-//! (docs/methodology/ceilings.md#groups-of-links).
+//! Port channels: number of member links that carried the flows of a trial, and how evenly
+//! (methodology 3.7).
 //!
 //! | metric | from |
 //! |---|---|
-//! | `links_used` | member links, of all channels that a direction's flows cross, on which more passed than a tenth of what a flow carried on average: resolution of addresses and handshakes are no flow |
+//! | `links_used` | member links, of all channels that a direction's flows cross, that passed more than a tenth of the mean bytes of a flow: address resolution and handshakes are no flow |
 //! | `links_available` | member links of those channels |
 //! | `link_balance` | mean over largest of the bytes the members passed |
 //!
 //! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or
-//! interface (`interface`), by the names the capacity gives. They count whatever crosses them, so
-//! these figures stand with the only measured job, or with `all`.
+//! interface (`interface`), by the names in the capacity. They count all traffic that crosses them,
+//! so these figures belong to the only measured job, or to `all`.
 
 use linerate_model::{
     Campaign, Capacity, Direction, Endpoint, SeriesSpec, TrialRecord, metric, series,
@@ -20,7 +20,7 @@ use super::samples::Samples;
 use super::span::Span;
 use super::traffic::Job;
 
-/// What a link must have carried, as a share of the mean flow, to count as used.
+/// Share of the mean flow that a link must have carried to count as used.
 const LEAST_SHARE: f64 = 0.1;
 
 /// The figures of the channels that the flows of `jobs` cross.
@@ -55,7 +55,8 @@ pub(super) fn figures(
     figures
 }
 
-/// Who sends across `channel` in `direction`, and how many flows; `None` if nobody.
+/// Returns the sender across `channel` in `direction`, and the number of flows; `None` without
+/// flows.
 fn crossing<'a>(
     channel: &Capacity,
     jobs: &[Job<'a>],

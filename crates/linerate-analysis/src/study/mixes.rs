@@ -1,15 +1,15 @@
-//! Mixes: every job alone and all together, and what they take from each other (storage reference
+//! Mixes: every job alone and all together, and the interference between them (storage reference
 //! 5.7).
 //!
-//! Of each job's main figure the ratio together over alone is taken, round by round; their sum is
-//! the *joint efficiency*: as many as there are jobs if they do not touch each other, 1 if they
-//! take turns at one thing that is full, less if together they do less than one alone. Tails are
-//! compared likewise. Where two jobs go to and from the memory of one host, each in one direction,
-//! the points of a sweep form a *direction matrix*: what a device writes to memory goes up (disk
-//! reads, received frames), what it reads from there goes down.
+//! For each job's main figure the ratio of together to alone is computed, round by round. The sum
+//! of the ratios is the *joint efficiency*: the number of jobs if there is no interference, 1 if
+//! they share one saturated resource, less if they do less together than one alone. Tails are
+//! compared in the same way. Where two jobs go to and from the memory of one host, each in one
+//! direction, the points of a sweep form a *direction matrix*. Writes of a device to memory go up
+//! (disk reads, received frames), reads from it go down.
 //!
-//! What it does not see: direct cache access, traffic from device to device, and the traffic of the
-//! memory bus.
+//! Not covered: direct cache access, traffic from device to device, and the traffic of the memory
+//! bus.
 
 mod causes;
 mod matrix;
@@ -31,13 +31,13 @@ use crate::statistics::paired_shift;
 pub struct Mix {
     /// The sweep it belongs to.
     pub sweep: String,
-    /// Its coordinate, the arm apart.
+    /// Its coordinate, without the arm.
     pub parameters: Point,
     /// The measured jobs that have a figure on both sides, in the order of the plan.
     pub jobs: Vec<MixedJob>,
     /// The sum of what is left of each; `None` if a job has no figure.
     pub joint: Option<Joint>,
-    /// What they have in common, as far as the evidence goes.
+    /// The shared resource, as far as the evidence shows.
     pub attribution: Attribution,
 }
 
@@ -54,13 +54,13 @@ pub struct MixedJob {
     pub to: String,
     /// Its main figure, together against alone.
     pub main: Compared,
-    /// Its times, likewise.
+    /// Its times, together against alone.
     pub times: Vec<Compared>,
     /// Hosts whose memory its data goes to or comes from, and which way.
     pub ways: Vec<(String, MemoryDirection)>,
 }
 
-/// Which way data crosses the links between a host's memory and its devices.
+/// Direction of data over the links between a host's memory and its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryDirection {
@@ -77,7 +77,7 @@ pub enum MemoryDirection {
 pub struct Joint {
     /// Typical sum of the ratios (Hodges-Lehmann).
     pub value: f64,
-    /// Its interval at 95 %; `None` with fewer than six rounds.
+    /// Interval at 95 %; `None` with fewer than six rounds.
     pub interval: Option<(f64, f64)>,
     /// Rounds.
     pub n: usize,
@@ -86,13 +86,13 @@ pub struct Joint {
 }
 
 impl MixedJob {
-    /// Whether it lost: its main figure got worse.
+    /// Returns whether its main figure got worse.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.main.effect.change == Change::Worse
     }
 
-    /// Whether it is shown to have kept all.
+    /// Returns whether it is shown to have kept its whole rate.
     #[must_use]
     pub fn kept(&self) -> bool {
         matches!(self.main.effect.change, Change::None | Change::Better)
@@ -186,8 +186,8 @@ fn mixed_job(
     })
 }
 
-/// Which way the data of a job goes at each host. Data sent by the active end leaves its memory and
-/// enters the passive end's.
+/// Returns the direction of a job's data at each host. Data sent by the active end leaves its
+/// memory and enters the passive end's.
 fn ways(
     is_storage: bool,
     [from, to]: [&Endpoint; 2],

@@ -1,12 +1,11 @@
-//! The study of a campaign: what its observations amount to.
+//! The study of a campaign: conclusions from its observations.
 //!
 //! Trials are judged one by one (`judge`), their warm-up is cut (`warmup`), figures are computed
-//! from what was counted (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`,
-//! `backlog`) and gathered into one estimate per point, job, metric and direction (`point`).
-//! Metrics that have no direction stand as `sum`. A metric whose inputs were not recorded is
-//! absent, never zero. Arms of a comparison are points, set against each other pair by pair
-//! (`pairs`); so are jobs alone and together (`mixes`). The tables in `traffic` and `host` say for
-//! each metric what it is computed from.
+//! from counters (`traffic`, `loss`, `host`), gated by the ceilings (`ceilings`, `gate`, `backlog`)
+//! and gathered into one estimate per point, job, metric and direction (`point`). Metrics without a
+//! direction have the direction `sum`. A metric whose inputs were not recorded is absent, never
+//! zero. Arms of a comparison are points, compared pair by pair (`pairs`); so are jobs alone and
+//! together (`mixes`). The tables in `traffic` and `host` list the source of each metric.
 
 mod account;
 mod backlog;
@@ -111,15 +110,15 @@ pub struct Study {
     /// Every job alone and all together, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixes: Vec<Mix>,
-    /// Which pairs of directions hurt each other.
+    /// Direction matrices of mixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<DirectionMatrix>,
     /// One for each sweep and point whose load was searched, in the order of the plan.
     #[serde(default)]
     pub searches: Vec<SearchStudy>,
-    /// What the rules say.
+    /// Findings of the rules.
     pub findings: Vec<Finding>,
-    /// What measuring itself cost.
+    /// Cost of the measurement itself.
     pub overhead: Overhead,
 }
 
@@ -135,7 +134,7 @@ pub struct PointStudy {
     pub jobs: Vec<JobStudy>,
     /// Bounds that hold here, lowest first per metric and direction.
     pub ceilings: Vec<Ceiling>,
-    /// Where nothing bounds its flows between hosts: why, for each end.
+    /// Where its flows between hosts have no bound: the reason for each end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbounded: Vec<String>,
     /// The worst standing of its estimates.
@@ -148,8 +147,7 @@ pub struct PointStudy {
     /// ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<Looks>,
-    /// What independent observers counted, per port and direction, beside what the load amounts to
-    /// there.
+    /// Counts of independent observers, per port and direction, beside the load expected there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<PortStudy>,
     /// The last frames of bursts that came at its ports at once, one by one, where receivers kept
@@ -170,7 +168,7 @@ pub struct JobStudy {
     pub from: String,
     /// Endpoint names.
     pub to: String,
-    /// Whether it is a background job.
+    /// True for a background job.
     pub background: bool,
     /// Parameters as run.
     pub params: linerate_model::Params,
@@ -200,20 +198,20 @@ pub struct JobStudy {
     /// Times of discards of disks and files.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub trims: Distribution,
-    /// What each worker counted in each trial that carries figures; empty of a job that reads and
-    /// writes no disk or file.
+    /// Counts of each worker in each trial that carries figures; empty for a job without a disk or
+    /// file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferCounts>,
     /// Departure-gap distribution.
     pub gap: Distribution,
     /// Socket options and modes obtained, by name.
     pub obtained: BTreeMap<String, Obtained>,
-    /// What became of its datagrams, per direction, added over the trials that carry figures; empty
-    /// if it sent none.
+    /// Outcomes of its datagrams, per direction, added over the trials that carry figures; empty if
+    /// it sent none.
     #[serde(default)]
     pub loss: Vec<LossStudy>,
-    /// What was measured and is no figure, and why, as it was met first; empty where the gate
-    /// passed everything.
+    /// Figures that were measured and withheld, with the reason; empty where the gate passed
+    /// everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<Withheld>,
 }
@@ -232,8 +230,8 @@ pub struct MetricStudy {
     /// Median over the runs with its interval; `None` if no run carries a figure (impossible,
     /// invalid, unavailable), or if most of them never settled (see `settled`).
     pub estimate: Option<Estimate>,
-    /// Of an infinite estimate (a percentile that falls among operations without an answer): the
-    /// value that the true one exceeds, as long as it is known.
+    /// For an infinite estimate (a percentile that falls among unanswered operations): a lower
+    /// bound of the true value, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
     /// The second line: of a rate the mean over the runs that carry figures, with Student's
@@ -247,7 +245,7 @@ pub struct MetricStudy {
     pub ceiling: Option<usize>,
     /// Estimate over that ceiling.
     pub share: Option<f64>,
-    /// How it went over the trials, if that was asked: of rates, where trials are long enough.
+    /// Course of the rate over the trials, where trials are long enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
 }
@@ -257,13 +255,13 @@ pub struct MetricStudy {
 pub struct TrialStudy {
     /// Its number.
     pub id: TrialId,
-    /// Its standing.
+    /// Its validity.
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<Reason>,
-    /// What others took from the load, as a share of the measurement: the hypervisor of the CPU
-    /// that it took most from, or other programs of the worker that waited most for one, whichever
-    /// is more; `None` where neither was read.
+    /// Fraction of the measurement lost to others: to the hypervisor on the CPU with the most
+    /// steal, or to other programs at the worker that waited longest, whichever is more. `None`
+    /// where neither was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
     /// The share of the measurement for which the busiest worker ran or waited for a CPU, of the
@@ -275,18 +273,18 @@ pub struct TrialStudy {
     /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`,
     /// `transaction_rate`, ...), measured jobs added up.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
-    /// Where the measurement begins, seconds since the start barrier, after the warm-up was cut.
+    /// Start of the measurement, seconds since the start barrier, after the warm-up was cut.
     pub measured_from: f64,
-    /// When workers of the tester, or the machine, stood still although they had something to do.
-    /// Operations under way then are in no time of operations.
+    /// Periods in which workers of the tester, or the machine, did not run although they had work.
+    /// Operations in flight during them are in no distribution of times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
 }
 
-/// What measuring itself cost.
+/// Cost of the measurement itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// CPU cores the samplers took, by host: mean over trials.
+    /// CPU cores the samplers used, by host: mean over trials.
     pub samplers: BTreeMap<String, f64>,
     /// Goodput of the `null` workload or step cost, where the campaign measured it, ns per step.
     pub null_step_ns: Option<f64>,
@@ -303,7 +301,7 @@ impl JobStudy {
 }
 
 impl PointStudy {
-    /// What others took from the load: the median of the trials in which that was read
+    /// Returns the fraction lost to others: the median of the trials in which it was read
     /// ([`TrialStudy::taken`]), as estimates are medians.
     #[must_use]
     pub fn taken(&self) -> Option<f64> {
@@ -311,8 +309,8 @@ impl PointStudy {
         median(&read)
     }
 
-    /// How much of the measurement the busiest worker of each end ran or waited for a CPU, likewise
-    /// ([`TrialStudy::occupied`]).
+    /// Returns the median fraction of the measurement for which the busiest worker of each end ran
+    /// or waited for a CPU ([`TrialStudy::occupied`]).
     #[must_use]
     pub fn occupied(&self) -> Option<[f64; 2]> {
         let of_end = |end: usize| {
@@ -368,7 +366,7 @@ fn overhead(campaign: &Campaign, points: &[PointStudy]) -> Overhead {
             .last()
             .zip(block.times.first())
             .map_or(0, |(last, first)| last.since(*first).0);
-        // What has no host is no reading of a sampler.
+        // A reading without a host is not from a sampler.
         if read > 0 && !host.is_empty() {
             costs.entry(host.clone()).or_default().push(block.cost_ns as f64 / read as f64);
         }

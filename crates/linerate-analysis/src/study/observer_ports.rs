@@ -1,23 +1,22 @@
-//! An independent observer's octets beside the tool's bytes (docs/methodology/papers.md#sources,
-//! S4.4, V4.4): what a port of a switch counted, and what the load amounts to there by the layer
-//! algebra.
+//! Octets counted by an independent observer, compared with the tool's bytes (methodology S4.4,
+//! V4.4): counters of a switch port beside the load expected there by the layer algebra.
 //!
-//! A direction's load is what the tool counted at L4, turned into frames: for TCP `bytes_sent`
-//! (retransmissions are among them) and `segments_out` (acknowledgements are among them) of the end
-//! that sends into the port, `bytes_received` and `segments_in` of the end behind it for what comes
-//! out; for UDP payload and datagrams. Each frame adds its headers: Ethernet 14, IP 20 or 40, TCP
-//! 20 and 12 of timestamps, UDP 8, and 4 of frame check sequence where the observer counts it.
-//! Where a port counts super-packets of GSO or GRO, as one of a kernel does, each of those has one
-//! set of headers, and there are as many as it says.
+//! The load of a direction is the tool's L4 count, converted to frames. For TCP these are
+//! `bytes_sent` (with retransmissions) and `segments_out` (with acknowledgements) of the end that
+//! sends into the port, and `bytes_received` and `segments_in` of the end behind it for the other
+//! direction. For UDP these are payload and datagrams. Each frame adds its headers: Ethernet 14, IP
+//! 20 or 40, TCP 20 and 12 of timestamps, UDP 8, and 4 of frame check sequence where the observer
+//! counts it. Where a port counts super-packets of GSO or GRO, as a kernel's port does, each of
+//! those has one set of headers, and their number is the port's packet count.
 //!
-//! The whole trial is compared, its idle ends included, so that no clock decides. An agent that
-//! answers with values it read a while ago is asked for as long after the load; where that was not
-//! possible, it is compared from one change of its counters to another instead, and the doubt of
-//! when they were read is added to the bound. A bound wider than [`WIDEST`] of the load decides
-//! nothing.
+//! The whole trial is compared, its idle ends included, so that no clock decides. Some agents
+//! answer with values they read a while ago; they are polled for as long after the load. Where that
+//! was not possible, the comparison is from one change of the counters to another, and the
+//! uncertainty of the reading times is added to the bound. A bound wider than [`WIDEST`] of the
+//! load decides nothing.
 //!
-//! Not seen: padding of small frames, selective acknowledgements, and the handshakes' few frames;
-//! the bound is wide enough for them.
+//! Not covered: padding of small frames, selective acknowledgements, and the handshakes' few
+//! frames; the bound is wide enough for them.
 
 use linerate_model::{
     Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock,
@@ -42,7 +41,7 @@ const BOUND: f64 = 0.005;
 /// Share of the load one way by which both may differ at the most for an agreement to mean
 /// something.
 const WIDEST: f64 = 0.03;
-/// Octets in a trial that are nobody's load: address resolution, neighbours' announcements, our own
+/// Octets in a trial that belong to no load: address resolution, neighbour announcements, our own
 /// control connection.
 const ALWAYS_THERE: f64 = 65_536.0;
 /// A port with fewer frames than this share of the load's counts super-packets.
@@ -50,7 +49,7 @@ const SUPER_PACKETS: f64 = 0.9;
 /// Readings that repeat for longer than this many periods are kept by the agent, not read.
 const STALE: f64 = 1.6;
 
-/// How an observer's count and the tool's go together.
+/// Result of comparing an observer's count with the tool's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
@@ -59,7 +58,7 @@ pub enum Agreement {
     Unknown,
     /// They agree within the bound.
     Agrees,
-    /// The observer saw more than the load: others sent too.
+    /// The observer counted more than the load: other traffic crossed the port.
     Background,
     /// The observer saw less than the load.
     Missing,
@@ -89,11 +88,11 @@ pub struct PortStudy {
     pub frames: Option<f64>,
     /// Frames that the port dropped or found damaged, if it counts them.
     pub dropped: Option<f64>,
-    /// By how many octets both may differ.
+    /// Octets by which the two counts may differ.
     pub bound: f64,
     /// The worst of the trials.
     pub agreement: Agreement,
-    /// Why trials could not be compared, and what else there is to know.
+    /// Why trials could not be compared, and further notes.
     pub why: Vec<String>,
 }
 
@@ -217,7 +216,7 @@ fn is_behind(port: &ObservedPort, end: &Endpoint) -> bool {
     port.faces == end.name
 }
 
-/// What the tool counted in `direction` of `port`.
+/// Returns the tool's counts in `direction` of `port`.
 fn load(
     port: &ObservedPort,
     hosts: &Hosts<'_>,
@@ -275,8 +274,8 @@ fn received(own: &JobRecord, other: &JobRecord, per_frame: f64) -> Option<Load> 
     let states = connections(own)?;
     let payload: f64 = states.iter().map(|state| state.bytes_received as f64).sum();
     let frames: f64 = states.iter().map(|state| f64::from(state.segments_in)).sum();
-    // What was sent again may have come twice, or the first time not as far as the port; and what
-    // was on its way when the load ended passed the port, and nobody took it.
+    // Retransmitted data may have crossed twice, or the first copy may have been lost before the
+    // port. Data in flight when the load ended crossed the port, and no end received it.
     let others = connections(other)?;
     let again: f64 = others.iter().map(|state| state.bytes_retransmitted as f64).sum();
     let on_its_way =
@@ -397,7 +396,7 @@ fn compare(
     Ok(())
 }
 
-/// What part of a trial an observer's readings speak for.
+/// The part of a trial that an observer's readings cover.
 struct Seen {
     /// From which reading to which.
     span: (Nanos, Nanos),
@@ -419,7 +418,7 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     let mut gaps: Vec<u64> = read.windows(2).map(|pair| pair[1].0.since(pair[0].0).0).collect();
     gaps.sort_unstable();
     let period = gaps[gaps.len() / 2] as f64;
-    // The longest time for which one value was told while there was load.
+    // The longest time without a new value while there was load.
     let mut kept: f64 = 0.0;
     let mut since = read[0];
     for &(at, value) in read.iter().filter(|(at, _)| *at <= loaded_until) {

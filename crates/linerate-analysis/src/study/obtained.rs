@@ -1,5 +1,5 @@
-//! What a job was really given: socket options as granted, and modes, by name and end; text is made
-//! of it where it is printed.
+//! Settings a job obtained: socket options as granted, and modes, by name and end. The report turns
+//! them into text.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::traffic::Job;
 
-/// What the flows of a job were given under one name, each value once.
+/// Values that the flows of a job obtained under one name, each value once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Obtained {
     /// At the first endpoint of the job.
@@ -18,7 +18,7 @@ pub struct Obtained {
     pub to: Vec<Given>,
 }
 
-/// A value that flows were given.
+/// A value that flows obtained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Given {
@@ -71,13 +71,13 @@ impl Obtained {
         Self { from: vec![Given::Option(granted)], to: Vec::new() }
     }
 
-    /// What was given at either end.
+    /// Returns the values at both ends.
     pub fn values(&self) -> impl Iterator<Item = &Given> {
         self.from.iter().chain(&self.to)
     }
 
-    /// What was given at the end that sends in `direction`; at the other one if nothing was told of
-    /// it.
+    /// Returns the values at the end that sends in `direction`, or those of the other end if none
+    /// were reported.
     #[must_use]
     pub(crate) fn of_sender(&self, direction: Direction) -> &[Given] {
         let (own, other) = if direction == Direction::Rx {
@@ -94,25 +94,25 @@ impl Obtained {
         self.values().find_map(Given::number)
     }
 
-    /// The first word given.
+    /// Returns the first word obtained.
     #[must_use]
     pub fn word(&self) -> Option<&str> {
         self.values().find_map(Given::word)
     }
 
-    /// Whether some flows were given exactly this word.
+    /// Returns whether some flows obtained exactly this word.
     #[must_use]
     pub(crate) fn has_word(&self, word: &str) -> bool {
         self.values().any(|given| given.word() == Some(word))
     }
 
-    /// How the clocks of both ends stand to each other, if the flows timed frames.
+    /// Returns the relation of the clocks of both ends, if the flows timed frames.
     #[must_use]
     pub fn clocks(&self) -> Option<FrameClocks> {
         self.values().filter_map(Given::word).find_map(FrameClocks::recorded_as)
     }
 
-    /// Whether options are among it.
+    /// Returns whether it contains options.
     #[must_use]
     pub fn has_options(&self) -> bool {
         self.values().any(|given| matches!(given, Given::Option(_)))
@@ -121,7 +121,7 @@ impl Obtained {
 
 /// Options and modes over all `jobs`, the repeats of one.
 pub(super) fn obtained<'a>(jobs: impl Iterator<Item = &'a Job<'a>>) -> BTreeMap<String, Obtained> {
-    // By what they are, so that each stands once and in the same order always.
+    // Sorted by value, so that each appears once and always in the same order.
     let mut seen: BTreeMap<String, [BTreeMap<String, Given>; 2]> = BTreeMap::new();
     for job in jobs {
         for (end, record) in [job.active, job.passive].into_iter().enumerate() {

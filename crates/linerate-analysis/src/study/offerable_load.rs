@@ -1,24 +1,24 @@
-//! What the jobs of one trial reached, as a load that could be offered: operations and bits per
-//! second. What it does not see: whether the trial was typical; that is for whoever takes several.
+//! Rates that the jobs of one trial reached, as a load that can be offered: operations and bits per
+//! second. Not covered: whether the trial was typical; the caller decides that from several.
 
 use linerate_model::{Campaign, Direction, Metric, TrialRecord, Unit, metric};
 
 use super::samples::Hosts;
 use super::{JobStudy, point};
 
-/// What one job reached; nothing where it carries no figure.
+/// Rate that one job reached; nothing where it carries no figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reached {
     /// Requests, connections, transfers or datagrams per second, both directions together.
     pub operations: Option<f64>,
-    /// The same of the direction that carried least, of those that carried any.
+    /// Operations per second of the slowest direction that carried any.
     pub operations_each_way: Option<f64>,
     /// Payload bits per second of that direction.
     pub bits_each_way: Option<f64>,
 }
 
-/// What every job of `trial`, the only one of `campaign` that counts, reached, in the order of its
-/// jobs.
+/// Returns the rates that the jobs of `trial` reached, in their order. Only this trial of
+/// `campaign` counts.
 #[must_use]
 pub fn reached(campaign: &Campaign, trial: &TrialRecord) -> Vec<Reached> {
     let study = point::study(campaign, &Hosts::of(campaign), &[trial]);
@@ -38,8 +38,8 @@ fn of_job(job: &JobStudy) -> Reached {
     }
 }
 
-/// The figures of `metric` by direction, without those that carried nothing; their sum where
-/// directions are not told apart.
+/// Returns the figures of `metric` by direction, without idle directions; their sum where
+/// directions are not distinguished.
 fn ways(job: &JobStudy, metric: &str) -> Vec<f64> {
     let figure = |direction| {
         job.metric(metric, direction)?.values.first().copied()?.filter(|value| *value > 0.0)

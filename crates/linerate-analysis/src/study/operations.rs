@@ -1,16 +1,16 @@
 //! The ledger of operations: `due = answered + lost + open`, to the last one.
 //!
-//! Its set is the operations whose intended start lies in an interval of the measured span. An
-//! answer counts whenever it comes, in the drain too; a request that was due before the span is not
-//! the span's, whenever it is answered. *Lost* are those given up (a timeout, a failure, a
-//! connection that ended), *open* those still waited for at the end of the drain, and those of an
-//! open load that were due and never started. `due` is counted when operations start, the others
-//! when they end, so that the sum is a check.
+//! It covers the operations whose intended start lies in an interval of the measured span. An
+//! answer counts whenever it comes, in the drain too. A request that was due before the span does
+//! not belong to it, whenever it is answered. *Lost* operations ended without an answer (a timeout,
+//! a failure, a connection that ended). *Open* are those still waited for at the end of the drain,
+//! and those of an open load that were due and never started. `due` is counted when operations
+//! start, the others when they end, so the sum is a check.
 //!
-//! The times are those of the same set. Of lost and open ones it is known how long they were waited
-//! for: a percentile among them is greater than that. Which operations of an interval are the
-//! earlier ones is exact as a count; which of its times are theirs is taken in order: the operation
-//! that was due first took longest.
+//! Times are those of the same operations. For lost and open ones only the waiting time is known: a
+//! percentile among them is greater than that. The number of earlier operations in an interval is
+//! exact. Which times belong to them is assigned in order: the operation that was due first took
+//! longest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ use linerate_model::{Carried, Counter, Distribution, Interval, JobRecord, Operat
 
 use super::span::Span;
 
-/// What became of the operations of one kind.
+/// Outcomes of the operations of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fates {
     /// Operations that were to start in the span.
     pub(super) due: u64,
-    /// Of those, answered.
+    /// Answered operations.
     pub(super) answered: u64,
-    /// Given up.
+    /// Lost operations.
     pub(super) lost: u64,
     /// Open at the end.
     pub(super) open: u64,
@@ -51,22 +51,22 @@ pub(super) struct OfKind {
     /// Service times, where the workload measured them of every operation; what never ended is lost
     /// in it.
     pub(super) service: Option<Distribution>,
-    /// Of those that never ended, how long they were waited for.
+    /// Waiting times of the operations that never ended.
     pub(super) unanswered: Distribution,
 }
 
-/// What became of the operations of a span at one end of a job.
+/// Outcomes of the operations of a span at one end of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Operations {
     /// Operations that were to start in the span.
     pub(super) due: u64,
-    /// Of those, answered.
+    /// Answered operations.
     pub(super) answered: u64,
-    /// Given up.
+    /// Lost operations.
     pub(super) lost: u64,
     /// Open at the end, or never started.
     pub(super) open: u64,
-    /// The same by kind, in the order of [`OperationKind::ALL`].
+    /// Outcomes by kind, in the order of [`OperationKind::ALL`].
     kinds: [OfKind; OperationKind::ALL.len()],
     /// Response times, where the workload measured them of every operation; what never ended is
     /// lost in it.
@@ -74,7 +74,7 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    /// Those of `kind`.
+    /// Returns the outcomes of `kind`.
     pub(super) fn of(&self, kind: OperationKind) -> &OfKind {
         &self.kinds[kind as usize]
     }
@@ -84,9 +84,9 @@ impl Operations {
 const WITH_RESPONSE: [OperationKind; 3] =
     [OperationKind::Request, OperationKind::Write, OperationKind::Trim];
 
-/// The operations of `end` that were due in `span`; `None` if its workload keeps no such account,
-/// or an older version recorded it. Times of answers are taken of the intervals that `is_timed`
-/// picks.
+/// Returns the operations of `end` that were due in `span`; `None` if its workload keeps no such
+/// account, or an older version recorded it. Times of answers come from the intervals that
+/// `is_timed` selects.
 pub(super) fn of(
     end: &JobRecord,
     span: Span,
@@ -145,8 +145,8 @@ pub(super) fn of(
     Some(sum)
 }
 
-/// Whether `times` are those of all operations of `kinds` that were answered. A time that only some
-/// have, such as that of a transfer with a reply, says nothing of all of them.
+/// Returns whether `times` contain all answered operations of `kinds`. A time that only some
+/// operations have, such as that of a transfer with a reply, does not represent all of them.
 fn of_all(
     end: &JobRecord,
     kinds: &[OperationKind],
@@ -162,7 +162,7 @@ fn answered(times: &Distribution) -> u64 {
     times.count() - times.lost
 }
 
-/// An interval, with what it says of operations of some kinds.
+/// An interval, with its counts of some kinds of operations.
 struct Part<'a> {
     interval: &'a Interval,
     /// The kind, of several the first.
@@ -196,14 +196,14 @@ impl<'a> Part<'a> {
         Self { interval, kind, counts, carried }
     }
 
-    /// What was carried of each of `counts`.
+    /// Returns the operations carried over for each of `counts`.
     fn carried(&self) -> [&Distribution; 5] {
         let Carried { due, answered, lost, open, unstarted, .. } = &*self.carried;
         [due, answered, lost, open, unstarted]
     }
 }
 
-/// Which distribution of a part.
+/// Selects a distribution of a part.
 type Of = for<'p> fn(&'p Part<'_>) -> &'p Distribution;
 
 /// Places of fates that are no answer, in the order of [`Part::counts`], and of those never
@@ -228,12 +228,12 @@ impl<'a> Lane<'a> {
         Self { parts, from: reached(span.from), to: reached(span.to) }
     }
 
-    /// How many operations of those that `carried` counts at `place` were due in the span, and how
-    /// many in an interval that `place` is not.
+    /// Returns the number of operations among those that `carried` counts at `place` that were due
+    /// in the span, and the number due in an interval other than `place`.
     fn earlier(&self, place: usize, carried: &Distribution) -> (u64, u64) {
         let all = carried.buckets.iter().map(|(_, count)| count).sum();
         let due_in_span = |back: u64| {
-            // What is older than the first interval was due before it.
+            // Operations older than the first interval were due before it.
             let due_at = usize::try_from(back).ok().and_then(|back| place.checked_sub(back));
             due_at.is_some_and(|due_at| (self.from..self.to).contains(&due_at))
         };
@@ -246,7 +246,7 @@ impl<'a> Lane<'a> {
         (ours, all)
     }
 
-    /// What became of the operations that were due in the span.
+    /// Returns the outcomes of the operations that were due in the span.
     fn fates(&self) -> Fates {
         let mut sum = [0; 5];
         for (place, part) in self.parts.iter().enumerate() {
@@ -269,7 +269,7 @@ impl<'a> Lane<'a> {
         for (place, part) in self.parts.iter().enumerate() {
             let (ours, all) = self.earlier(place, &part.carried.answered);
             if !is_timed(part.interval) {
-                // Its counts hold, its times do not.
+                // Its counts are valid, its times are not.
             } else if (self.from..self.to).contains(&place) {
                 let mut own = Distribution {
                     buckets: times(part).buckets.clone(),
@@ -279,7 +279,7 @@ impl<'a> Lane<'a> {
                 without(&mut own, &strangers);
                 sum.merge(&own);
             } else {
-                // Those due before the span took longest, those due behind it come last.
+                // Operations due before the span took longest; those due after it come last.
                 let before = self.due_before(place, &part.carried.answered);
                 let rest = shortest(carried(part), all - before);
                 sum.merge(&longest(&rest, ours));
@@ -378,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    /// What became of an operation, and when.
+    /// Outcome of an operation, and its time.
     #[derive(Clone, Copy, Debug)]
     enum Fate {
         Answered(u64),
@@ -415,8 +415,8 @@ mod tests {
         cuts.partition_point(|cut| *cut <= at).min(cuts.len() - 1)
     }
 
-    /// When the intervals were to end, for what is due at its own time; what is due when it starts
-    /// belongs where it starts.
+    /// Returns the planned ends of the intervals for operations with their own due time. An
+    /// operation that is due when it starts belongs to the interval of its start.
     fn boundaries(operations: &[Operation], cuts: &[u64]) -> Vec<u64> {
         let is_closed =
             !operations.windows(2).all(|pair| pair[1].intended - pair[0].intended == MS);
@@ -430,7 +430,8 @@ mod tests {
         }
     }
 
-    /// What a worker hands over of `operations`, by the definitions of [`linerate_model::Carried`].
+    /// Returns a worker's record of `operations`, by the definitions of
+    /// [`linerate_model::Carried`].
     fn record(operations: &[Operation], cuts: &[u64]) -> JobRecord {
         let mut intervals: Vec<Interval> = cuts
             .iter()
@@ -454,7 +455,7 @@ mod tests {
                     add(of(&mut intervals[at].carried), (at - due_in) as u64, 1);
                 }
             };
-            // What is due at its own time starts when the interval before it has been cut.
+            // An operation with its own due time starts after the previous interval has been cut.
             let started_in = if let Fate::NeverStarted = operation.fate {
                 last
             } else {
@@ -501,7 +502,8 @@ mod tests {
         JobRecord { intervals, flows: Vec::new() }
     }
 
-    /// A closed load of `depth` whose every `nth` request is dropped, and given up after `timeout`.
+    /// Returns a closed load of `depth` in which every `nth` request is dropped, and lost after
+    /// `timeout`.
     fn closed(depth: u64, nth: u64, timeout: u64, seed: u64) -> Vec<Operation> {
         let mut free: Vec<u64> = (0..depth).map(|k| k * 1_000).collect();
         let mut operations = Vec::new();

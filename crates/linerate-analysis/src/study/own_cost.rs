@@ -1,17 +1,17 @@
-//! CPU time of the load itself: what its workers took, and their part of the interrupts.
+//! CPU time of the load itself: the time of its workers, and their part of the interrupts.
 //!
-//! On each kernel: CPU time of the workers, but no more than all programs took, plus irq and
-//! softirq time in proportion to the packets of the devices that the jobs use over those of all
-//! devices. On a kernel that does not account interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`), the
-//! time of a worker contains the softirqs that ran on top of it. Where nobody else works that
-//! cannot count twice, because all there is to count is the load's own. Beside other programs
-//! ([`QUIET`]) the cost is withheld: nobody knows for whom interrupts were, and the load itself
-//! costs another time. Its threads wake up less often and find other caches. Measured with
-//! datagrams at 500 Mbit/s on two CPUs: 16.3 s/GB where others had 29 % of the CPUs' work, 12.0 at
-//! 48 %, 8.2 at 64 %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
+//! On each kernel: CPU time of the workers, at most that of all programs, plus irq and softirq time
+//! in proportion to the packets of the devices that the jobs use over those of all devices. On a
+//! kernel that does not account interrupts separately (`CONFIG_IRQ_TIME_ACCOUNTING`), the time of a
+//! worker contains the softirqs that interrupted it. Without other programs that is not counted
+//! twice, because all CPU time is the load's own. Beside other programs ([`QUIET`]) the cost is
+//! withheld. The interrupts cannot be assigned, and the load itself costs a different time: its
+//! threads wake up less often and find other cache contents. Measured with datagrams at 500 Mbit/s
+//! on two CPUs: 16.3 s/GB where other programs had 29 % of the CPUs' work, 12.0 at 48 %, 8.2 at 64
+//! %, and beside two busy loops 0.57 to 0.84 of that (n = 5 pairs).
 //!
-//! Not in it: kernel threads, the samplers, and the other end where it is foreign (there, all that
-//! the host did counts, as nobody knows what part of it is the other end's).
+//! Not covered: kernel threads, the samplers, and the other end where it is foreign (there, all
+//! work of the host counts, because the part of the other end is unknown).
 
 use linerate_model::series::{cpu, interface};
 use linerate_model::{Series, SeriesSpec, series};
@@ -22,7 +22,7 @@ use super::span::Span;
 use super::traffic::Job;
 use linerate_model::TrialRecord;
 
-/// Share of the CPUs' work that other programs may have beside a load whose cost is told.
+/// Largest share of the CPUs' work of other programs at which the cost of a load is reported.
 const QUIET: f64 = 0.1;
 /// Times on one kernel or several, cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,8 +33,8 @@ struct Times {
     busy: f64,
 }
 
-/// Cores that the load of `jobs` itself took during `span`, or why that is not known; `None` if the
-/// CPUs were not read.
+/// Returns the cores that the load of `jobs` itself used during `span`, or why that is unknown;
+/// `None` if the CPUs were not read.
 pub(super) fn own(
     trial: &TrialRecord,
     jobs: &[Job<'_>],

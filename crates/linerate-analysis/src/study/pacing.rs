@@ -1,11 +1,11 @@
-//! How well departures kept to an even rate: distances of the gaps between them from the mean gap
-//! intended, worker by worker.
+//! Evenness of departures: distances of the gaps between them from the intended mean gap, worker by
+//! worker.
 //!
-//! A worker's intended gap is its time over the operations that were due in it. It is what each gap
-//! was meant to be where arrivals are even; where they are random or come in bursts the distance
-//! says how uneven they were, as asked for. Gaps are counted only if a worker recorded one for
-//! nearly every datagram: where many leave in one call and it recorded calls, nothing is said. Gaps
-//! are those between hand-overs to the kernel; what a queue or device makes of them is not seen.
+//! A worker's intended gap is its time over the operations that were due in it. Where arrivals are
+//! planned to be even, each gap should be as long. Where they are random or in bursts, the distance
+//! shows their planned unevenness. Gaps are counted only if a worker recorded one for nearly every
+//! datagram; where many leave in one call and calls were recorded, there is no result. Gaps are
+//! those between system calls. Not covered: the spacing after a queue or device.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::span::Span;
 /// Share of the datagrams that must have a gap of their own.
 const MOST_OF_THEM: f64 = 0.9;
 
-/// How far gaps were from those intended, ns, all workers of `ends` together.
+/// Returns the distances of gaps from the intended ones, ns, of all workers of `ends` together.
 pub(super) fn gap_errors(ends: &[&JobRecord], span: Span) -> Distribution {
     let mut errors: BTreeMap<u64, u64> = BTreeMap::new();
     for end in ends {

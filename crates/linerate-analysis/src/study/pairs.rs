@@ -1,11 +1,10 @@
 //! Comparisons of a campaign: at every point with two arms, every figure of one against the
 //! other's, pair by pair.
 //!
-//! A pair is what two arms measured in the same repeat. Only metrics of which more or less is
-//! better are compared, those that got worse as well as the one the comparison was made for. Many
-//! figures are compared at once: each interval stands for itself at 95 %, and Holm's adjustment of
-//! the probabilities says which shift remains one among so many
-//! (docs/methodology/with-and-without.md#the-figure).
+//! A pair is the measurement of two arms in the same repeat. Only metrics for which more or less is
+//! better are compared, including those that got worse. Many figures are compared at once: each
+//! interval covers 95 % by itself, and Holm's adjustment of the probabilities decides which shifts
+//! remain among that many (methodology 6.6).
 
 use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
 use serde::{Deserialize, Serialize};
@@ -19,13 +18,13 @@ use crate::statistics::ALPHA;
 pub struct Comparison {
     /// The sweep it belongs to.
     pub sweep: String,
-    /// Its coordinate, the arm apart.
+    /// Its coordinate, without the arm.
     pub parameters: Point,
-    /// What was compared with.
+    /// The arm compared with.
     pub base: Arm,
-    /// What was compared.
+    /// The changed arm.
     pub changed: Arm,
-    /// What the placebo was called, if there was one.
+    /// Name of the placebo, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placebo: Option<String>,
     /// Every figure both have, in the order of `METRICS`.
@@ -40,7 +39,7 @@ impl Comparison {
         of_base.filter(|_| name != self.changed.name).unwrap_or(number)
     }
 
-    /// What was measured of the arm called `name`; `None` of a search, which has no point.
+    /// Returns the point of the arm called `name`; `None` for a search, which has no point.
     #[must_use]
     pub fn point_of<'a>(&self, name: &str, study: &'a Study) -> Option<&'a PointStudy> {
         study.points.iter().find(|point| {
@@ -53,7 +52,7 @@ impl Comparison {
 /// One figure of two arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// Which of the point's jobs, in its order.
+    /// Number of the job at the point.
     pub job: usize,
     /// Metric name, as in [`linerate_model::METRICS`]; `rate_of_GOAL` of a search.
     pub metric: String,
@@ -63,7 +62,7 @@ pub struct Compared {
     pub layer: Option<Layer>,
     /// Direction.
     pub direction: Direction,
-    /// What became of it, beside the placebo.
+    /// The effect, beside the placebo.
     pub effect: Effect,
     /// The first arm against itself, if that was measured.
     pub placebo: Option<Effect>,
@@ -72,7 +71,7 @@ pub struct Compared {
     pub p_adjusted: Option<f64>,
     /// Pairs planned: fewer in `effect` means that trials carry no figure.
     pub pairs: usize,
-    /// What each arm found, pair by pair, by the arms' names: of a search, which has no point.
+    /// For a search, which has no point: the result of each arm, pair by pair, by the arms' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<(String, Vec<Option<f64>>)>,
 }
@@ -99,7 +98,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
             figures: figures(base, changed, placebo, margin_of(changed_arm), Some),
         })
     });
-    // In a mix each job alone stands against the same job among all.
+    // In a mix each job alone is compared with the same job among all.
     let together = compared().filter(of_role(Role::Together)).flat_map(|(changed, changed_arm)| {
         let beside = move |role: Role| {
             compared().filter(of_role(role)).filter(move |(point, _)| {
@@ -124,7 +123,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     arms.chain(together).collect()
 }
 
-/// What makes `point` an arm of a comparison or mix.
+/// Returns the arm of a comparison or mix that `point` is.
 pub(super) fn arm_of<'a>(campaign: &'a Campaign, point: &PointStudy) -> Option<&'a Arm> {
     let id = point.trials.first()?.id;
     campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()
@@ -142,15 +141,15 @@ pub(super) fn arm_removed(parameters: &Point) -> Point {
     parameters
 }
 
-/// What counts as no difference from `arm`, and how much of the usual error this look at its claim
-/// may spend.
+/// Returns the difference from `arm` that counts as none, and the share of the usual error that
+/// this look at its claim may spend.
 fn margin_of(arm: &Arm) -> Margin {
     let error = arm.tests.as_ref().and_then(|claim| claim.error);
     let part_of_error = error.map_or(1.0, |error| error.0 / ALPHA);
     Margin { relative: arm.margin.0, part_of_error, ..Margin::default() }
 }
 
-/// `before_of` says which job of the base a job of the changed arm is.
+/// Returns the compared figures; `before_of` maps a job of the changed arm to that of the base.
 fn figures(
     base: &PointStudy,
     changed: &PointStudy,

@@ -10,13 +10,13 @@ use super::JobStudy;
 use super::traffic::Distributions;
 use crate::statistics::{Basis, Percentile, filled_in, percentile};
 
-/// Percentiles that are told, as far as there are operations enough for them.
+/// Percentiles that are reported, as far as there are enough operations for them.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-/// Resamples are drawn from it: the same runs give the same interval.
+/// Seed of the resampling: the same runs give the same interval.
 const SEED: u64 = 42;
-/// Which distribution of a job.
+/// Selects a distribution of a job.
 type Pick = fn(&Distributions) -> &Distribution;
-/// Distributions whose percentiles are told, by name.
+/// Distributions whose percentiles are reported, by name.
 const TOLD: [(&str, Pick); 7] = [
     ("response", |of| &of.response),
     ("service", |of| &of.service),
@@ -40,17 +40,17 @@ fn those_told(runs: &[&Distribution]) -> Vec<Percentile> {
     QUANTILES.iter().filter_map(|&share| percentile(runs, share, SEED)).collect()
 }
 
-/// What whoever comes at the pace of a closed load's median would have waited: an estimate, and
-/// never to be told without that word.
+/// Waiting times of a client that arrives at the pace of a closed load's median: an estimate,
+/// always labelled as one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorrectedStudy {
     /// The pace: the median of all runs, ns.
     pub pace_ns: u64,
     /// Requests filled in over all runs.
     pub n_filled: u64,
-    /// Of what was measured and filled in. Each run is filled in by itself and drawn whole; the
-    /// pace is taken as known. Of a single run without an interval: what is filled in follows from
-    /// few stalls, so that its requests are no sample.
+    /// Percentiles of the measured and the estimated times. Each run is completed by itself and
+    /// resampled as a whole; the pace is assumed to be known. A single run has no interval: its
+    /// estimates follow from few stalls, so its requests are no sample.
     pub percentiles: Vec<Percentile>,
 }
 
@@ -84,9 +84,9 @@ pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
 const SUFFIXES: [(&str, f64); 4] = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_p999", 0.999)];
 
 impl JobStudy {
-    /// The percentile of all runs together that stands beside the metric `name`
-    /// (`service_time_p99`), which is taken run by run; `None` if that is no percentile of a time
-    /// of requests or transfers.
+    /// Returns the percentile of all runs together that belongs to the metric `name`
+    /// (`service_time_p99`), which is computed run by run. `None` if that is no percentile of a
+    /// time of requests or transfers.
     #[must_use]
     pub fn percentile(&self, name: &str, direction: Direction) -> Option<&Percentile> {
         let (stem, quantile) = SUFFIXES
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!((p99.basis, p99.runs as usize), (basis, n));
             let (low, value, high) = (p99.low_ns, p99.value_ns, p99.high_ns);
             assert!(low <= value && value <= high && low < high, "{p99:?}");
-            // As measured it is 1 ms, and says nothing of who waited.
+            // As measured it is 1 ms, without the waiting of later requests.
             assert_eq!(job(&runs).service.percentile(0.99), Some(Some(MS)));
         }
     }

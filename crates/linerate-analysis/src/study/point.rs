@@ -1,10 +1,10 @@
 //! One point: its trials judged, their figures gathered into estimates.
 //!
 //! The unit of replication is the trial: an estimate is the median of the trials' figures. Trials
-//! that carry no figure are left out and counted in `why`. The point is as valid as what its
-//! estimates stand on: *suspect* if a trial is, if more than [`MOST_LEFT_OUT`] of the trials run
-//! are invalid, if a trial was impossible (what is left is then biased low), or if the headline
-//! drifts over the order run; *impossible* or *invalid* if no trial carries a figure.
+//! without figures are left out and counted in `why`. The validity of a point follows from its
+//! trials. It is *suspect* if a trial is, if more than [`MOST_LEFT_OUT`] of the trials run are
+//! invalid, if a trial was impossible (the rest is then biased low), or if the headline figure
+//! drifts over the order of the runs. It is *impossible* or *invalid* if no trial carries a figure.
 
 mod jobs;
 
@@ -32,11 +32,11 @@ use super::{
 /// Share of invalid trials beyond which the rest is suspect (docs/methodology/diagnosis.md#rules,
 /// D0).
 const MOST_LEFT_OUT: f64 = 0.2;
-/// What a row says of steadiness stands under this name, beside what was obtained.
+/// Name of the steadiness of a row, beside the obtained settings.
 const STEADY_STATE: &str = "steady_state";
-/// What a load cost the CPUs.
+/// CPU cost of a load.
 const CPU_COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
-/// Likewise of steadiness from run to run.
+/// Name of the steadiness from run to run.
 const STEADY_ROUNDS: &str = "steady_rounds";
 
 /// A trial on its way to a study.
@@ -45,25 +45,26 @@ struct Judged<'a> {
     jobs: Vec<Job<'a>>,
     measured: Span,
     standing: Standing,
-    /// What others took from the load, as a share of the measurement.
+    /// Fraction of the measurement that was lost to others.
     taken: Option<f64>,
     /// For how much of the measurement the busiest worker of each end ran or waited for a CPU.
     occupied: Option<[f64; 2]>,
-    /// When workers of the tester, or the machine, stood still.
+    /// Periods in which workers of the tester, or the machine, did not run.
     stalls: Vec<Stall>,
-    /// Why it has no figure of what the load cost the CPUs.
+    /// Why it has no CPU cost of the load.
     cost_withheld: Option<String>,
-    /// As counted, per job of the plan, and of all measured jobs together, where there are several.
+    /// Figures as counted, per job of the plan, and of all measured jobs together, where there are
+    /// several.
     counted: (Vec<Figures>, Figures),
-    /// The same once they passed the gate.
+    /// The figures that passed the gate.
     figures: Vec<Admitted>,
     all: Admitted,
     /// Per job of the plan.
     losses: Vec<Vec<LossStudy>>,
-    /// By independent observers.
+    /// Counts of independent observers.
     observed: Vec<PortStudy>,
-    /// How the rates went, per job of the plan, and of all measured jobs together, where there are
-    /// several.
+    /// Classes of the rates, per job of the plan, and of all measured jobs together, where there
+    /// are several.
     classes: Vec<Classes>,
     all_classes: Classes,
 }
@@ -106,12 +107,12 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
     study
 }
 
-/// Those that carry figures.
+/// Returns the trials that carry figures.
 fn carrying<'a, 'b>(judged: &'b [Judged<'a>]) -> impl Iterator<Item = &'b Judged<'a>> {
     judged.iter().filter(|one| one.standing.carries_figures())
 }
 
-/// What observers counted, the trials that carry figures added.
+/// Returns the observers' counts, added over the trials that carry figures.
 fn observed_by(judged: &[Judged<'_>]) -> Vec<PortStudy> {
     let mut sums: Vec<PortStudy> = Vec::new();
     for one in
@@ -138,7 +139,7 @@ pub(super) fn jobs_of(trial: &TrialRecord) -> Vec<Job<'_>> {
     .collect()
 }
 
-/// Whether several measured jobs run side by side.
+/// Returns whether several measured jobs run side by side.
 fn several(jobs: &[Job<'_>]) -> bool {
     jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1
 }
@@ -206,8 +207,8 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     }
 }
 
-/// Lowers the standing of a trial whose rates never settled; after the gate, which cuts the levels
-/// that this tells.
+/// Lowers the standing of a trial whose rates never settled. Runs after the gate, which limits the
+/// levels in the reason.
 fn settle(one: &mut Judged<'_>) {
     let classes = if several(&one.jobs) {
         &one.all_classes
@@ -219,7 +220,7 @@ fn settle(one: &mut Judged<'_>) {
     }
 }
 
-/// How the rates of each job went, and of all measured ones together.
+/// Returns the classes of the rates of each job, and of all measured ones together.
 fn classes(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -234,7 +235,7 @@ fn classes(
     let mut all = Rates::default();
     let mut each = Vec::new();
     for job in jobs {
-        // What runs in the background is not what is told of.
+        // The result is about the measured jobs only.
         if job.spec.background.is_some() {
             each.push(Classes::new());
             continue;

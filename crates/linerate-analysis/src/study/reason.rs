@@ -1,8 +1,8 @@
-//! Why a trial or point is not valid: what was found, with its numbers. Reasons are compared as
-//! they are; the sentence is for readers.
+//! Reasons why a trial or point is not valid, with their numbers. Reasons are compared as values;
+//! the sentence is for readers.
 //!
-//! Thresholds are not repeated in a reason: they stand beside the test that gives it, and in the
-//! sentence.
+//! Thresholds are not part of a reason: they are defined beside the test that finds it, and appear
+//! in the sentence.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub enum Reason {
     Waited { job: String, host: String, worker: u32, share: f64 },
     /// The ledger of operations does not add up.
     OperationsUnbalanced { job: String, due: u64, answered: u64, lost: u64, open: u64 },
-    /// The ledger of datagrams does not add up, as `imbalance` says.
+    /// The ledger of datagrams does not balance, for the reason in `imbalance`.
     LossesUnbalanced { imbalance: String },
     /// Connections found no free local port.
     NoLocalPort { job: String, refused: f64, share: f64 },
@@ -52,7 +52,7 @@ pub enum Reason {
     StartedLate { job: String, share: f64 },
     /// The time with which transfers were under way differs from their service times added up.
     DepthError { job: String, depth: f64, error: f64 },
-    /// A transfer under way at the end took longer than any that is counted.
+    /// A transfer in flight at the end took longer than any that is counted.
     LongTransfer { job: String, seconds: f64 },
     /// The disk moved only this share of the load's bytes.
     DiskLess { job: String, direction: Direction, share: f64 },
@@ -60,7 +60,7 @@ pub enum Reason {
     DiskMore { job: String, direction: Direction, share: f64 },
     /// A worker, or a machine, stood still.
     Stood(Stall),
-    /// The hypervisor took this share of the CPUs' time.
+    /// The hypervisor used this fraction of the CPUs' time.
     Stolen { share: f64 },
     /// Pages of a host went to swap or came from it.
     Swapped { host: String, pages: f64 },
@@ -81,7 +81,7 @@ pub enum Reason {
         unit: Unit,
         value: f64,
         limit: f64,
-        /// What the ceiling is called.
+        /// Name of the ceiling.
         ceiling: String,
         /// Share by which it might have been exceeded.
         allowed: f64,
@@ -115,7 +115,7 @@ pub enum Reason {
     OfTrials { n: usize, of: usize, alike: bool, reason: Box<Self> },
 }
 
-/// What makes two reasons of one kind.
+/// Key of reasons of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     variant: core::mem::Discriminant<Reason>,
@@ -123,11 +123,11 @@ pub struct Kind {
 }
 
 impl Reason {
-    /// What it has in common with reasons that differ in their numbers only.
+    /// Returns the part that reasons share if they differ in their numbers only.
     #[must_use]
     pub fn kind(&self) -> Kind {
         let about = match self {
-            // What was recorded is free text, with its numbers in it.
+            // A recorded incident is free text, with its numbers in it.
             Self::Incident(Incident { host, message, .. }) => {
                 let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
                 [host.clone(), message.chars().filter(|letter| !is_number(*letter)).collect()]
@@ -139,7 +139,7 @@ impl Reason {
         Kind { variant: core::mem::discriminant(self), about }
     }
 
-    /// Whom or what it is about.
+    /// Returns the host, job or device concerned.
     fn about(&self) -> [&str; 2] {
         match self {
             Self::Waited { job, host, .. } => [job, host],
@@ -172,7 +172,7 @@ impl Reason {
     }
 }
 
-/// Of a hundred.
+/// Returns a fraction in per cent.
 fn percent(share: f64) -> f64 {
     share * 100.0
 }

@@ -1,12 +1,12 @@
-//! How long a device went on losing frames after an overload (RFC 2544 26.5), at its two ends;
-//! seconds.
+//! Time for which a device continued to lose frames after an overload (RFC 2544 26.5), at its two
+//! ends; seconds.
 //!
-//! Seen from the sender losses end with the last lost frame it sent: a queue that was full has room
-//! again as soon as less comes than goes. Seen from the receiver they end when the frame behind the
-//! last gap comes, which had to wait for what was queued: the length of the queue over the device's
-//! rate. Receivers that keep the last gap of each flow tell both to a frame; where frames overtook
-//! each other a gap may have been filled, and where none are kept intervals must do. What it does
-//! not see: delays that go on after the losses.
+//! Seen from the sender, losses end with the last lost frame it sent: a full queue has room again
+//! as soon as it drains faster than it fills. Seen from the receiver, they end when the frame after
+//! the last gap arrives. That frame waited for the queue in front of it: the length of the queue
+//! over the device's rate. Receivers that keep the last gap of each flow resolve both times to a
+//! frame. Where frames overtook each other a gap may have been filled; where no gaps are kept,
+//! intervals are used. Not covered: delays that continue after the losses.
 
 use linerate_model::{Counter, FlowReport, LastGap, Nanos};
 
@@ -16,23 +16,24 @@ use super::traffic::Job;
 /// Frames that shares of intervals may amount to by rounding.
 const ROUNDING_FRAMES: f64 = 2.0;
 
-/// When losses ended.
+/// Time at which losses ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Recovered {
-    /// As they were sent.
+    /// By the time of sending.
     pub(super) ended_s: f64,
-    /// As they were received, where that was kept.
+    /// By the time of receipt, where it was kept.
     pub(super) cleared_s: Option<f64>,
 }
 
-/// When losses ended, from `overload_end` on; `None` if there were none, or they had not ended when
-/// the trial did.
+/// Returns the time from `overload_end` until losses ended. `None` if there were none, or they
+/// lasted until the end of the trial.
 pub(super) fn after(jobs: &[Job<'_>], overload_end: Nanos) -> Option<Recovered> {
     let gaps = gaps(jobs);
     if gaps.is_empty() {
         return Some(Recovered { ended_s: by_intervals(jobs, overload_end)?, cleared_s: None });
     }
-    // What the overload's own flows lost last has nothing behind it; the low load's must have.
+    // No frame follows the last losses of the overload's own flows; frames of the low load must
+    // follow theirs.
     let low = jobs.iter().filter(|job| job.spec.background.is_none());
     if low.flat_map(Job::flows).any(|flow| lacks_its_end(&flow.sender.flows, &flow.receiver.flows))
     {
@@ -51,7 +52,7 @@ pub(super) fn after(jobs: &[Job<'_>], overload_end: Nanos) -> Option<Recovered> 
     })
 }
 
-/// The last gap of every flow; none where they do not tell: frames overtook each other, or
+/// Returns the last gap of every flow. Empty where it is unknown: frames overtook each other, or
 /// receivers keep none.
 fn gaps(jobs: &[Job<'_>]) -> Vec<LastGap> {
     let receipts: Vec<&FlowReport> =
@@ -62,7 +63,7 @@ fn gaps(jobs: &[Job<'_>]) -> Vec<LastGap> {
     receipts.into_iter().filter_map(|flow| flow.last_gap).collect()
 }
 
-/// Whether the last frames of a flow never came.
+/// Returns whether the last frames of a flow never came.
 fn lacks_its_end(sent: &[FlowReport], received: &[FlowReport]) -> bool {
     let came = |flow: u32| {
         received.iter().find(|other| other.flow == flow).map_or(0, |other| other.next_sequence)

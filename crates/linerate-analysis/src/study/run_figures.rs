@@ -6,8 +6,8 @@ use super::looks::{LookedAt, chief};
 use super::point;
 use super::samples::Hosts;
 
-/// What is looked at of `trial`, the only one of `campaign` that counts; empty if it carries no
-/// figure.
+/// Returns the figures of `trial` that looks examine; empty if it carries none. Only this trial of
+/// `campaign` counts.
 #[must_use]
 pub fn looked_at(campaign: &Campaign, trial: &TrialRecord) -> LookedAt {
     let Some(until) = &trial.spec.until else { return LookedAt::new() };

@@ -1,6 +1,6 @@
 //! Readings of the samplers, by host: rates over a span.
 //!
-//! A counter's value between two readings is taken to grow evenly. A rate is given only if the
+//! A counter's value is interpolated linearly between two readings. A rate is returned only if the
 //! readings cover at least half of the span; a series that could not be read gives none, never
 //! zero.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::span::Span;
 
-/// The least share of a span that readings must cover to speak for it.
+/// Least fraction of a span that readings must cover.
 const LEAST_COVERED: f64 = 0.5;
 /// Nanoseconds in a second.
 pub(super) const NANOS: f64 = 1e9;
@@ -22,14 +22,14 @@ pub(super) const LOOPBACK: &str = "lo";
 pub(super) struct Samples<'a>(Vec<&'a SampleBlock>);
 
 impl<'a> Samples<'a> {
-    /// Those of `host`.
+    /// Returns the readings of `host`.
     pub(super) fn of(trial: &'a TrialRecord, host: &str) -> Self {
         Self(
             trial.samples.iter().filter(|(name, _)| name == host).map(|(_, block)| block).collect(),
         )
     }
 
-    /// Those of one block.
+    /// Returns the readings of one block.
     pub(super) fn of_one(block: &'a SampleBlock) -> Self {
         Self(vec![block])
     }
@@ -49,7 +49,7 @@ impl<'a> Samples<'a> {
         sum
     }
 
-    /// How many series `wanted` picks.
+    /// Returns the number of series that `wanted` selects.
     pub(super) fn n_series(&self, wanted: impl Fn(&SeriesSpec) -> bool) -> usize {
         self.0.iter().flat_map(|block| &block.series).filter(|series| wanted(series)).count()
     }
@@ -84,7 +84,7 @@ impl<'a> Samples<'a> {
         changes.max_by(f64::total_cmp).map(|rate| rate * span.seconds())
     }
 
-    /// How many devices sampler `interface` reads besides the loopback.
+    /// Returns the number of devices that sampler `interface` reads besides the loopback.
     pub(super) fn n_devices(&self) -> usize {
         let series = self.0.iter().flat_map(|block| &block.series);
         let devices =
@@ -155,7 +155,7 @@ fn value_at(read: &[(f64, f64)], at: f64) -> f64 {
     }
 }
 
-/// What is known of the hosts of a campaign.
+/// Known facts of the hosts of a campaign.
 pub(super) struct Hosts<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl<'a> Hosts<'a> {
@@ -176,8 +176,8 @@ impl<'a> Hosts<'a> {
         (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
     }
 
-    /// What tells the kernel of `host` from others: its boot id, or the host's own name where that
-    /// is not known.
+    /// Returns an identifier of the kernel of `host`: its boot id, or the host's own name where
+    /// that is not known.
     pub(super) fn kernel(&self, host: &str) -> String {
         let boot = self.fact(host, "kernel.boot_id").and_then(Value::as_str);
         boot.map_or_else(|| format!("host {host}"), str::to_owned)

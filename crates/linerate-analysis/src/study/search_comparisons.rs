@@ -1,10 +1,9 @@
-//! Comparisons of searches: what the searches of one arm found against those of the other, pair by
-//! pair.
+//! Comparisons of searches: results of one arm against those of the other, pair by pair.
 //!
-//! A pair is one search of each arm in the same repeat; their trials take turns. What is compared
-//! is the lower bound of each goal. The search's step is its resolution: a difference below the
-//! distance of the bounds is none (docs/methodology/searches.md#results, S5.5). A bound that the
-//! tester set, and not the device, is no figure.
+//! A pair is one search of each arm in the same repeat; their trials alternate. The lower bound of
+//! each goal is compared. The search's step is its resolution: a difference below the distance of
+//! the bounds is none (methodology 6.9, S5.5). A bound set by the tester rather than the device is
+//! not a figure.
 
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 
@@ -102,7 +101,8 @@ pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>>
     (0..n_repeats).map(of_repeat).collect()
 }
 
-/// How far the bounds of `goal` are apart, in the unit of the load: the median over the runs.
+/// Returns the distance between the bounds of `goal`, in the unit of the load: the median over the
+/// runs.
 pub(crate) fn search_step(search: &SearchStudy, goal: &str) -> Option<f64> {
     let apart = |found: &GoalResult| Some(found.strict.upper? - found.strict.lower?);
     median(

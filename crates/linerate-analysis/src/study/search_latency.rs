@@ -1,7 +1,7 @@
-//! Latency at shares of the throughput a search found (RFC 2544 26.2, RFC 8219 7.2 and 7.3): each
-//! trial for itself, medians over the trials at one load. Seconds, from a frame's departure to its
-//! receipt, where both ends read one clock; frames that were lost are infinitely slow. What it does
-//! not see: latency between hosts, whose clocks differ.
+//! Latency at fractions of the throughput that a search found (RFC 2544 26.2, RFC 8219 7.2 and
+//! 7.3): each trial by itself, medians over the trials at one load. Seconds, from a frame's
+//! departure to its receipt, where both ends read one clock; lost frames are infinitely slow. Not
+//! covered: latency between hosts, whose clocks differ.
 
 use linerate_model::{Distribution, Nanos, Variation};
 use serde::{Deserialize, Serialize};

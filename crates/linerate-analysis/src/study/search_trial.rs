@@ -1,14 +1,14 @@
-//! One trial of a search, as its goal sees it (docs/methodology/searches.md#trial).
+//! One trial of a search, evaluated against its goal (methodology 4.0).
 //!
-//! What was expected is the larger of what was intended and what was sent: a frame the generator
-//! did not send is lost, beyond the edges of the load, so that an overloaded generator pushes a
-//! search down and never up. Loss is expected less distinct frames received: duplicates never make
-//! up for it. Losses located in the tester (its queues, its sockets), a ledger that does not
-//! balance or a trial that was not carried out make it *invalid*; what disturbed the tester makes
-//! it *tainted*, and its result is kept.
+//! The expected number of frames is the larger of those intended and those sent. A frame the
+//! generator did not send counts as lost, apart from the edges of the load, so an overloaded
+//! generator pushes a search down and never up. Loss is expected less distinct frames received:
+//! duplicates never make up for it. Losses located in the tester (its queues, its sockets), a
+//! ledger that does not balance or a trial that was not carried out make it *invalid*. A
+//! disturbance of the tester makes it *tainted*, and its result is kept.
 //!
-//! In a lab the shaper of a link is the device under test wherever it stands: what is dropped there
-//! is the device's.
+//! In a lab the shaper of a link is the device under test wherever it is placed: its drops are the
+//! device's.
 
 use linerate_model::{
     Campaign, Counter, Direction, Distribution, Nanos, Purpose, Search, Searched, TestbedKind,
@@ -26,9 +26,9 @@ use super::traffic::Job;
 use super::{judge, point, recovery, warmup};
 use crate::search::{MOST_REPEATS, Observation};
 
-/// What may be unsent at the edges of a load without being lost, of its length in seconds: a sender
-/// that wakes late at its end leaves out what was due since. A sleeping thread wakes within a tenth
-/// of a millisecond, with few exceptions.
+/// Length of the edges of a load, in seconds, within which unsent frames do not count as lost: a
+/// sender that wakes late at its end leaves out the frames due since. A sleeping thread wakes
+/// within a tenth of a millisecond, with few exceptions.
 const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
@@ -40,17 +40,17 @@ const LEAST_OFFERED: f64 = 0.99;
 /// Places of a loss that are the tester's.
 const OF_TESTER: [LossPlace; 3] =
     [LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog, LossPlace::ReceiverSocket];
-/// Places that are the tester's, unless the lab's shaper stands there.
+/// Places that belong to the tester, unless they hold the lab's shaper.
 const OF_SENDER: [LossPlace; 2] = [LossPlace::SenderQueue, LossPlace::SenderDevice];
 
-/// What came of one trial of a search.
+/// Result of one trial of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchTrial {
     /// Its number.
     pub id: TrialId,
     /// Its number in the search.
     pub number: u32,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// Intended load, in the search's unit.
     pub load: f64,
@@ -68,19 +68,19 @@ pub struct SearchTrial {
     pub reordered: u64,
     /// Lost or unsent, of what was expected.
     pub loss_ratio: f64,
-    /// Whether less than 99 % of the intended frames were sent: a loss says nothing about the
-    /// device then.
+    /// True if less than 99 % of the intended frames were sent: a loss is then no evidence about
+    /// the device.
     #[serde(default)]
     pub generator_limited: bool,
-    /// Whether as many frames left more than 1 ms late as were lost: the delay may have lost them,
-    /// and the trial is repeated. A loss that three repeats do not clear is believed.
+    /// True if as many frames left more than 1 ms late as were lost: the delay may have lost them,
+    /// and the trial is repeated. A loss that remains in three repeats is accepted.
     #[serde(default)]
     pub doubtful: bool,
     /// Frames per second of one direction from the first departure to the last, where departures
-    /// were told apart.
+    /// were recorded singly.
     #[serde(default)]
     pub departed: Option<f64>,
-    /// What is known of the losses' places.
+    /// Located losses.
     pub located: Vec<(LossPlace, u64)>,
     /// Seconds from the end of an overload to the end of the losses, as they were sent: to a frame
     /// where its receiver kept gaps, else to an interval. `None` if nothing was lost, or losses
@@ -93,14 +93,14 @@ pub struct SearchTrial {
     /// Latency of its frames, where that was what for and the ends have one clock.
     #[serde(default)]
     pub latency: Option<SearchLatency>,
-    /// Its standing: suspect is tainted.
+    /// Its validity; suspect means tainted.
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<Reason>,
 }
 
 impl SearchTrial {
-    /// What a goal makes of it; `None` if the device does not answer for it.
+    /// Returns the observation for a goal; `None` if the device is not responsible for the result.
     #[must_use]
     pub fn observation(&self) -> Option<Observation> {
         (self.validity <= Validity::Suspect).then_some(Observation {
@@ -111,7 +111,7 @@ impl SearchTrial {
     }
 }
 
-/// What came of `trial`, which is one of a search; `None` if it is not.
+/// Returns the result of `trial`; `None` if it does not belong to a search.
 #[must_use]
 pub fn searched(campaign: &Campaign, trial: &TrialRecord) -> Option<SearchTrial> {
     let Searched { search, step, number } = &**trial.spec.search.as_ref()?;
@@ -233,9 +233,9 @@ impl Counts {
     }
 }
 
-/// In what the load was another than the trial's, through the tester's fault. What it cannot do is
-/// found by the self-test; a warm-up is not judged, and an overload is one however its frames are
-/// spread.
+/// Returns the reasons why the load was not that of the trial, by the tester's fault. The limits of
+/// the tester are found by the self-test. A warm-up is not judged, and an overload may spread its
+/// frames in any way.
 fn misled(purpose: Purpose, counts: &Counts) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let unsent = counts.intended.saturating_sub(counts.sent);
@@ -253,18 +253,17 @@ fn very_late(purpose: Purpose, counts: &Counts) -> Option<f64> {
         .then(|| late / counts.sent as f64)
 }
 
-/// Whether the device lost more than every goal of the search allows however late some frames were:
-/// a frame that comes late takes the room of one other at most, so that no more losses than late
-/// frames can be the tester's. Such a load is an upper bound, and need not be offered again. A
-/// search without goals asks how much was lost, which late frames change.
+/// Returns whether the device lost more than every goal of the search allows, however late some
+/// frames were. A late frame displaces at most one other, so the tester causes at most as many
+/// losses as there are late frames. Such a load is an upper bound and need not be offered again. A
+/// search without goals measures the loss itself, which late frames change.
 fn is_high_loss_anyway(search: &Search, counts: &Counts) -> bool {
     let most = search.goals().into_iter().map(|goal| goal.loss_ratio).reduce(f64::max);
     let surely_lost = counts.lost().saturating_sub(counts.very_late) as f64;
     most.is_some_and(|most| surely_lost > most * counts.sent as f64)
 }
 
-/// Whether the losses may be the tester's, which sent late what it should have sent before, all at
-/// once.
+/// Returns whether the losses may be the tester's, which sent overdue frames all at once.
 fn doubtful(purpose: Purpose, counts: &Counts) -> bool {
     let lost = counts.lost();
     matches!(purpose, Purpose::Load | Purpose::Burst) && lost > 0 && counts.very_late >= lost
@@ -286,8 +285,8 @@ pub(super) fn settle(trials: &mut [SearchTrial]) {
     }
 }
 
-/// Frames per second from the first departure to the last, of the only sender; `None` of several,
-/// or if departures were not told apart.
+/// Returns frames per second from the first departure to the last, of the only sender. `None` for
+/// several senders, or if departures were not recorded singly.
 fn departed(jobs: &[Job<'_>]) -> Option<f64> {
     let senders =
         || jobs.iter().flat_map(Job::ends).filter(|end| total(end, Counter::DatagramsSent) > 0);
@@ -325,7 +324,7 @@ fn dropped_by_tester<'a>(
         })
 }
 
-/// Whether a lab shapes the way `direction` of `job` goes.
+/// Returns whether a lab shapes the path of `direction` of `job`.
 fn is_shaped(campaign: &Campaign, job: &Job<'_>, direction: Direction) -> bool {
     let (from, to) = (&job.spec.from.name, &job.spec.to.name);
     let way = if direction == Direction::Rx { (to, from) } else { (from, to) };

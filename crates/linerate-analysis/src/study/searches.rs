@@ -27,10 +27,10 @@ pub struct SearchStudy {
     pub from: String,
     /// Endpoint names.
     pub to: String,
-    /// What was searched; its highest load is the planned one.
+    /// The search; its highest load is the planned one.
     pub search: Search,
-    /// What the path carries of such a load in each direction, if that is known: no bound below is
-    /// above it.
+    /// Line rate of the path for such a load in each direction, if known. No bound below exceeds
+    /// it.
     #[serde(default)]
     pub line: Option<f64>,
     /// Its goals over all runs.
@@ -44,7 +44,7 @@ pub struct SearchStudy {
 pub struct GoalStudy {
     /// The goal.
     pub goal: Goal,
-    /// Runs whose bounds meet it.
+    /// Number of runs whose bounds meet the goal.
     pub n_regular: usize,
     /// Median lower bound of the runs that have one.
     pub lower: Option<f64>,
@@ -59,15 +59,16 @@ pub struct GoalStudy {
 /// One run of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchRun {
-    /// Which repeat.
+    /// Number of the repeat.
     pub repeat: u32,
-    /// What the tester did without the device, if that was tried.
+    /// Rate of the tester without the device, if it was measured.
     pub tester: Option<f64>,
     /// The highest load tried.
     pub max: f64,
-    /// Where the tester limited it, if it did: the last step was spoilt as often as it was made.
+    /// Load at which the tester was the limit, if it was: the last step was invalid as often as it
+    /// was tried.
     pub tester_limited: Option<f64>,
-    /// What was found, by goal.
+    /// Results by goal.
     pub found: Vec<GoalResult>,
     /// The longest bursts, if they were searched for.
     pub bursts: Option<BackToBack>,
@@ -78,7 +79,7 @@ pub struct SearchRun {
     pub trials: Vec<SearchTrial>,
 }
 
-/// What a run found for one goal.
+/// Result of a run for one goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal's name.
@@ -87,14 +88,14 @@ pub struct GoalResult {
     pub strict: Bounds,
     /// Without the tainted ones.
     pub untainted: Bounds,
-    /// Whether the strict bounds meet the goal.
+    /// True if the strict bounds meet the goal.
     pub regular: bool,
-    /// Whether the tester stands above the lower bound, not the device: it could carry no more by
-    /// itself, or did not send what the upper bound asks. The result is then *at least* the lower
+    /// True if the tester rather than the device limits the upper bound: it could carry no more by
+    /// itself, or did not send the load of the upper bound. The result is then *at least* the lower
     /// bound.
     #[serde(default)]
     pub at_least: bool,
-    /// Why trials above the path's line do not count, if there are any.
+    /// Why trials above the line rate do not count, if there are any.
     #[serde(default)]
     pub withheld: Option<String>,
 }
@@ -158,7 +159,7 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
     })
 }
 
-/// What the path of `search` carries, as the first trial shows that was one of its loads.
+/// Returns the line rate of `search`, from the first trial at one of its loads.
 fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option<Line> {
     let is_load = |trial: &&&TrialRecord| {
         let searched = trial.spec.search.as_ref();
@@ -245,8 +246,8 @@ fn latencies(
         .filter_map(|trial| Some((trial.load, trial.latency?)))
 }
 
-/// Whether what stands above the lower bound is the tester: it carried no more than that by itself,
-/// or sent less than the upper bound asks whenever something was missing there.
+/// Returns whether the tester limits the load above the lower bound: it carried no more than that
+/// by itself, or sent less than the load of the upper bound whenever frames were missing there.
 fn is_bounded_by_tester(
     search: &Search,
     bounds: &Bounds,
@@ -283,7 +284,7 @@ fn bursts(
         .iter()
         .filter(|trial| trial.purpose == Purpose::Burst && trial.validity <= Validity::Suspect);
     for trial in valid {
-        // As asked for: what was sent may be a frame less at its edge.
+        // Intended frames: one less may be sent at the edge.
         let frames = (trial.load * trial.duration.as_secs_f64()).round();
         rates.extend(trial.departed);
         if lost_at.is_some_and(|lost| frames >= lost) {

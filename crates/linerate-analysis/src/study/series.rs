@@ -1,14 +1,13 @@
-//! What happened during a trial, interval by interval, on one grid for all workers; measured jobs
-//! added up.
+//! Course of a trial, interval by interval, on one grid for all workers; measured jobs added up.
 //!
 //! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second),
-//! `loss_ratio` (of the datagrams sent in the interval, how many never came: see `loss_series`),
-//! `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second), `retransmits`
-//! (segments), `rtt` (seconds, mean over flows), `peer_window` (bytes the receivers advertise, all
-//! flows added up). A bin that intervals do not cover by half is a gap, never zero. A rate is that
-//! of the part of its bin that is covered and lies before the end of the load, so that neither the
-//! last, shorter bin nor what comes while the load drains looks like a fall. Counts of the drain
-//! stand in the last bin.
+//! `loss_ratio` (fraction of the datagrams sent in the interval that never came: see
+//! `loss_series`), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second),
+//! `retransmits` (segments), `rtt` (seconds, mean over flows), `peer_window` (bytes the receivers
+//! advertise, all flows added up). A bin of which intervals cover less than half is a gap, never
+//! zero. A rate is that of the covered part of its bin before the end of the load, so that neither
+//! the last, shorter bin nor the drain of the load looks like a fall. Counts of the drain belong to
+//! the last bin.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +25,7 @@ use super::traffic::Job;
 const LEAST_COVERED: f64 = 0.5;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// Bins a trial may have; a trial of days in milliseconds is told more coarsely.
+/// Bins a trial may have; a trial of days in milliseconds is shown more coarsely.
 const MOST_BINS: u64 = 100_000;
 
 /// Series by name; `None` is a gap.
@@ -43,7 +42,7 @@ pub(super) struct Counted {
     pub(super) series: Series,
 }
 
-/// What was counted during `trial`.
+/// Returns the counts of `trial`.
 pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
     let measured: Vec<&Job<'_>> = jobs.iter().filter(|job| job.spec.background.is_none()).collect();
     let records = measured.iter().flat_map(|job| job.ends());
@@ -112,7 +111,8 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let (mut rtt_sum, mut n_seen) = (vec![0.0; grid.n_bins], vec![0_u32; grid.n_bins]);
     let mut windows: BTreeMap<(usize, usize, u32), f64> = BTreeMap::new();
     for (idx, sender) in senders.iter().enumerate() {
-        // A count stands where it was read: spread over bins it would be fractions of segments.
+        // A count belongs to the bin of its reading: spread over bins it would be fractions of
+        // segments.
         for (_, end, change) in sender.steps(|state| u64::from(state.retransmits)) {
             retransmits[grid.bin_ending_at(end)] += change;
         }
@@ -121,7 +121,7 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
             rtt_sum[bin] += rtt;
             n_seen[bin] += 1;
         }
-        // Of several readings in a bin the last one stands.
+        // Of several readings in a bin the last one counts.
         for (flow, at, window) in sender.peer_windows() {
             windows.insert((grid.bin_ending_at(at), idx, flow), window);
         }
@@ -189,7 +189,7 @@ fn insert_rate(
             let covered = workers.values().map(|covered| covered[bin]);
             let is_covered = covered.clone().sum::<f64>()
                 >= LEAST_COVERED * grid.length(bin) * workers.len() as f64;
-            // A worker that has ended counts nothing more: the others' time is the bin's.
+            // A worker that has ended counts nothing more: the bin has the time of the others.
             let ns = covered.fold(0.0, f64::max);
             *sum = sum.filter(|_| is_covered && ns > 0.0).map(|sum| sum + counts[bin] / ns);
         }

@@ -1,14 +1,14 @@
-//! How the rates of a trial went over its measured span, and whether one number may stand for a
-//! point (docs/methodology/repeats.md#steady-state).
+//! Course of the rates of a trial over its measured span, and whether one number may represent a
+//! point (methodology 6.3).
 //!
-//! Asked of payload delivered, per direction, and of transactions and connections; in means of five
-//! intervals, as MSER-5 takes them, and of longer ones where there would be more than
-//! [`MOST_READINGS`]. A span of less than [`ENOUGH`] intervals is not asked: of ten intervals of a
-//! busy machine the halves differ by tens of percent with no drift at all.
+//! Evaluated for payload delivered, per direction, and for transactions and connections. The
+//! readings are means of five intervals, as in MSER-5, or of more where there would be more than
+//! [`MOST_READINGS`]. A span of less than [`ENOUGH`] intervals is not evaluated: of ten intervals
+//! of a busy machine the halves differ by tens of percent without any drift.
 //!
 //! A rate whose trials mostly slow down, drift or never settle has no estimate: the levels of each
-//! trial stand instead. The values of the trials stay, so that arms and campaigns can be compared
-//! by what got through in the same time.
+//! trial are reported instead. The values of the trials remain, so that arms and campaigns can be
+//! compared by the amount delivered in the same time.
 
 use std::collections::BTreeMap;
 
@@ -39,18 +39,18 @@ const COUNTED: [(&str, Counter); 2] = [
     (metric::CONNECTION_RATE, Counter::Connections),
 ];
 
-/// How a rate went in the trials of a point.
+/// Course of a rate in the trials of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
-    /// As it is told: the class all trials are of, or how many are of which.
+    /// Text of the report: the class of all trials, or the number of trials per class.
     pub word: String,
-    /// Whether one number may stand for it.
+    /// True if one number may represent it.
     pub has_single_number: bool,
     /// Per trial of the point; `None` where it was not asked.
     pub trials: Vec<Option<TrialSettling>>,
 }
 
-/// How a rate went in one trial.
+/// Course of a rate in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialSettling {
     /// Its class.
@@ -74,7 +74,7 @@ pub struct RateLevel {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates(BTreeMap<(&'static str, Direction), Vec<f64>>);
 
-/// How rates went, by metric and direction.
+/// Course of rates, by metric and direction.
 pub(super) type Classes = BTreeMap<(&'static str, Direction), TrialSettling>;
 
 /// Readings over a span.
@@ -86,8 +86,8 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Those of `span` of a trial recorded in intervals of `interval`; `None` if it is too short to
-    /// ask how it went.
+    /// Returns the readings of `span` of a trial recorded in intervals of `interval`; `None` if it
+    /// is too short for a classification.
     pub(super) fn over(span: Span, interval: Nanos) -> Option<Self> {
         let length = span.to.since(span.from).0;
         let n_intervals = length.checked_div(interval.0).filter(|n| *n >= ENOUGH)?;
@@ -131,9 +131,9 @@ impl Readings {
         sums.into_iter().map(|sum| sum * scale * NANOS / self.width as f64).collect()
     }
 
-    /// How `rates` went; both directions together too, where there are both.
+    /// Returns the classes of `rates`; of both directions together too, where there are both.
     pub(super) fn classes(self, rates: Rates) -> Classes {
-        // What did not happen neither settles nor does not.
+        // A rate that is zero throughout neither settles nor fails to.
         let happened = rates
             .with_sum()
             .0
@@ -179,7 +179,7 @@ impl Rates {
     }
 }
 
-/// What speaks against a trial whose rates went as `classes` say. A short departure is told beside
+/// Returns the reasons against a trial with these `classes`. A short departure is reported beside
 /// the figure, which contains it.
 pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
     let in_doubt =
@@ -194,7 +194,7 @@ pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
     in_doubt.map(doubt).collect()
 }
 
-/// A rate of a trial that went as `settling` says, in words.
+/// Returns a sentence on a rate of a trial with this `settling`.
 pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling) -> String {
     let (word, levels) = (settling.class.word(), levels_told(metric, settling));
     if settling.class.has_single_number() {
@@ -206,7 +206,7 @@ pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling)
 
 /// The levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
 fn levels_told(metric: &str, settling: &TrialSettling) -> String {
-    /// Levels told; the rest stand in the JSON.
+    /// Number of levels in a sentence; the JSON has all of them.
     const MOST_TOLD: usize = 6;
     let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
         let rate = if metric == GOODPUT {
@@ -221,7 +221,7 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
     if more > 0 { format!("{told}, and {more} more") } else { told }
 }
 
-/// How `metric` went in `trials`; `None` if none was asked.
+/// Returns the course of `metric` in `trials`; `None` if none was evaluated.
 pub(super) fn settled(
     trials: &[Option<&Classes>],
     metric: &str,

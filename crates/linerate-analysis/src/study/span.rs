@@ -1,9 +1,9 @@
-//! The measured span of a trial, and what of a record falls into it.
+//! The measured span of a trial, and the part of a record that falls into it.
 //!
 //! Times are nanoseconds since the trial's start barrier. Intervals that overlap the edge of the
-//! span are apportioned by time. What this does not see: how bytes were spread inside an interval.
-//! For a path that is full all the time the error at an edge is zero; for any other it is at most
-//! the part of the interval outside the span, times the distance to the path's capacity.
+//! span are apportioned by time. Not covered: the distribution of bytes inside an interval. For a
+//! path that is full all the time the error at an edge is zero; for any other it is at most the
+//! part of the interval outside the span, times the distance to the path's capacity.
 
 use linerate_model::{Counter, Interval, JobRecord, Nanos, added};
 
@@ -20,7 +20,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Its length in seconds.
+    /// Returns its length in seconds.
     pub(super) fn seconds(self) -> f64 {
         self.to.since(self.from).as_secs_f64()
     }
@@ -39,21 +39,21 @@ impl Span {
         }
     }
 
-    /// Whether the middle of `interval` lies in it: for what cannot be apportioned, such as
-    /// distributions.
+    /// Returns whether the middle of `interval` lies in the span. For values that cannot be
+    /// apportioned, such as distributions.
     pub(super) fn holds_middle(self, interval: &Interval) -> bool {
         let middle = Nanos(interval.start.0 + interval.end.since(interval.start).0 / 2);
         self.from <= middle && middle < self.to
     }
 
-    /// What of it both spans share.
+    /// Returns the part that both spans share.
     pub(super) fn within(self, other: Self) -> Self {
         let from = self.from.max(other.from);
         Self { from, to: self.to.min(other.to).max(from) }
     }
 }
 
-/// How much `record` counted of `counter` during `span`.
+/// Returns the count of `counter` in `record` during `span`.
 pub(super) fn counted(record: &JobRecord, counter: Counter, span: Span) -> f64 {
     record
         .intervals
@@ -65,8 +65,8 @@ pub(super) fn counted(record: &JobRecord, counter: Counter, span: Span) -> f64 {
         .sum()
 }
 
-/// How much `record` counted of `counter` in the whole trial: the flows' totals, or the intervals'
-/// where they are more (a worker that carries no flow, or an end that was cut off).
+/// Returns the count of `counter` in `record` in the whole trial: the flows' totals, or the
+/// intervals' where they are more (a worker without a flow, or an end that was cut off).
 pub(super) fn total(record: &JobRecord, counter: Counter) -> u64 {
     let flows = added(record.flows.iter().map(|flow| flow.counters[counter]));
     let intervals = added(record.intervals.iter().map(|interval| interval.counters[counter]));

@@ -1,18 +1,17 @@
-//! Stalls of the tester: times in which a worker had something to do and its thread did not run.
+//! Stalls of the tester: periods in which a worker had work and its thread did not run.
 //!
 //! A step of a worker waits ten milliseconds at most. If the next step comes later and the thread
-//! did not run meanwhile, the tester was stopped: by a signal, a debugger, the hypervisor, a CPU
-//! quota or other programs. Operations under way then took as long as the stall, and open loads
-//! catch up after it. Their times are the tester's, not the path's: the intervals that a stall
-//! disturbed are in no distribution of times, and the trial is suspect. A worker whose steps may
-//! wait for a disk (storage, files) stalls where its whole process stood.
+//! did not run in between, the tester was stopped: by a signal, a debugger, the hypervisor, a CPU
+//! quota or other programs. Operations in flight then took as long as the stall, and open loads
+//! catch up after it. Their times are the tester's, not the path's. Intervals disturbed by a stall
+//! are therefore in no distribution of times, and the trial is suspect. A worker whose steps may
+//! wait for a disk (storage, files) counts as stalled where its whole process did not run.
 //!
-//! The machine stood still, and not only the tester, where the hypervisor took a CPU for half of
-//! the stall, or where every worker of both ends that share a kernel stalled at the same time.
+//! The machine stopped, and not only the tester, where the hypervisor used a CPU for half of the
+//! stall, or where every worker of both ends that share a kernel stalled at the same time.
 //!
-//! What this does not see: shorter stalls. Several stalls of one worker in one interval count as
-//! the longest. Where a kernel has one end only, a machine that stands still without steal looks as
-//! its agent does when that is stopped.
+//! Not covered: shorter stalls. Several stalls of one worker in one interval count as the longest.
+//! On a kernel with one end only, a machine that stops without steal looks like a stopped agent.
 
 use linerate_model::{Interval, JobRecord, JobSpec, Nanos, SeriesSpec, Side, TrialRecord, series};
 use serde::{Deserialize, Serialize};
@@ -23,17 +22,16 @@ use super::samples::{Hosts, NANOS, Samples};
 use super::span::Span;
 use super::traffic::Job;
 
-/// The longest time between two steps in which a thread may stand still. It asks for 10 ms at most;
+/// The longest time between two steps in which a thread may be idle. It asks for 10 ms at most;
 /// socket timeouts are rounded up by a tick of 10 ms (CONFIG_HZ=100) and the CPU time of a thread
 /// is known to 5 ms.
 const LONGEST_STAND: Nanos = Nanos::from_millis(35);
-/// Loads that were held up are caught up with for as long as the stall took, and for this long at
-/// the least.
+/// Least time that a load needs to catch up after a stall; otherwise as long as the stall.
 const LEAST_AFTERMATH: Nanos = Nanos::from_millis(50);
 /// Nanoseconds in a millisecond.
 const MILLI: f64 = 1e6;
 
-/// What stood still.
+/// The part that stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
@@ -55,14 +53,14 @@ pub struct Stall {
     pub side: Side,
     /// Its number.
     pub worker: u32,
-    /// When the stall began, ns since the start barrier.
+    /// Start of the stall, ns since the start barrier.
     pub start: Nanos,
-    /// How long its thread did not run, ns.
+    /// Time for which its thread did not run, ns.
     pub length: Nanos,
-    /// Whether only the tester stood still.
+    /// The part that stopped.
     #[serde(default)]
     pub what: Stopped,
-    /// What the hypervisor took meanwhile of the CPU that it took most from, ns.
+    /// Steal during the stall, of the CPU with the most of it, ns.
     #[serde(default)]
     pub stolen: Nanos,
 }
@@ -100,7 +98,7 @@ pub(super) fn of(spec: &JobSpec, active: &JobRecord, passive: &JobRecord) -> Vec
     ends.into_iter().flat_map(of_end).collect()
 }
 
-/// Whether one of `stalls` is in the times of `interval`.
+/// Returns whether one of `stalls` affects the times of `interval`.
 pub(super) fn disturb(stalls: &[Stall], interval: &Interval) -> bool {
     stalls.iter().any(|stall| stall.disturbs().shared_ns(interval.start, interval.end) > 0.0)
 }
@@ -175,8 +173,8 @@ fn watched(job: &Job<'_>) -> Vec<Watched> {
     workers
 }
 
-/// Whether `workers` are of both ends, and each of them has a stall that lasted for `least` of
-/// `stall`.
+/// Returns whether `workers` are of both ends, and each of them has a stall that covers at least
+/// `least` of `stall`.
 fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos) -> bool {
     let span = |stall: &Stall| (stall.start, Nanos(stall.start.0.saturating_add(stall.length.0)));
     let (from, to) = span(stall);
@@ -192,8 +190,8 @@ fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos)
             .all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(other)))
 }
 
-/// What the hypervisor took of the CPU that it took most from, in the readings around `stall`, less
-/// the tick by which a reading is coarse.
+/// Returns the steal of the CPU with the most of it in the readings around `stall`, less the tick
+/// by which a reading is coarse.
 fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
     let interval = trial.spec.phases.interval;
     let around = Span {
@@ -205,8 +203,8 @@ fn stolen(trial: &TrialRecord, reader: &str, stall: &Stall) -> Nanos {
     Nanos((taken - TICK).clamp(0.0, around.seconds() * NANOS) as u64)
 }
 
-/// Why a trial with `stalls` is suspect: the longest one of the machine, and the longest one of the
-/// tester on each host.
+/// Returns the reasons why a trial with `stalls` is suspect: the longest stall of the machine, and
+/// the longest one of the tester on each host.
 pub(super) fn doubts(stalls: &[Stall]) -> Vec<Reason> {
     let of = |what: Stopped| stalls.iter().filter(move |stall| stall.what == what);
     let machine = of(Stopped::Machine).max_by_key(|stall| stall.length);
@@ -316,7 +314,7 @@ mod tests {
         (job.distributions(span).service.count(), doubts)
     }
 
-    /// What stood still where both ends are on one kernel, of which the hypervisor took `stolen_ms`
+    /// Returns the part that stopped where both ends are on one kernel with `stolen_ms` of steal
     /// during each stall.
     fn stood(active: &JobRecord, passive: &JobRecord, stolen_ms: u64) -> Vec<Stopped> {
         let spec = spec();

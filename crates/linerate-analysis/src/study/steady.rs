@@ -1,12 +1,12 @@
-//! Whether a load had reached a steady state: both criteria of the SNIA Performance Test
+//! Test whether a load had reached a steady state: both criteria of the SNIA Performance Test
 //! Specification 2.0.1, clause 2.1.24.
 //!
 //! Over a window of five rounds, (a) the largest less the smallest value is at most 20 % of their
 //! mean, and (b) the best straight line rises or falls by at most 10 % of the mean from the first
-//! round to the last. Rounds are fifths of a trial's measured span, and, as in the specification,
-//! the repeats of a point in the order they were run, all points of a round one after the other
-//! (`order` of a plan: interleaved). What it does not see: a change slower than the trial, or than
-//! the repeats.
+//! round to the last. Rounds are fifths of a trial's measured span. As in the specification, rounds
+//! are also the repeats of a point in the order they were run, all points of a round one after the
+//! other (`order` of a plan: interleaved). Not covered: a change slower than the trial, or than the
+//! repeats.
 
 /// Rounds of the window.
 pub(super) const ROUNDS: usize = 5;
@@ -15,7 +15,7 @@ const MOST_RANGE: f64 = 0.20;
 /// Criterion (b).
 const MOST_EXCURSION: f64 = 0.10;
 
-/// How far from steady the rounds of a window are, as shares of their mean.
+/// Distance of a window's rounds from a steady state, as fractions of their mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Steadiness {
     /// Largest less smallest value.
@@ -25,7 +25,8 @@ pub(super) struct Steadiness {
 }
 
 impl Steadiness {
-    /// That of `rounds`; `None` if there are fewer than two, or nothing happened in them.
+    /// Returns the steadiness of `rounds`; `None` if there are fewer than two, or nothing happened
+    /// in them.
     pub(super) fn of(rounds: &[f64]) -> Option<Self> {
         let n = rounds.len() as f64;
         let mean = rounds.iter().sum::<f64>() / n;
@@ -48,13 +49,14 @@ impl Steadiness {
         })
     }
 
-    /// Whether both criteria hold.
+    /// Returns whether both criteria are met.
     pub(super) fn is_attained(self) -> bool {
         self.range <= MOST_RANGE && self.excursion <= MOST_EXCURSION
     }
 }
 
-/// What a row says of the trials whose range and excursion are `trials`, the worst of them.
+/// Returns the text of a row for the trials whose range and excursion are `trials`: that of the
+/// worst one.
 pub(super) fn told(trials: &[Steadiness]) -> Option<String> {
     let worst = |of: fn(&Steadiness) -> f64| trials.iter().map(of).fold(f64::NAN, f64::max) * 100.0;
     let attained = trials.iter().filter(|trial| trial.is_attained()).count();
@@ -71,9 +73,9 @@ pub(super) fn told(trials: &[Steadiness]) -> Option<String> {
     ))
 }
 
-/// What a row says of `rounds`, one rate for each repeat of its point in the order they were run:
-/// which window of them was the first to be steady, or how far from it the last one is. `None` if
-/// there are too few for a window.
+/// Returns the text of a row for `rounds`, one rate for each repeat of its point in the order they
+/// were run: the first steady window, or the distance of the last one from a steady state. `None`
+/// if there are too few for a window.
 pub(super) fn told_of_rounds(rounds: &[f64]) -> Option<String> {
     let windows: Vec<Steadiness> =
         rounds.windows(ROUNDS).map(Steadiness::of).collect::<Option<_>>()?;

@@ -30,11 +30,11 @@ pub(super) fn time_figures(figures: &mut Figures, distributions: &Distributions)
     put_mean(figures, (metric::RESPONSE_TIME, Direction::Sum), response);
 }
 
-/// Which figure.
+/// Metric and direction.
 type Key<'a> = (&'a str, Direction);
 
-/// The percentile `quantile` of `times` as a figure; infinite, and at least so much, where it falls
-/// among those without an answer.
+/// Adds the percentile `quantile` of `times` as a figure. It is infinite, with a lower bound, where
+/// it falls among unanswered operations.
 pub(super) fn put_percentile(
     figures: &mut Figures,
     (metric, direction): Key<'_>,
@@ -86,8 +86,8 @@ pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
     }
 }
 
-/// Whether `metric` is a time that two clocks may be wrong about; differences of such times are
-/// not.
+/// Returns whether `metric` is a time between two clocks, which may be wrong; differences of such
+/// times are not affected.
 pub(super) fn is_time(metric: &str) -> bool {
     metric.starts_with("service_time") || metric.starts_with(metric::RESPONSE_TIME)
 }

@@ -56,10 +56,9 @@ pub(super) struct Job<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) active: &'a JobRecord,
     pub(super) passive: &'a JobRecord,
-    /// How one-way times of the active and of the passive end are set right, where their clocks
-    /// differ.
+    /// Correction of one-way times at the active and at the passive end, where their clocks differ.
     pub(super) clocks: [Option<Correction>; 2],
-    /// When its own workers did not run although they had something to do.
+    /// Periods in which its own workers did not run although they had work.
     pub(super) stalls: Vec<Stall>,
 }
 
@@ -68,7 +67,7 @@ pub(super) struct Job<'a> {
 pub(super) struct Distributions {
     pub(super) response: Distribution,
     pub(super) service: Distribution,
-    /// Of those, reads of disks and files, and writes; empty for everything else.
+    /// Reads of disks and files, and writes; empty for other workloads.
     pub(super) reads: Distribution,
     pub(super) writes: Distribution,
     /// Flushes and discards, which are not among `service`.
@@ -115,12 +114,12 @@ impl<'a> Job<'a> {
         [self.active, self.passive]
     }
 
-    /// Whether nothing was due at any time: it asks again once it is answered.
+    /// Returns whether nothing was due at a set time: the next request follows the answer.
     pub(super) fn is_closed(&self) -> bool {
         self.ends().into_iter().all(|end| total(end, Counter::Intended) == 0)
     }
 
-    /// Whether it moved anything from or to a disk or file, or discarded it, or was to.
+    /// Returns whether it read, wrote or discarded data on a disk or file, or was due to.
     pub(super) fn is_of_disk(&self) -> bool {
         const OF_DISK: [Counter; 5] = [
             Counter::Reads,
@@ -132,14 +131,15 @@ impl<'a> Job<'a> {
         OF_DISK.into_iter().any(|counter| total(self.active, counter) > 0)
     }
 
-    /// Seconds of `span` in which our server had a file of another program's client under way; 0
-    /// where clients are ours. Of several workers, who may have been busy at once, the sum, so that
-    /// no rate over it is too high.
+    /// Returns the seconds of `span` in which our server had a file of another program's client in
+    /// flight; 0 where clients are ours. For several workers, which may have been busy at once, the
+    /// sum, so that no rate over it is too high.
     pub(super) fn served_s(&self, span: Span) -> f64 {
         (counted(self.passive, Counter::Serving, span) / NANOS).min(span.seconds())
     }
 
-    /// What became of the operations that were due in `span`, at the end that started them.
+    /// Returns the outcomes of the operations that were due in `span`, at the end that started
+    /// them.
     pub(super) fn operations(&self, span: Span) -> Option<Operations> {
         self.ends()
             .into_iter()
@@ -147,8 +147,8 @@ impl<'a> Job<'a> {
             .filter(|operations| operations.due > 0)
     }
 
-    /// How wrong one-way times of the job may be, seconds; `None` if its ends share a clock, or it
-    /// was not timed.
+    /// Returns the possible error of the job's one-way times, seconds; `None` if its ends share a
+    /// clock, or it was not timed.
     pub(super) fn clock_uncertainty(&self) -> Option<f64> {
         let timed =
             self.ends().into_iter().zip(&self.clocks).filter(|(end, _)| is_timed_one_way(end));
@@ -301,7 +301,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     figures
 }
 
-/// How long one worker was ready to run and had no CPU.
+/// Time for which one worker was ready to run and had no CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waited {
     /// The worker's number.
@@ -333,14 +333,14 @@ fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
     Some(busiest / NANOS / span.seconds())
 }
 
-/// How long the busiest worker of `end` ran or waited for a CPU during `span`, ns; `None` where
-/// none was counted.
+/// Returns the time for which the busiest worker of `end` ran or waited for a CPU during `span`,
+/// ns; `None` without counts.
 pub(super) fn occupied(end: &JobRecord, span: Span) -> Option<f64> {
     most(end, span, &[Counter::CpuUser, Counter::CpuSystem, Counter::RunQueueWait])
 }
 
-/// What the worker of `end` with the most of `counters` has of them during `span`; `None` where
-/// none was counted.
+/// Returns the sum of `counters` of the worker of `end` with the largest sum during `span`; `None`
+/// without counts.
 fn most(end: &JobRecord, span: Span, counters: &[Counter]) -> Option<f64> {
     let mut workers: BTreeMap<u32, f64> = BTreeMap::new();
     for interval in &end.intervals {
@@ -382,8 +382,8 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     }
 }
 
-/// Whether this end timed what the other sent: only such times have a variation from one to the
-/// next.
+/// Returns whether this end timed the other end's frames: only such times have a variation from one
+/// to the next.
 fn is_timed_one_way(end: &JobRecord) -> bool {
     end.intervals.iter().any(|interval| !interval.variation.is_empty())
 }

@@ -1,11 +1,11 @@
-//! What the workers of a storage job counted in the measured part of each trial, in whole transfers
+//! Counts of the workers of a storage job in the measured part of each trial, in whole transfers
 //! and bytes.
 //!
-//! Rates are apportioned at the edges of the span; these are not: an interval counts whole if its
-//! middle lies in the span, as it does for distributions of times. So the counts are exact, and
-//! there are as many transfers as there are times. Identities (reads and writes are all transfers,
-//! bytes are transfers times their size) are judged on them, and other tools' formats are filled
-//! from them.
+//! Rates are apportioned at the edges of the span; these counts are not: an interval counts as a
+//! whole if its middle lies in the span, as for distributions of times. The counts are therefore
+//! exact, and there are as many transfers as there are times. Identities (reads and writes are all
+//! transfers, bytes are transfers times their size) are tested on them, and formats of other tools
+//! are filled from them.
 
 use linerate_model::{Counter, TrialRecord};
 use serde::{Deserialize, Serialize};

@@ -32,7 +32,7 @@ use super::traffic::Job;
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some
 /// of it.
 const MOST_DEPTH_ERROR: f64 = 0.05;
-/// Fewer transfers say nothing about a mean.
+/// Least number of transfers for a mean.
 const LEAST_TRANSFERS: f64 = 1_000.0;
 /// What the kernel counted may differ from what was asked for by this (storage reference, clause
 /// 4.2).
@@ -113,9 +113,9 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     figures.put_some(metric::DEVICE_SHARE, Direction::Rx, rx);
 }
 
-/// How far the times of all operations of a trial, added up, are from the time with which they were
-/// under way (Little 1961). Of those that never ended it is the time for which they were waited
-/// for.
+/// Returns the relative distance between the sum of the times of all operations of a trial and the
+/// time for which they were in flight (Little 1961). For operations that never ended it is the time
+/// for which they were waited for.
 fn depth_error(end: &JobRecord) -> Option<f64> {
     let under_way = total(end, Counter::OutstandingTime) as f64;
     let sum = |times: &Distribution| {
@@ -131,7 +131,7 @@ fn depth_error(end: &JobRecord) -> Option<f64> {
 
 /// Times of transfers in one direction, or all.
 fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
-    /// Those of both together are figures of every workload.
+    /// Figures of both directions together exist for every workload.
     const OF_ONE_DIRECTION: [(&str, f64); 2] =
         [(metric::SERVICE_TIME_P50, 0.5), (metric::SERVICE_TIME_P99, 0.99)];
     const OF_ALL: [(&str, f64); 3] = [
@@ -155,7 +155,7 @@ fn apart(figures: &mut Figures, metrics: [&str; 4], times: &Distribution) {
     put_max(figures, (max, Direction::Sum), times);
 }
 
-/// How steady the rate of transfers was.
+/// Returns the steadiness of the rate of transfers.
 fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
     let length = span.to.since(span.from).0;
     let edge = |place: usize| Nanos(span.from.0 + length * place as u64 / steady::ROUNDS as u64);
@@ -166,7 +166,7 @@ fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
     Steadiness::of(&rounds.map(transfers).collect::<Vec<f64>>())
 }
 
-/// What a row says of the steadiness of `job` over `trials`, one a round.
+/// Returns the text on the steadiness of `job` over `trials`, one per round.
 pub(super) fn steady_rounds<'a>(
     trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
 ) -> Option<String> {
@@ -178,7 +178,7 @@ pub(super) fn steady_rounds<'a>(
     steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
 }
 
-/// What a row says of the steadiness of `job` in `trials`.
+/// Returns the text on the steadiness of `job` in `trials`.
 pub(super) fn steady_state<'a>(
     trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
 ) -> Option<String> {
@@ -189,7 +189,7 @@ pub(super) fn steady_state<'a>(
     steady::told(&known)
 }
 
-/// What Iometer tells of the host beside the disk. Iometer left steal and waiting for disks out of
+/// Adds Iometer's figures of the host beside the disk. Iometer excludes steal and disk waits from
 /// `% CPU Utilization`, and so do we.
 fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) {
     const PRIVILEGED: [Series; 3] = [cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
@@ -233,8 +233,8 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     figures.put_some(metric::HOST_RETRANSMITS, Direction::Sum, samples.rate(span, again));
 }
 
-/// What the disks under the files of a transfer read or wrote, over what the transfer did: 1 is a
-/// cold file, 0 a warm one.
+/// Adds the bytes that the disks under the files of a transfer read or wrote, over those of the
+/// transfer: 1 is a cold file, 0 a cached one.
 fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
     let ends = [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)];
     for (end, host) in ends {
@@ -266,13 +266,13 @@ fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>
     (share(disk::BYTES_WRITTEN, Counter::BytesWritten), share(disk::BYTES_READ, Counter::BytesRead))
 }
 
-/// How `end` did something, by the mode's name.
+/// Returns the mode of this name at `end`.
 pub(super) fn mode<'a>(end: &'a JobRecord, name: &str) -> Option<&'a str> {
     end.flows.iter().find_map(|flow| flow.modes.get(name)).map(String::as_str)
 }
 
-/// Seconds of the longest transfer that was under way when the span ended and took longer than an
-/// interval: it is among the times of an interval that lies beyond. `None` if there was none.
+/// Returns the seconds of the longest transfer that was in flight when the span ended and took
+/// longer than an interval: its time belongs to a later interval. `None` if there was none.
 fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Option<f64> {
     let beyond =
         job.active.intervals.iter().filter(|one| one.end > span.to && !span.holds_middle(one));
@@ -287,7 +287,7 @@ fn longest_over_the_end(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Optio
     Some(longest as f64 / NANOS)
 }
 
-/// What speaks against the figures of `job`.
+/// Returns the reasons against the figures of `job`.
 pub(super) fn doubts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<Reason> {
     if !job.is_of_disk() {
         return Vec::new();

@@ -1,9 +1,9 @@
-//! What a host did beside the load that changes what it can do: swapping, and CPUs that went faster
-//! or slower (docs/methodology/repeats.md#validity).
+//! Changes of a host's capability during the load: swapping, and CPUs that went faster or slower
+//! (methodology 4.0).
 //!
-//! A CPU's frequency counts while the CPU works: an idle one goes where it likes. What this does
-//! not see: what lies between two readings, and hosts without cpufreq, as most virtual machines
-//! are; there the frequency is not known, and nothing is said of it.
+//! A CPU's frequency counts while the CPU works; that of an idle one is irrelevant. Not covered:
+//! changes between two readings, and hosts without cpufreq, as most virtual machines are; their
+//! frequency is unknown.
 
 use linerate_model::{SampleBlock, SeriesSpec, series};
 
@@ -20,7 +20,8 @@ pub(super) const MOST_CHANGED: f64 = 0.05;
 /// Hertz in a gigahertz.
 pub(super) const GIGA: f64 = 1e9;
 
-/// Why a trial, measured during `span`, is suspect by what its hosts' samplers read.
+/// Returns the reasons why a trial, measured during `span`, is suspect by the samplers of its
+/// hosts.
 pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<Reason> {
     let mut doubts = Vec::new();
     for (host, block) in samples {
@@ -51,7 +52,7 @@ struct Range {
 }
 
 impl Range {
-    /// What of the highest frequency is missing at the lowest.
+    /// Returns the relative difference between the highest and the lowest frequency.
     fn changed(self) -> f64 {
         if self.high > 0.0 { 1.0 - self.low / self.high } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! Where the measurement of a trial begins and ends.
+//! Start and end of a trial's measurement.
 //!
 //! With a fixed warm-up the span is the measure phase. With an automatic one the whole loaded time
 //! is searched by MSER-5 (from 50 intervals on; MSER on single intervals from 10 on) over the sum
@@ -6,9 +6,9 @@
 //! Where the best cut is the largest allowed, the rule has found none (White 1997), and the planned
 //! warm-up is cut, as it is below 10 intervals.
 //!
-//! Where what that leaves of a trial of 50 intervals or more still warms up and then holds its
-//! level (`statistics::settling`), the measurement begins with that level. What is told of a span
-//! that does not settle stands in `settling`.
+//! The rest of a trial of 50 intervals or more may still warm up and then keep its level
+//! (`statistics::settling`); the measurement then begins with that level. Spans that do not settle
+//! are reported by `settling`.
 
 use linerate_model::{Counter, JobRecord, Nanos, TrialRecord, Warmup};
 
@@ -49,7 +49,7 @@ pub(super) fn measured(trial: &TrialRecord) -> Span {
     if !enough {
         return found;
     }
-    // What the rule leaves may still warm up: it cuts at most half.
+    // The rest may still warm up: the rule cuts at most half.
     let left = (found.from.0 / phases.interval.0) as usize;
     warm_from(&series[left..]).map_or(found, |more| from(left + more))
 }
@@ -64,8 +64,8 @@ fn warm_from(series: &[f64]) -> Option<usize> {
     found.levels.last().map(|level| level.from * BATCH)
 }
 
-/// What the measured jobs got done, interval by interval: payload bytes delivered, else
-/// transactions, else connections.
+/// Returns the progress of the measured jobs, interval by interval: payload bytes delivered,
+/// otherwise transactions, otherwise connections.
 fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
     let records: Vec<&JobRecord> = trial
         .spec

@@ -24,13 +24,13 @@ pub use observed::{
 /// A clean window this much below the best one's goodput is preferred to it.
 const AS_GOOD: f64 = 0.9;
 
-/// What a reported buffer is worth against the probe.
+/// Credibility of a reported buffer against the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The probe agrees.
     Agrees,
-    /// The probe says otherwise: do not believe it.
+    /// The probe contradicts it: do not rely on it.
     Contradicted,
     /// Zero or all ones, which mean that nothing is reported (ncsi clause 6).
     Silent,
@@ -45,14 +45,14 @@ pub fn report(reported: u64, found: &Inferred) -> Report {
     if found.buffer.contains(&Bytes(reported)) { Report::Agrees } else { Report::Contradicted }
 }
 
-/// The window to try, and what the sweep says of it.
+/// The window to try, and its result in the sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The window and what it made of a stream.
     pub point: WindowPoint,
     /// Its goodput over that with the kernel's own window.
     pub gain: f64,
-    /// Whether it is clean of loss.
+    /// True if it is free of loss.
     pub clean: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What tuning reads off a trial as recorded: rates of a flood, losses of trains, the window a
-//! sender saw, counters.
+//! Readings that tuning uses from a recorded trial: rates of a flood, losses of trains, the window
+//! a sender saw, counters.
 //!
-//! Counts are over the whole trial, warm-up and drain included. What it does not see: anything the
-//! ends did not count.
+//! Counts are over the whole trial, warm-up and drain included. Not covered: anything the ends did
+//! not count.
 
 use linerate_model::series::interface;
 use linerate_model::{
@@ -11,8 +11,8 @@ use linerate_model::{
 
 use super::experiments::Missed;
 
-/// What a frame takes on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14, FCS
-/// 4, gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
+/// Bytes a frame occupies on an Ethernet wire beyond its IP packet: preamble and SFD 8, header 14,
+/// FCS 4, gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
 pub(super) const WIRE_OVERHEAD: f64 = 38.0;
 /// Headers of UDP (RFC 768) and of IPv4 without options or IPv6 (RFC 791, RFC 8200), bytes.
 const UDP_HEADER: u64 = 8;
@@ -20,7 +20,7 @@ const IPV4_HEADER: u64 = 20;
 const IPV6_HEADER: u64 = 40;
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// What a flood of datagrams shows of a path.
+/// Rates of a path under a flood of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Sent, as on the wire.
@@ -55,7 +55,7 @@ pub fn rates(trial: &TrialRecord) -> Option<Rates> {
     let ipv6 = trial.spec.jobs.first()?.to.address.is_some_and(|address| address.is_ipv6());
     let packet = payload + UDP_HEADER + if ipv6 { IPV6_HEADER } else { IPV4_HEADER };
     let wire_bits = (packet as f64 + WIRE_OVERHEAD) * BITS_PER_BYTE;
-    // Intervals after the first, so that neither the start of a flow nor its end is taken for its
+    // The first interval is left out, so that neither the start of a flow nor its end counts as its
     // rate.
     let rate = |record: &JobRecord, counter: Counter| {
         let warmup = trial.spec.phases.warmup_span();
@@ -73,7 +73,8 @@ pub fn rates(trial: &TrialRecord) -> Option<Rates> {
     })
 }
 
-/// What became of the trains of `length` datagrams that `trial` sent; `None` if it sent none.
+/// Returns the losses of the trains of `length` datagrams that `trial` sent; `None` if it sent
+/// none.
 #[must_use]
 pub fn trains(trial: &TrialRecord, length: u32) -> Option<Trains> {
     let sent = total(trial.job(0, Side::Active)?, Counter::DatagramsSent);
@@ -111,8 +112,8 @@ pub fn reading_of(trial: &TrialRecord, host: &str, column: Series) -> Option<f64
     column.iter().flatten().last().copied()
 }
 
-/// By how much the counters at `host` that are `wanted` rose during `trial`, all instances but the
-/// loopback added; `None` if none was read, or they ran backwards (they were cleared).
+/// Returns the increase of the counters at `host` that `wanted` selects during `trial`, over all
+/// instances but the loopback. `None` if none was read, or they decreased (they were cleared).
 #[must_use]
 pub fn change_of(
     trial: &TrialRecord,
@@ -135,8 +136,8 @@ pub fn change_of(
     (!changes.is_empty() && sum >= 0.0).then_some(sum as u64)
 }
 
-/// What the interfaces of `host` received during `trial`, and what their rings had no room for;
-/// `None` if that was not counted.
+/// Returns the packets that the interfaces of `host` received during `trial`, and those their rings
+/// had no room for; `None` if that was not counted.
 #[must_use]
 pub fn missed(trial: &TrialRecord, host: &str) -> Option<Missed> {
     let rose = |columns: &[Series]| change_of(trial, host, |read| series::any(columns, read));

@@ -37,16 +37,16 @@ pub enum Addressing {
     Bits64,
 }
 
-/// Whether packets carry an end-to-end check.
+/// End-to-end check of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndToEndCheck {
-    /// They do not.
+    /// No end-to-end check.
     Absent,
-    /// They do.
+    /// A check of four bytes (ECRC) on each packet.
     Present,
 }
 
-/// What acknowledgements, credit updates and clock compensation take.
+/// Link-layer overhead: acknowledgements, credit updates and clock compensation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkLayerPackets {
@@ -88,7 +88,7 @@ pub struct Link {
     pub check: EndToEndCheck,
     /// Link-layer packets.
     pub dllp: LinkLayerPackets,
-    /// How far behind a page boundary transactions start.
+    /// Distance of the start of transactions from a page boundary.
     pub offset: Bytes,
 }
 
@@ -117,8 +117,8 @@ pub(super) fn lane(generation: u32) -> Option<(f64, (u32, u32))> {
     }
 }
 
-/// The generation whose lanes make `transfers` 10^9 transfers a second, as sysfs tells a link's
-/// speed.
+/// Returns the generation whose lanes make `transfers` 10^9 transfers a second, the unit of a
+/// link's speed in sysfs.
 #[must_use]
 pub fn generation(transfers: f64) -> Option<u32> {
     (1..=FLIT_GENERATION)
@@ -142,7 +142,7 @@ pub(crate) fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
 pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> u64 {
     /// Framing, sequence number, header and checks of the longest packet, symbols.
     const OVERHEAD: u64 = 28;
-    /// What the device itself takes, symbol times, by generation; see the text.
+    /// The device's own latency in symbol times, by generation; see the module text.
     const DELAY: [f64; 3] = [19.0, 70.0, 115.0];
     const SMALL: Bytes = Bytes(256);
     let factor = match (lanes, max_payload <= SMALL) {
@@ -183,7 +183,7 @@ impl Link {
         })
     }
 
-    /// Whether what it computes is a bound; with the link layer's share it is an expectation.
+    /// Returns whether the result is a bound; with the link layer's share it is an expectation.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.dllp == LinkLayerPackets::None
@@ -195,8 +195,8 @@ impl Link {
         BitRate(self.rate.0 * (1.0 - self.link_layer_share()))
     }
 
-    /// What acknowledgements, credit updates and skip sets take of the line, where they are not
-    /// counted by packet.
+    /// Returns the share of the line that acknowledgements, credit updates and skip sets use where
+    /// they are not counted per packet.
     #[must_use]
     pub(crate) fn link_layer_share(&self) -> f64 {
         /// A skip set of four symbols on every lane at least so often, PCI Express 4.2.7.
@@ -237,7 +237,7 @@ impl Link {
         if self.check == EndToEndCheck::Present { ECRC } else { Bytes(0) }
     }
 
-    /// What is counted for the link layer on each packet.
+    /// Returns the bytes counted for the link layer on each packet.
     #[must_use]
     pub(crate) fn link_layer_bytes(&self) -> Bytes {
         if self.dllp == LinkLayerPackets::Idt { IDT_DLLP_SHARE } else { Bytes(0) }
@@ -289,7 +289,7 @@ impl Link {
             .filter(|(_, length)| length.0 > 0)
     }
 
-    /// What a write of `size` bytes takes: `size + packets * overhead`, upwards.
+    /// Returns the bytes of a write of `size` bytes: `size + packets * overhead`, upwards.
     #[must_use]
     pub fn write_bytes(&self, size: Bytes) -> LinkBytes {
         LinkBytes {
@@ -298,7 +298,7 @@ impl Link {
         }
     }
 
-    /// What a read of `size` bytes takes: requests upwards, completions downwards.
+    /// Returns the bytes of a read of `size` bytes: requests upwards, completions downwards.
     #[must_use]
     pub fn read_bytes(&self, size: Bytes) -> LinkBytes {
         LinkBytes {

@@ -1,14 +1,13 @@
-//! What a network card moves over its slot besides frames: doorbells, descriptors, interrupts, and
+//! Traffic of a network card over its slot besides frames: doorbells, descriptors, interrupts, and
 //! pointers read back.
 //!
-//! Units: bytes on the link for each frame, by direction. Source: the models of pcie-bench
-//! (Neugebauer et al., SIGCOMM 2018), for the second and third after the Intel 82599 data sheet
-//! (1.9.1, 1.9.2, 7.1.5 to 7.2.3) and the drivers of Linux and DPDK. The request for a receive
-//! descriptor is counted here; that model forgets it, so that its figures are a few per cent
-//! higher.
+//! Units: bytes on the link per frame, by direction. Source: the models of pcie-bench (Neugebauer
+//! et al., SIGCOMM 2018); for the second and third, also the Intel 82599 data sheet (1.9.1, 1.9.2,
+//! 7.1.5 to 7.2.3) and the drivers of Linux and DPDK. The request for a receive descriptor is
+//! counted here; the published model omits it, so that its figures are a few per cent higher.
 //!
-//! Frames cross without their check sequence. What it does not see: descriptors written into the
-//! doorbell, header split, compressed completions, and several queues that batch less each.
+//! Frames cross without their check sequence. Not covered: descriptors written into the doorbell,
+//! header split, compressed completions, and several queues that batch less each.
 
 use linerate_model::{Bytes, PacketRate};
 use serde::Deserialize;
@@ -16,7 +15,7 @@ use serde::Deserialize;
 use super::link::Link;
 use crate::limits::ethernet;
 
-/// How card and driver speak.
+/// Interface between card and driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nic {
@@ -28,7 +27,7 @@ pub enum Nic {
     PollMode,
 }
 
-/// Who starts a transaction, and which way its data goes.
+/// Initiator of a transaction and direction of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The device reads memory.
@@ -44,11 +43,11 @@ pub enum Access {
 /// One thing that happens once in `frames` frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// What it is.
+    /// Name of the transaction.
     pub what: &'static str,
-    /// By whom.
+    /// Its initiator and direction.
     pub access: Access,
-    /// How much of it; `None` for the frame itself.
+    /// Its size; `None` for the frame itself.
     pub size: Option<Bytes>,
     /// Frames that share it.
     pub frames: u32,
@@ -151,7 +150,7 @@ static POLL_RECEIVE: [Step; 4] = [
 ];
 
 impl Nic {
-    /// What happens to send a frame.
+    /// Returns the transactions that send a frame.
     #[must_use]
     pub fn transmit(self) -> &'static [Step] {
         match self {
@@ -161,7 +160,7 @@ impl Nic {
         }
     }
 
-    /// What happens to receive one.
+    /// Returns the transactions that receive a frame.
     #[must_use]
     pub fn receive(self) -> &'static [Step] {
         match self {
@@ -171,7 +170,7 @@ impl Nic {
         }
     }
 
-    /// Its name, as options give it.
+    /// Returns the card's name as in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -183,8 +182,8 @@ impl Nic {
 }
 
 impl Step {
-    /// What it takes on `link`, shared by the frames it is for; `frame` has its check sequence,
-    /// which does not cross.
+    /// Returns the bytes on `link` per frame, shared by the frames of a batch. `frame` includes its
+    /// check sequence, which does not cross.
     #[must_use]
     pub fn bytes(&self, link: &Link, frame: Bytes) -> FrameBytes {
         let size = self.size.unwrap_or(Bytes(frame.0.saturating_sub(ethernet::CHECK_SEQUENCE.0)));
@@ -202,7 +201,7 @@ impl Step {
     }
 }
 
-/// What all of `steps` take for each frame.
+/// Returns the bytes of all `steps` per frame.
 #[must_use]
 pub fn frame_bytes(steps: &[Step], link: &Link, frame: Bytes) -> FrameBytes {
     steps

@@ -1,15 +1,15 @@
-//! The tree of PCI functions above devices, from the fact `pcie`, and the edge of it that is full
-//! first.
+//! The tree of PCI functions above devices, from the fact `pcie`, and the first edge of it that
+//! saturates.
 //!
-//! Units: bit/s of payload in the largest packets a device is set to; `rx` what devices write to
-//! memory, `tx` what they read. The rate of an edge is that of the width negotiated and the highest
-//! speed the function is capable of, because a link may idle at a lower one: the bound stays an
-//! upper one, and the lower speed is told beside it. A link shows twice, at both its ends; the
-//! slower end decides.
+//! Units: bit/s of payload in the largest packets a device is set to; `rx` are writes of devices to
+//! memory, `tx` their reads. The rate of an edge is that of the negotiated width and the highest
+//! speed the function is capable of, because a link may idle at a lower speed. The bound therefore
+//! stays an upper one, and the lower speed is reported beside it. A link appears twice, at both its
+//! ends; the slower end decides.
 //!
-//! What it does not see: conventional PCI, whose clock and width sysfs does not tell (`linerate
-//! limit pci`, or a declared capacity); what a hypervisor hides; and what else the model of the
-//! link leaves out.
+//! Not covered: conventional PCI, whose clock and width sysfs does not show (`linerate limit pci`,
+//! or a declared capacity), functions hidden by a hypervisor, and everything the model of the link
+//! leaves out.
 
 use std::collections::BTreeSet;
 
@@ -25,21 +25,21 @@ use crate::limits::tree::{self, Bound, Shared};
 pub struct Slot {
     /// `dddd:bb:dd.f`.
     pub address: String,
-    /// What it is: `root port`, `endpoint`; empty if configuration space may not be read.
+    /// Port type: `root port`, `endpoint`; empty if configuration space is not readable.
     pub port: String,
-    /// How many functions stand above it.
+    /// Number of functions above it.
     pub depth: usize,
     /// Generation and lanes that its bound is made of; `None` if it has no PCI Express link.
     pub link: Option<(u32, u32)>,
     /// Generation now, and the most lanes it could have, where they differ from `link`.
     pub remark: Option<String>,
-    /// What it is set to, where that can be read.
+    /// Configured maximum payload, where readable.
     pub max_payload: Option<Bytes>,
-    /// What it is set to, where that can be read.
+    /// Configured maximum read request, where readable.
     pub max_read_request: Option<Bytes>,
     /// Devices at it or below.
     pub devices: BTreeSet<String>,
-    /// Whether it is the end of the way of one of them.
+    /// True if one of the devices is here.
     pub ends: bool,
 }
 
@@ -96,15 +96,15 @@ impl Slots {
         Ok(Self { slots, devices: devices.iter().cloned().collect() })
     }
 
-    /// Whether the payload setting of every device is known.
+    /// Returns whether the payload setting of every device is known.
     #[must_use]
     pub fn settings_are_known(&self) -> bool {
         self.slots.iter().filter(|slot| slot.ends).all(|slot| slot.max_payload.is_some())
     }
 
-    /// The link at `slot` as the devices below use it: packets are cut where they begin, at the
-    /// device that writes or asks, and not again on their way. `assumed` stands for settings that
-    /// could not be read.
+    /// Returns the link at `slot` as the devices below use it. Packets are cut where they begin, at
+    /// the device that writes or requests, and not again on their way. `assumed` replaces settings
+    /// that could not be read.
     fn link(&self, slot: &Slot, assumed: (Bytes, Bytes)) -> Option<Link> {
         let (generation, lanes) = slot.link?;
         let ends =
@@ -114,7 +114,7 @@ impl Slots {
         Link::new(generation, lanes, payload, request)
     }
 
-    /// What crosses the link at `slot`, the most in `direction`.
+    /// Returns the highest rate through the link at `slot` in `direction`.
     fn capacity(
         &self,
         slot: &Slot,
@@ -137,7 +137,7 @@ impl Slots {
             let capacity = self.capacity(slot, direction, assumed)?;
             Some(Shared { name: slot.name(), capacity, flows: slot.devices.clone() })
         };
-        // Of equal edges the one next to the device is named: it is the one that can be moved to
+        // Of equal edges the one next to the device is named, because that device can be moved to
         // another slot.
         let shared: Vec<Shared<String>> = self.slots.iter().rev().filter_map(shared).collect();
         tree::bound(&shared, devices)
@@ -257,7 +257,7 @@ const SOURCE: &str =
     "sysfs and configuration space (PCI Express Base 7.5.3); maximum flow of a tree";
 
 impl Slot {
-    /// Its address, what it is, and the device it carries.
+    /// Returns its address, port type and the device it carries.
     #[must_use]
     pub fn name(&self) -> String {
         let mut name = self.address.clone();
@@ -331,8 +331,8 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
     })
 }
 
-/// The payload settings to calculate with: `mps` and `mrrs` of `params`, or each of the usual ones
-/// where the tree does not say.
+/// Returns the payload settings to calculate with: `mps` and `mrrs` of `params`, or each of the
+/// usual ones where the tree does not show them.
 #[must_use]
 pub fn assumptions(slots: &Slots, params: &Params) -> Vec<(Bytes, Bytes)> {
     let given = |key: &str| {

@@ -1,12 +1,12 @@
 //! PCI Express links between a host's memory and its network devices, from the fact
 //! `pcie.<device>`.
 //!
-//! Each function of the chain bounds all flows whose devices lie below it, per direction: received
+//! Each function of the chain bounds all flows whose devices lie below it, per direction. Received
 //! data is written to memory, sent data is read from it, both in the largest packets the function
-//! was set to, with nothing but frames crossing. The rate is that of the width negotiated and the
+//! was set to, with nothing but frames crossing. The rate is that of the negotiated width and the
 //! highest speed the function is capable of (a link may idle at a lower one), which keeps the bound
-//! an upper one. What it does not see: descriptors, doorbells and interrupts, which make the true
-//! bound lower; reads limited by tags and credits; and what a hypervisor hides.
+//! an upper one. Not covered: descriptors, doorbells and interrupts, which make the true bound
+//! lower; reads limited by tags and credits; and functions hidden by a hypervisor.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,8 @@
-//! What bounds a flow inside the two hosts: the interfaces and queueing disciplines that its
-//! packets pass, each with the headers that it counts.
+//! Bounds of a flow inside the two hosts: the interfaces and queueing disciplines that its packets
+//! pass, each with the headers that it counts.
 //!
-//! Of several next hops each flow takes one, so that n flows reach what the n fastest allow
-//! together. Only the way out is known where packets have several: which device they come in by is
-//! for the other end to decide.
+//! Of several next hops each flow uses one, so n flows reach the sum of the n fastest. Only the way
+//! out is known where packets have several ways: the other end decides by which device they arrive.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ use crate::limits::ethernet;
 /// Ethernet addresses and type, which a discipline counts with the packet, IEEE 802.3 clause 3.1.
 const FRAME_HEADER: Bytes = Bytes(14);
 
-/// bit/s that so many flows reach together.
+/// Joint rate of a number of flows, bit/s.
 type Room<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
 
 /// Something of a host that flows cross; its rate is known when all of them are.
@@ -72,7 +71,7 @@ pub(super) fn elements(
     found.into_iter().map(rated).collect()
 }
 
-/// What the packets of one way out pass.
+/// Returns the elements that packets of one way out pass.
 fn of_branch<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>) -> Vec<(Element, Room<'a>)> {
     let mut crossed = Vec::new();
     for layer in &branch.layers {
@@ -130,7 +129,7 @@ fn interface<'a>(
         frame_overhead: ethernet::packet_overhead(layer.tags) + layer.added,
         mtu: branch.mtu,
         crossed_by: BTreeSet::new(),
-        // What comes out of a tunnel is counted without what carried it.
+        // Packets out of a tunnel are counted without the packets that carried them.
         receives: receives && layer.added.0 == 0,
         burst: 0.0,
         source: format!("facts of {host}: interfaces.{device}.speed_bps and mtu; IEEE 802.3"),

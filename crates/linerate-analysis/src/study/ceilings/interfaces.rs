@@ -27,7 +27,7 @@ const VIRTUAL_DRIVERS: [&str; 12] = [
     "vmxnet3",
     "xen_netfront",
 ];
-/// Kinds of links whose packets are carried in others, as the kernel calls them.
+/// Kinds of links whose packets are carried in others, by the kernel's names.
 const TUNNELS: [&str; 12] = [
     "geneve",
     "gre",
@@ -42,12 +42,12 @@ const TUNNELS: [&str; 12] = [
     "vxlan",
     "wireguard",
 ];
-/// Kinds of links that stand on another one.
+/// Kinds of links that are stacked on another one.
 const ON_ANOTHER: [&str; 4] = ["ipvlan", "ipvtap", "macvlan", "macvtap"];
 /// Kinds of links that are as fast as their members together.
 const GROUPS: [&str; 2] = ["bond", "team"];
 
-/// Why nothing bounds the flows of `carried` at an end, for each end of which that is so.
+/// Returns the reason why the flows of `carried` have no bound, for each end without one.
 pub(super) fn unbounded(
     hosts: &Hosts<'_>,
     jobs: &[Job<'_>],
@@ -63,7 +63,7 @@ pub(super) fn unbounded(
     told
 }
 
-/// Why nothing bounds what leaves the host of `end`.
+/// Returns the reason why packets that leave the host of `end` have no bound.
 fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String> {
     let branches = leaving::branches(hosts, end, other);
     let host = &end.host;
@@ -95,7 +95,7 @@ fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String>
     (!whys.is_empty()).then(|| whys.join("; "))
 }
 
-/// Why `device` bounds nothing; `None` if it does.
+/// Returns the reason why `device` is no bound; `None` if it is one.
 fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     if line_rate(hosts, host, device).is_some() {
         return None;
@@ -162,7 +162,7 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
     physical(hosts, host, device)
 }
 
-/// What a device that is no software of the kernel or a hypervisor reports.
+/// Returns the speed reported by a device that is not software of the kernel or a hypervisor.
 fn physical(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
     let fact = |name| hosts.interface_fact(host, device, name);
     let virtual_driver =

@@ -1,13 +1,12 @@
 //! Queueing disciplines of sending devices that shape what the device sends, from the fact
 //! `interfaces.<device>.qdiscs`.
 //!
-//! A chain of disciplines without classes from the root on is certain to be crossed by all packets.
-//! Of a hierarchical token bucket the class that takes what no filter picks bounds all packets if
-//! there is no filter; with filters each flow may be in any class, so that they bound flows only as
-//! the fastest classes do, and all of them as the whole tree. Disciplines count Ethernet frames
-//! without preamble, check sequence and gap; a GSO packet counts as what it is divided into. What
-//! it does not see: which class a filter picks, CAKE's tins, policers, and a discipline that was
-//! changed after the facts were read.
+//! All packets cross a chain of classless disciplines from the root. In a hierarchical token bucket
+//! without filters, all packets use the default class, which bounds them. With filters each flow
+//! may be in any class: flows are bounded by the fastest classes, and all of them by the whole
+//! tree. Disciplines count Ethernet frames without preamble, check sequence and gap; a GSO packet
+//! counts as the frames it is divided into. Not covered: the class a filter picks, CAKE's tins,
+//! policers, and a discipline that was changed after the facts were read.
 
 use serde_json::Value;
 
@@ -67,12 +66,13 @@ pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
     found
 }
 
-/// What a hierarchical token bucket allows; `None` if packets may pass beside its classes.
+/// Returns the shaper of a hierarchical token bucket; `None` if packets may pass beside its
+/// classes.
 fn hierarchy(qdisc: &Value) -> Option<Shaper<'_>> {
     let classes: Vec<Class<'_>> =
         qdisc.get("classes")?.as_array()?.iter().filter_map(Class::read).collect();
     let tree = Tree(&classes);
-    // What no filter picks is not shaped unless it has a class without classes.
+    // Unclassified packets are not shaped unless the default class is a leaf.
     let default = tree
         .0
         .iter()
@@ -136,9 +136,9 @@ impl<'a> Tree<'a> {
         self.children(class).next().is_none()
     }
 
-    /// What `class` reaches: its rate without asking, more by borrowing, up to its ceil, from a
-    /// parent that has it. The outermost class has nobody to borrow from, so that its ceil says
-    /// nothing (tc-htb(8)).
+    /// Returns the highest rate of `class`: its own rate, plus what it borrows from a parent up to
+    /// its ceil. The outermost class has no parent to borrow from, so its ceil has no effect
+    /// (tc-htb(8)).
     fn most(&self, class: &Class<'a>, depth: usize) -> f64 {
         let parent = self.0.iter().find(|other| other.handle == class.parent && depth < DEEPEST);
         parent.map_or(class.rate, |parent| {
@@ -146,8 +146,8 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// What the classes below `class` reach together: what they may borrow, or what they are given,
-    /// whichever is more.
+    /// Returns the joint rate of the classes below `class`: the larger of what they may borrow and
+    /// what they are assigned.
     fn together(&self, class: &Class<'a>, depth: usize) -> f64 {
         if self.is_leaf(class) || depth == DEEPEST {
             return self.most(class, 0);
@@ -156,7 +156,7 @@ impl<'a> Tree<'a> {
         below.min(self.most(class, 0).max(self.given(class, depth)))
     }
 
-    /// The rates that the classes without classes below `class` are given.
+    /// Returns the assigned rates of the leaf classes below `class`.
     fn given(&self, class: &Class<'a>, depth: usize) -> f64 {
         if self.is_leaf(class) || depth == DEEPEST {
             return class.rate;
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(of(&[inner, netem]), ["tbf 200000000"]);
         let fair = json!({ "kind": "fq_codel", "handle": "3:", "parent": "1:1" });
         assert_eq!(of(&[fair, tbf.clone()]), ["tbf 1000000000"]);
-        // One shaper in one class of several says nothing of the others.
+        // One shaper in one class of several does not bound the others.
         let htb = json!({ "kind": "htb", "handle": "9:", "parent": "root" });
         let in_class = json!({ "kind": "tbf", "handle": "2:", "parent": "9:1", "rate_bps": 2e8 });
         assert_eq!(of(&[htb, in_class]), [""; 0]);

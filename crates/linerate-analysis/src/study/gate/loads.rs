@@ -1,9 +1,9 @@
-//! Loads of a search. No loss in one trial is not yet a rate that the path carries: while the trial
-//! lasts, a buffer holds the excess.
+//! Loads of a search. A trial without loss does not yet prove that the path carries its rate: while
+//! the trial lasts, a buffer holds the excess.
 //!
-//! A load above the line by no more than the trial's tolerance (`path`) is the line. Beyond that, a
-//! trial without loss proves nothing and is left out; the line itself is then the upper bound,
-//! which arithmetic gives. A trial with loss counts at any load.
+//! A load above the line rate by no more than the trial's tolerance (`path`) counts as the line
+//! rate. Above that, a trial without loss proves nothing and is left out; the calculated line rate
+//! is then the upper bound. A trial with loss counts at any load.
 
 use linerate_model::{LoadUnit, Nanos, metric};
 
@@ -13,7 +13,7 @@ use super::path::{self, Edges};
 use crate::search::{Bounds, Observation};
 use crate::study::span::Span;
 
-/// What the path of a search carries in each direction, in the unit of its loads.
+/// Line rate of the path of a search in each direction, in the unit of its loads.
 #[derive(Clone, Debug)]
 pub(in crate::study) struct Line {
     bound: Bound,
@@ -59,7 +59,7 @@ impl Line {
         self.bound.ceiling.value
     }
 
-    /// What of `observations` is a proof.
+    /// Returns those of `observations` that are proof.
     pub(in crate::study) fn proofs(&self, observations: Vec<Observation>) -> Proofs {
         let n_before = observations.len();
         let admit = |observation: Observation| {
@@ -76,7 +76,8 @@ impl Line {
         Proofs { n_left_out: n_before - kept.len(), kept }
     }
 
-    /// `found`, no part of it above the line; `left_out` says that loads above it were tried.
+    /// Returns `found` with every value limited to the line rate; `left_out` states that loads
+    /// above it were tried.
     pub(in crate::study) fn cut(&self, found: Bounds, left_out: bool) -> Bounds {
         let line = self.value();
         let cut = |load: Option<f64>| load.map(|load| load.min(line));
@@ -92,7 +93,7 @@ impl Line {
         }
     }
 
-    /// Why `n` trials prove nothing.
+    /// Returns the reason why `n` trials prove nothing.
     pub(in crate::study) fn why(&self, n: usize) -> String {
         format!(
             "{n} {} above {:.6e} {} without loss, more than the path carries ({}): buffers held \

@@ -1,18 +1,19 @@
-//! Ceilings of the path, and by how much a count at a receiver may exceed them.
+//! Ceilings of the path, and the margin by which a count at a receiver may exceed them.
 //!
 //! The tolerance of a figure is the sum of
+//!
 //! - the clock: [`CLOCK_RATE_ERROR`] for the rates of the two clocks involved, and the offset's
 //!   uncertainty over the span;
 //! - one quantum at each edge of the span: the larger of the step found in the interval counts and
 //!   the mean bytes a receiving call returned;
-//! - what lies unevenly in an interval across an edge: of one in which more was read than the path
-//!   carries meanwhile, after the receiver had stood still, the surplus, since the interval is
-//!   apportioned by time;
-//! - on an emulated path, and where somebody declared a capacity, one bucket: a token-bucket shaper
+//! - uneven arrival in an interval across an edge: where more was read than the path carries in
+//!   that time, after a pause of the receiver, the surplus, since the interval is apportioned by
+//!   time;
+//! - on an emulated path, and where a capacity was declared, one bucket: a token-bucket shaper
 //!   passes its burst on top of its rate, and holds at least one GSO packet, hence [`BUCKET`];
-//! - what the receiving application read in the span although it had arrived before, as observed at
-//!   the receivers, and what a foreign receiver may have acknowledged in it likewise
-//!   ([`super::super::backlog`]). It does not widen what is counted at a device.
+//! - bytes that the receiving application read in the span although they had arrived before, as
+//!   observed at the receivers, and bytes that a foreign receiver may have acknowledged in the same
+//!   way ([`super::super::backlog`]). This part does not apply to counts at a device.
 
 use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
 
@@ -37,7 +38,7 @@ const PACKET_RATE: &str = metric::PACKET_RATE;
 /// Bits in a byte.
 pub(super) const BITS: f64 = 8.0;
 
-/// What the ceilings say of `value`.
+/// Returns the judgement of `value` by the ceilings.
 pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
     let part_s = part_s(gate, metric);
     let Some(bound) =
@@ -76,7 +77,7 @@ fn part_s(gate: &Gate<'_>, metric: &str) -> Option<f64> {
     }
 }
 
-/// What a count at the receivers may be off by at the edges of the span.
+/// Possible error of a count at the receivers at the edges of the span.
 #[derive(Clone, Copy)]
 pub(super) struct Edges {
     /// Bytes by which the count of one interval may be off.
@@ -115,7 +116,8 @@ impl Edges {
         }
     }
 
-    /// Of any part of `span`: at most as much is read late as was ever held.
+    /// Returns the edges for any part of `span`: the bytes read late never exceed the bytes ever
+    /// held.
     pub(super) fn of_any(jobs: &[&Job<'_>], direction: Direction, span: Span) -> Self {
         let late =
             receiving(jobs, direction).map(|flow| backlog::most_held(flow.receiver, span)).sum();
@@ -127,7 +129,8 @@ impl Edges {
         Self { quantum: 0.0, late: 0.0, surplus: 0.0, per_byte }
     }
 
-    /// With the surplus over a ceiling of `limit`; nothing is added where bytes do not tell of it.
+    /// Returns the edges with the surplus over a ceiling of `limit`; nothing is added where bytes
+    /// do not show it.
     fn with_surplus(self, gate: &Gate<'_>, direction: Direction, limit: f64) -> Self {
         let receivers: Vec<&JobRecord> =
             receiving(gate.jobs, direction).map(|flow| flow.receiver).collect();
@@ -160,7 +163,7 @@ fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item 
     flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
 }
 
-/// How far a value may exceed `bound` before it is impossible.
+/// Returns the margin by which a value may exceed `bound` before it is impossible.
 pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -> f64 {
     let possible = bound.ceiling.value * span.seconds();
     if possible <= 0.0 {
@@ -217,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// Intervals of 100 ms with so many bytes each.
+    /// Intervals of 100 ms with these byte counts.
     fn record(bytes: &[u64]) -> JobRecord {
         let interval = |(number, bytes): (u64, &u64)| {
             let (start, end) =

@@ -1,5 +1,5 @@
-//! What a metric's own meaning allows: shares up to one, whole counts, nothing negative but
-//! differences, frames no smaller than what they carry.
+//! Limits that follow from the meaning of a metric: shares up to one, whole counts, no negative
+//! values but for differences, frames no smaller than their payload.
 
 use linerate_model::{Direction, Metric, metric};
 
@@ -16,10 +16,10 @@ const TICKS: f64 = 2.0;
 /// The rate of frames, and that of what they carry.
 const FRAMES: &str = metric::THROUGHPUT_L2;
 const PAYLOAD: &str = metric::GOODPUT;
-/// What adding and dividing may leave above one.
+/// Rounding error above one that addition and division may leave.
 const ROUNDING: f64 = 1e-9;
 
-/// What the range of `metric` says of `value`, read over `span`.
+/// Returns the judgement of `value` by the range of `metric`, read over `span`.
 pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     let range = metric.range();
     let tolerance =
@@ -56,7 +56,7 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
     }
 }
 
-/// The same of estimates: medians of runs of which not all have both figures.
+/// Withholds estimates below the payload: medians of runs of which not all have both figures.
 pub(in crate::study) fn withhold_estimates_below_payload(
     metrics: &mut [MetricStudy],
 ) -> Vec<Withheld> {

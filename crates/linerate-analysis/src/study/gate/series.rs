@@ -20,7 +20,8 @@ const BOUNDED: [(&str, &str, Direction); 2] = [
 ];
 
 impl Gate<'_> {
-    /// What of `counted` may be drawn: the ends of the intervals in seconds, and the series.
+    /// Returns the part of `counted` that may be drawn: the ends of the intervals in seconds, and
+    /// the series.
     pub(in crate::study) fn series(&self, counted: Counted) -> (Vec<f64>, Series) {
         let Counted { seconds, width, mut series } = counted;
         let interval = Span { from: self.span.from, to: self.span.from + width };

@@ -1,5 +1,5 @@
 //! One-way times between two clocks. An error of the clocks moves all of them by the same amount,
-//! so they stand or fall together.
+//! so they are admitted or withheld together.
 
 use linerate_model::{Direction, Nanos, metric};
 
@@ -16,8 +16,8 @@ const MEDIANS: [(&str, &str); 2] = [
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 
-/// What is known of the one-way times of a job: by how much they may be wrong, seconds, and of
-/// which the median is no longer.
+/// Accuracy of the one-way times of a job: their possible error in seconds, and the directions
+/// whose median is no longer than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::study) struct OneWay {
     doubt: Option<f64>,
@@ -25,7 +25,7 @@ pub(in crate::study) struct OneWay {
 }
 
 impl OneWay {
-    /// What `figures` say.
+    /// Returns the accuracy according to `figures`.
     pub(super) fn of(figures: &Figures) -> Self {
         let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
         let withheld = |(median, _): (&str, &str)| {
@@ -36,7 +36,7 @@ impl OneWay {
         Self { doubt, withheld: MEDIANS.map(withheld) }
     }
 
-    /// Why `value` of `metric` is no figure, if it is none.
+    /// Returns the reason why `value` of `metric` is not a figure, if any.
     pub(super) fn refuses(&self, metric: &str, value: f64) -> Option<String> {
         let doubt = self.doubt.filter(|_| is_time(metric))?;
         let of_withheld =
@@ -69,7 +69,7 @@ impl OneWay {
         }
     }
 
-    /// How wrong its times may be, ns; none where both ends share a clock.
+    /// Returns the possible error of its times, ns; `None` where both ends share a clock.
     pub(in crate::study) fn doubt_ns(&self) -> Option<f64> {
         self.doubt.map(|seconds| seconds * NANOS)
     }

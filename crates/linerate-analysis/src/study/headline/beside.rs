@@ -1,8 +1,8 @@
-//! Which two arms stand beside one another: of what was put to the test, or else of the comparison
-//! that changed most for certain, the first arm and the changed one; of a mix a job alone and the
-//! same among all.
+//! Choice of the two arms of a headline. An experiment or the comparison with the largest certain
+//! change provides its first and its changed arm; a mix provides a job alone and the same job among
+//! all.
 //!
-//! Where nothing changed for certain it is a comparison that the point which moved most belongs to.
+//! Where nothing changed for certain, the comparison of the point with the highest rate is used.
 
 use linerate_model::{ARM_AXIS, Metric, Role};
 
@@ -11,8 +11,8 @@ use super::super::{Comparison, PointStudy, SearchStudy, Study};
 use super::busiest;
 use crate::compare::{Change, Scale};
 
-/// The arms to tell, each with the number of the job in it; `None` if `best` is no arm and nothing
-/// was put to the test.
+/// Returns the two arms, each with the number of the job in it. `None` if `best` is no arm and
+/// there was no experiment.
 pub(super) fn arms<'a>(
     study: &'a Study,
     best: &'a PointStudy,
@@ -52,7 +52,7 @@ pub(super) fn arms<'a>(
     Some([(base, job), (changed?, among_all)])
 }
 
-/// What the first two arms that were searched found.
+/// Returns the results of the first two arms that were searched.
 pub(super) fn searches(study: &Study) -> Option<[&SearchStudy; 2]> {
     let comparison = study.comparisons.first()?;
     let of_arm = |name: &String| {
@@ -77,7 +77,7 @@ fn most_changed<'a>(
     comparisons.rev().max_by(by_change)
 }
 
-/// Whether the main figure changed for certain, and by how much, either way.
+/// Returns whether the main figure changed for certain, and by how much in either direction.
 fn change(comparison: &Comparison) -> Option<(bool, f64)> {
     let named =
         |metric: &Metric| comparison.figures.iter().find(|figure| figure.metric == metric.name);

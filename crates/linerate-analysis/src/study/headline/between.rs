@@ -1,5 +1,5 @@
-//! What lies between the ends: the capacities the path is known to cross, a lab's devices under
-//! test, ports that an observer counts.
+//! Stages between the ends: declared capacities on the path, devices under test of a lab, and ports
+//! that an observer counts.
 
 use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Unit};
 
@@ -8,7 +8,7 @@ use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
 use super::{PathEnd, Reading, Seen, Stage, StageKind};
 
-/// What stands where nothing is known.
+/// Name of the stage where nothing is known.
 const UNKNOWN: &str = "network";
 
 /// In the order in which they were declared.
@@ -50,7 +50,7 @@ fn wire(name: &str) -> Stage {
     Stage::new(PathEnd::Between, StageKind::Wire, "", name)
 }
 
-/// Whether `stage` is the lab's device or link called `device`.
+/// Returns whether `stage` is the lab's device or link called `device`.
 pub(super) fn is_of(stage: &Stage, device: &str) -> bool {
     stage.part.as_ref().and_then(BoundPart::edge) == Some(device)
 }
@@ -70,7 +70,7 @@ fn devices<'a>(first: &Seen<'a>) -> Vec<&'a str> {
     on_the_way(first).into_iter().map(|(_, name)| name).collect()
 }
 
-/// What a lab's device forwarded and dropped during a trial.
+/// Returns the counts of a lab's device during a trial: forwarded and dropped.
 pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     let samples = Samples::of(one.trial, OF_DEVICES);
     let Some(span) = samples.extent() else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! The stages at the ends of a path that data cross in packets: application, socket, queueing
-//! discipline, interface, bus; and the disk that a file comes from or goes to.
+//! Stages at the ends of a path that carries packets: application, socket, queueing discipline,
+//! interface and bus, and the disk that a file comes from or goes to.
 //!
-//! Rates are bits a second of the layer told. Devices count frames without their check sequence.
-//! Bytes a socket sent contain those it sent again.
+//! Rates are bits a second of the named layer. Devices count frames without their check sequence.
+//! Bytes sent by a socket include retransmissions.
 
 use linerate_model::series::{interface, qdisc};
 use linerate_model::{
@@ -21,7 +21,7 @@ use super::{PathEnd, Reading, Seen, Stage, StageKind};
 const BITS: f64 = 8.0;
 
 impl<'a> Seen<'a> {
-    /// What an end counted, and its endpoint; nothing counted where it is foreign.
+    /// Returns the record of an end and its endpoint; the record is empty where the end is foreign.
     pub(super) fn side(&self, end: PathEnd) -> (&'a JobRecord, &'a Endpoint) {
         let first = (self.direction == Direction::Rx) == (end == PathEnd::Receiver);
         if first {
@@ -119,7 +119,7 @@ fn own_devices(end: &Endpoint) -> Vec<&str> {
     }
 }
 
-/// What carries the data.
+/// Returns the protocol that carries the data.
 fn protocol(first: &Seen<'_>) -> &'static str {
     match first.job.flow(first.direction) {
         Some(flow) if flow.is_tcp() => "TCP",
@@ -141,14 +141,14 @@ fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
     kinds.join(", ")
 }
 
-/// What was read at `stage` during a trial.
+/// Returns the readings at `stage` during a trial.
 pub(super) fn readings<'a>(stage: &Stage, one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     match stage.place {
         StageKind::Application => application(stage.end, one),
         StageKind::Socket => socket(stage.end, one),
         StageKind::Queue => queue(one, hosts),
         StageKind::Interface => interface(stage.end, one),
-        // What crosses a bus is not counted.
+        // No counter shows the traffic of a bus.
         StageKind::Bus | StageKind::Cache | StageKind::Disk | StageKind::Wire => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the study says of each stage, and which of them limits.
+//! Readings, ceilings and losses that the study adds to each stage, and the stage that limits.
 
 use linerate_model::{BoundPart, Direction, Finding, Unit, metric};
 
@@ -11,8 +11,8 @@ use super::{Limit, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, mea
 /// A share of losses found at one place that makes it the place.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Metrics of a job that are readings of a stage: where, which, and in whose direction they stand
-/// (`None`: the sum).
+/// Metrics of a job that are readings of a stage: stage, metric, and the direction to read (`None`:
+/// the sum).
 const JUDGED: [(PathEnd, StageKind, &str, &str, bool); 15] = [
     (
         PathEnd::Sender,
@@ -67,7 +67,8 @@ const JUDGED: [(PathEnd, StageKind, &str, &str, bool); 15] = [
     (PathEnd::Sender, StageKind::Queue, metric::ACHIEVED_DEPTH, "under way", false),
 ];
 
-/// Where on the path each rule sees the limit; those that name a capacity are looked up by it.
+/// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
+/// name.
 const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(PathEnd::Sender, StageKind::Socket)]),
@@ -104,14 +105,14 @@ const PATH_LOSS: &str = "path_loss";
 const OF_CAPACITIES: [&str; 6] =
     ["bus_ceiling", "fire_hose", "hash_polarised", "link_ceiling", "path_loss", "single_flow"];
 
-/// What the study says of `stage`, beside what was read there.
+/// Returns the study's figures of `stage`, beside the readings there.
 pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec<Reading> {
     let of_stage =
         JUDGED.iter().filter(|(end, place, ..)| (*end, *place) == (stage.end, stage.place));
     let told = of_stage.filter_map(|(_, _, metric, what, directed)| {
         let metric = job.metric(metric, if *directed { direction } else { Direction::Sum })?;
         let value = metric.estimate?.value;
-        // Shares of time that are zero say nothing.
+        // Shares of time that are zero carry no information.
         let silent = value == 0.0 && matches!(metric.unit, Unit::Ratio | Unit::Count);
         (value.is_finite() && !silent).then(|| Reading::new(what, value, metric.unit, metric.layer))
     });
@@ -151,13 +152,13 @@ pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Optio
     let found: u64 =
         loss.located.iter().filter(|(place, _)| is_at(stage, place)).map(|(_, n)| n).sum();
     let unobserved = loss.unobserved.iter().any(|place| is_at(stage, place));
-    // A counter that was read and found nothing says zero; at the ends every place has one.
+    // A counter that was read and found nothing shows zero; at the ends every place has a counter.
     let counted =
         !unobserved && stage.end != PathEnd::Between && stage.place != StageKind::Application;
     (found > 0 || counted && stage.is_observed()).then_some(found)
 }
 
-/// Whether a place of the loss ledger is `stage`.
+/// Returns whether a place of the loss ledger is `stage`.
 fn is_at(stage: &Stage, place: &LossPlace) -> bool {
     let at = match place {
         LossPlace::SenderQueue => (PathEnd::Sender, StageKind::Queue),
@@ -174,32 +175,32 @@ fn is_at(stage: &Stage, place: &LossPlace) -> bool {
         LossPlace::Device { name, .. } => {
             return stage.end == PathEnd::Between && is_of(stage, name);
         }
-        // It stands in no picture of a path.
+        // A controller is in no picture of a path.
         LossPlace::Controller => return false,
     };
     (stage.end, stage.place) == at
 }
 
-/// Where on the path something limits, as the finding that says so has it: the sentence and the
-/// picture both follow from this.
+/// Place of the limit on the path, from the finding that names it. Both the sentence and the
+/// picture follow from this.
 pub(super) struct Bottleneck {
     /// The job it is about; `None` where it is about the whole point.
     job: Option<usize>,
     at: At,
 }
 
-/// What of a path it is.
+/// The part of a path that limits.
 enum At {
     /// These stages, whatever they are called.
     Places(&'static [(PathEnd, StageKind)]),
-    /// What sets the ceiling of the job's goodput.
+    /// The parts that set the ceiling of the job's goodput.
     Parts(Vec<BoundPart>),
-    /// Where counters between the ends found most losses; what sets the ceiling, if they found
-    /// none.
+    /// The place with most losses by counters between the ends; the parts that set the ceiling if
+    /// there are no losses.
     MostLost(Vec<BoundPart>),
 }
 
-/// Where on the path of a job of `point` the limit is that `finding` names.
+/// Returns the place on the path of a job of `point` that `finding` names as the limit.
 pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottleneck> {
     let number = finding.flow.and_then(|flow| usize::try_from(flow.job).ok());
     // The job that adds up all others has no path of its own.
@@ -228,7 +229,7 @@ pub(super) fn job(finding: &Finding, point: &PointStudy) -> Option<usize> {
 }
 
 impl Bottleneck {
-    /// Marks it among the stages of the path of job `number`. What limits another job alone is not
+    /// Marks it among the stages of the path of job `number`. A limit of another job alone is not
     /// on this path.
     pub(super) fn mark(&self, stages: &mut [Stage], number: usize) {
         let is_own = self.job.is_none_or(|job| job == number);
@@ -245,14 +246,15 @@ impl Bottleneck {
             stage.limits = match &self.at {
                 At::Places(places) => is_own && places.contains(&(stage.end, stage.place)),
                 At::MostLost(_) if most_lost.is_some() => is_own && stage.lost == most_lost,
-                // What all jobs share is on the path of each.
+                // Parts that all jobs share are on the path of each.
                 At::Parts(parts) | At::MostLost(parts) => sets(stage, parts),
             };
         }
     }
 }
 
-/// Where the losses of the loads `above` what a search found were, as counters locate them.
+/// Returns the place of the losses at the loads `above` the result of a search, as far as counters
+/// locate them.
 pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bool) -> Limit {
     let mut limit = Limit {
         surety: Surety::NotDiagnosed,

@@ -1,15 +1,14 @@
-//! What a campaign says in one sentence, and the path it says it of: what was moved how fast, what
-//! limits it and how sure that is, and every stage from application to application with what was
-//! observed there.
+//! Headline of a campaign: the main figure, its limit and how well that is established, and the
+//! path with every stage from application to application and the readings there.
 //!
-//! It speaks of one point: the first whose limit was put to the test, else the one that moved most;
-//! where loads were searched and no point was measured, of the first search. Where that point is an
-//! arm of a comparison, or a job of a mix alone or together, it speaks of the first arm and sets
-//! the other beside it, of the comparison that changed most (see [`beside`]). Figures are medians
-//! over the trials that carry figures, of the span measured. A stage that nobody looked at has no
-//! reading, and is never filled from its neighbours. What it does not see: what happens inside
-//! networks that count nothing, and how several jobs side by side share a stage (of those the one
-//! that carries most is drawn).
+//! The headline describes one point: the first one with an experiment on its limit, otherwise the
+//! one with the highest rate. Where loads were searched and no point was measured, it describes the
+//! first search. Where that point is an arm of a comparison, or a job of a mix alone or together,
+//! it describes the first arm and sets the other beside it, of the comparison with the largest
+//! change (see [`beside`]). Figures are medians over the trials that carry figures, over the
+//! measured span. A stage without readings is never filled from its neighbours. Not covered: the
+//! inside of networks that count nothing, and the shares of a stage that several parallel jobs use
+//! (the job with the highest rate is drawn).
 
 mod beside;
 mod between;
@@ -42,7 +41,7 @@ const NULL_WORKLOAD: &str = "null";
 /// A campaign in one sentence and one picture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// The sweep it speaks of.
+    /// The sweep of the point.
     pub sweep: String,
     /// The coordinate.
     pub parameters: Point,
@@ -56,16 +55,16 @@ pub struct Headline {
     pub to: String,
     /// Jobs measured side by side.
     pub n_jobs: usize,
-    /// What was moved how fast; `None` where no trial carries a figure.
+    /// The main figure; `None` where no trial carries a figure.
     pub moved: Option<Moved>,
-    /// How its rate went, where it never settled and so has no single number.
+    /// Course of the rate, where it never settled and so has no single number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
-    /// What limits it.
+    /// The limit.
     pub limit: Limit,
     /// From application to application, in the order in which data pass.
     pub stages: Vec<Stage>,
-    /// Where this is the first of two arms: the other.
+    /// The second arm, where this is the first of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Box<Headline>>,
 }
@@ -73,7 +72,7 @@ pub struct Headline {
 /// A figure of what was moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Its metric; `load` for what a search found.
+    /// Its metric; `load` for the result of a search.
     pub metric: String,
     /// Unit.
     pub unit: Unit,
@@ -84,7 +83,7 @@ pub struct Moved {
     /// The median with its interval; of a search the median of the lower bounds, its ends the
     /// lowest and highest run.
     pub estimate: Estimate,
-    /// Of a search: the goal, and the smallest load that does not meet it.
+    /// For a search: the goal, and the smallest load that misses it.
     pub goal: Option<(String, Option<f64>)>,
     /// Share of the lowest ceiling.
     pub share: Option<f64>,
@@ -92,7 +91,7 @@ pub struct Moved {
     pub validity: Validity,
 }
 
-/// How sure it is what limits.
+/// How well the limit is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surety {
@@ -102,29 +101,29 @@ pub enum Surety {
     Suspected,
     /// The evidence does not decide.
     Inconclusive,
-    /// Counters say where what was lost above the load found was lost.
+    /// Counters locate the losses above the load found.
     Located,
-    /// Nothing is said of it.
+    /// No diagnosis.
     NotDiagnosed,
 }
 
-/// What limits, as far as it is known.
+/// The limit, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// How sure.
+    /// How well it is established.
     pub surety: Surety,
-    /// The rule that says so.
+    /// The rule that found it.
     pub rule: Option<String>,
     /// The claim.
     pub claim: Option<String>,
     /// The experiment that put it to the test.
     pub experiment: Option<Tested>,
-    /// What to do next.
+    /// The recommended next step.
     pub next: Option<String>,
 }
 
 impl Limit {
-    /// Whether something is said to limit, and not only that it may.
+    /// Returns whether a limit is claimed, and not only possible.
     fn is_told(&self) -> bool {
         self.rule.is_some() && self.surety != Surety::Inconclusive
     }
@@ -133,17 +132,17 @@ impl Limit {
 /// An experiment and what it made of goodput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tested {
-    /// What was changed.
+    /// The changed setting.
     pub changed: String,
-    /// What goodput was multiplied by.
+    /// Factor by which goodput changed.
     pub shift: f64,
-    /// Its interval at 95 %.
+    /// Interval of the factor at 95 %.
     pub interval: Option<(f64, f64)>,
-    /// What the placebo multiplied it by.
+    /// Factor of the placebo.
     pub placebo: Option<f64>,
 }
 
-/// One trial of what is told, and what of it.
+/// One trial of the headline's point, with the job and direction shown.
 struct Seen<'a> {
     trial: &'a TrialRecord,
     job: Job<'a>,
@@ -209,7 +208,7 @@ fn measured(point: &PointStudy) -> impl Iterator<Item = (usize, &JobStudy)> {
     point.jobs.iter().enumerate().filter(|(_, job)| !job.background && job.workload != ALL)
 }
 
-/// The figure that `point` is told by: of all its jobs together.
+/// Returns the main figure of `point`, of all its jobs together.
 fn figure(point: &PointStudy) -> Option<&MetricStudy> {
     let job = point.jobs.iter().rev().find(|job| !job.background)?;
     figure_of(job)
@@ -217,7 +216,7 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
-    // Of files, each of which is a transaction, the payload is what counts.
+    // Each file is a transaction, but for files the payload counts.
     let answers =
         Use::Request.metrics().any(|metric| has(metric.name)) && !OF_FILES.into_iter().any(has);
     let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
@@ -231,7 +230,7 @@ fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     .next()
 }
 
-/// How the rate of `point` went, if it has no single number for that.
+/// Returns the course of the rate of `point`, if it has no single number.
 fn unsettled(point: &PointStudy) -> Option<String> {
     let job = point.jobs.iter().rev().find(|job| !job.background)?;
     let settled = job.metrics.iter().filter_map(|metric| metric.settled.as_ref());
@@ -248,7 +247,7 @@ fn direction(job: &JobStudy) -> Direction {
     if carried(Direction::Rx) > carried(Direction::Tx) { Direction::Rx } else { Direction::Tx }
 }
 
-/// What `point` says, and the path of its job of that number.
+/// Returns the headline of `point`, with the path of its job of that number.
 fn of_point(
     campaign: &Campaign,
     study: &Study,
@@ -308,9 +307,9 @@ fn of_point(
     told
 }
 
-/// Who sends and who receives.
+/// Returns the names of the sender and the receiver.
 fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
-    // What reads and writes a disk has one end.
+    // A load on a disk has one end.
     if job.metrics.iter().any(|metric| metric.name == metric::IOPS) || direction == Direction::Tx {
         return (job.from.clone(), job.to.clone());
     }
@@ -418,7 +417,7 @@ fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
     }
 }
 
-/// The experiment on what `rule` says of `point`: the one that moved goodput most.
+/// Returns the experiment on `rule` at `point` that changed goodput most.
 fn tested(study: &Study, point: &PointStudy, rule: &str) -> Option<Tested> {
     let of_rule = study.comparisons.iter().filter(|comparison| {
         comparison.sweep == point.sweep

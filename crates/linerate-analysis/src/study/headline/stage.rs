@@ -3,7 +3,7 @@
 use linerate_model::{BoundClass, BoundPart, Layer, Unit};
 use serde::{Deserialize, Serialize};
 
-/// Where on the path a stage lies.
+/// Section of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathEnd {
@@ -15,7 +15,7 @@ pub enum PathEnd {
     Receiver,
 }
 
-/// What a stage is.
+/// Kinds of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StageKind {
@@ -23,7 +23,7 @@ pub enum StageKind {
     Application,
     /// The page cache.
     Cache,
-    /// A disk or what stands for one.
+    /// A disk or a file on one.
     Disk,
     /// The socket and the kernel's protocols above the device.
     Socket,
@@ -40,32 +40,32 @@ pub enum StageKind {
 /// One stage of the path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// Where on the path.
+    /// Section of the path.
     pub end: PathEnd,
-    /// What it is.
+    /// Its kind.
     pub place: StageKind,
-    /// Whose it is: a host; empty between the ends.
+    /// Its host; empty between the ends.
     pub host: String,
     /// Its name: a workload, a protocol, a device, a capacity.
     pub name: String,
-    /// What was observed there, a rate first; empty where nobody looked.
+    /// Readings there, a rate first; empty for a stage that is not observed.
     pub readings: Vec<Reading>,
-    /// What it lets pass at the most, if that is known.
+    /// Its ceiling, if known.
     pub ceiling: Option<StageCeiling>,
     /// Packets lost there, as counters locate them, all trials added; of a search those of the
     /// loads above the one found.
     pub lost: Option<u64>,
-    /// Whether this is what limits.
+    /// True if this stage limits.
     pub limits: bool,
-    /// What it is to those who set ceilings; `None` where nothing there sets one.
+    /// The part that capacities refer to; `None` for stages without a capacity.
     #[serde(skip)]
     pub(super) part: Option<BoundPart>,
 }
 
-/// What was observed at a stage.
+/// One reading at a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// What it is, in words.
+    /// Its name, in words.
     pub what: String,
     /// In the base unit.
     pub value: f64,
@@ -75,10 +75,10 @@ pub struct Reading {
     pub layer: Option<Layer>,
 }
 
-/// What a stage lets pass.
+/// Ceiling of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageCeiling {
-    /// What sets it.
+    /// Name of the capacity that sets it.
     pub name: String,
     /// In the base unit.
     pub value: f64,
@@ -86,7 +86,7 @@ pub struct StageCeiling {
     pub unit: Unit,
     /// Layer.
     pub layer: Option<Layer>,
-    /// Whether nothing can exceed it; an expected value comes from readings.
+    /// True if nothing can exceed it; false for a value expected from readings.
     pub hard: bool,
 }
 
@@ -106,19 +106,19 @@ impl Stage {
         }
     }
 
-    /// The same as a thing that may set ceilings.
+    /// Returns the stage as `part`, which capacities can refer to.
     pub(super) fn being(mut self, part: BoundPart) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// The same as the thing of this class and name, at its host.
+    /// Returns the stage as the part of this class and name at its host.
     pub(super) fn bounded_by(self, class: BoundClass, name: &str) -> Self {
         let part = BoundPart::new(class, &self.host, name);
         self.being(part)
     }
 
-    /// Whether anybody looked.
+    /// Returns whether there are readings of the stage.
     #[must_use]
     pub fn is_observed(&self) -> bool {
         !self.readings.is_empty() || self.lost.is_some()

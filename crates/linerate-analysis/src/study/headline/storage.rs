@@ -21,9 +21,9 @@ const REACHED: f64 = 0.99;
 /// Share of its core from which a worker has no time for more.
 const BUSY: f64 = 0.9;
 
-/// What is known of what limits a load on a disk or file of which no rule speaks, and what to try:
-/// a rate of the plan that was reached, workers without CPU time, or the depth (Little's law: rate
-/// is depth over service time). `None` of any other job.
+/// Returns the known limit of a load on a disk or file that no rule covers, and what to try: a rate
+/// of the plan that was reached, workers without CPU time, or the depth (Little's law: rate is
+/// depth over service time). `None` for any other job.
 pub(super) fn advice(job: &JobStudy) -> Option<String> {
     let value = |metric| {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
@@ -70,7 +70,7 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
     ))
 }
 
-/// Of a load on a disk or file.
+/// Returns the stages of a load on a disk or file.
 pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
     let (record, host) = (first.job.active, first.job.spec.from.host.as_str());
     let stage = |place, name: &str| Stage::new(PathEnd::Sender, place, host, name);
@@ -84,7 +84,7 @@ pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
     stages
 }
 
-/// What was read at `stage` during a trial.
+/// Returns the readings at `stage` during a trial.
 pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     let alone = one.job.flow(one.direction).is_none();
     match stage.place {
@@ -103,7 +103,7 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     }
 }
 
-/// What the load does to the disk.
+/// Returns the disk counters that the load moves.
 fn series(one: &Seen<'_>) -> Vec<Series> {
     let done = |counter| rate(one, counter).is_some();
     let ways = [
@@ -133,7 +133,7 @@ fn application(one: &Seen<'_>) -> Vec<Reading> {
     [moved, transfers, cpu].into_iter().flatten().collect()
 }
 
-/// How much of what was asked for the disk did.
+/// Returns the fraction of the requested transfers that reached the disk.
 fn served(one: &Seen<'_>) -> Option<Reading> {
     let device = mode(one.job.active, "device")?;
     let asked = sum(one, [Counter::BytesRead, Counter::BytesWritten])?;
@@ -150,12 +150,12 @@ mod tests {
     use super::*;
     use crate::MetricStudy;
 
-    /// 10 000 transfers a second of 3.2 ms, 32 in flight, by threads that used so many cores.
+    /// 10 000 transfers a second of 3.2 ms, 32 in flight, by threads that used this many cores.
     fn of(cores: f64, params: &[(&str, Value)]) -> String {
         of_transfers(3.2e-3, cores, params)
     }
 
-    /// The same with transfers of so many seconds.
+    /// The same with transfers of this many seconds.
     fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> String {
         let figure = |(name, value): (&str, f64)| MetricStudy {
             name: name.into(),

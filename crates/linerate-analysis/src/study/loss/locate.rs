@@ -18,14 +18,14 @@ use crate::study::loss_place::{DropCause, LossPlace};
 use crate::study::samples::{LOOPBACK, Samples};
 use crate::study::span;
 
-/// What the counter of each cause is called for which a device drops a datagram.
+/// Name of the counter for each cause for which a device drops a datagram.
 const CAUSES: [(&str, DropCause); 3] = [
     ("datagrams_dropped_full", DropCause::BufferFull),
     ("datagrams_dropped_by_order", DropCause::ByOrder),
     ("datagrams_dropped_at_random", DropCause::AtRandom),
 ];
 
-/// Where losses may be looked for.
+/// Readings in which losses are searched.
 pub(super) struct Places<'a> {
     /// The sending host's readings and end.
     pub(super) sender: (&'a Samples<'a>, &'a Endpoint),
@@ -35,23 +35,23 @@ pub(super) struct Places<'a> {
     pub(super) into: &'a [&'a str],
     /// The receiving host's readings and end.
     pub(super) receiver: (&'a Samples<'a>, &'a Endpoint),
-    /// What the lab's devices counted.
+    /// Counts of the lab's devices.
     pub(super) devices: &'a Samples<'a>,
-    /// What the sending end counted.
+    /// Counts of the sending end.
     pub(super) sent: &'a JobRecord,
-    /// What the receiving end counted.
+    /// Counts of the receiving end.
     pub(super) received: &'a JobRecord,
-    /// Whether this job alone used the hosts, so that their counters speak of it.
+    /// True if this job alone used the hosts, so that their counters describe it.
     pub(super) alone: bool,
-    /// Whether UDP sockets received it: frames may pass beside them.
+    /// True if UDP sockets received it: frames may bypass them.
     pub(super) over_udp: bool,
-    /// Whether both hosts are namespaces of one kernel.
+    /// True if both hosts are namespaces of one kernel.
     pub(super) share_kernel: bool,
 }
 
 /// Looks for the losses of `loss` along the path.
 pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
-    // What happened to the datagrams themselves goes before counters that others share.
+    // Counters of the datagrams themselves come before counters that others share.
     for (place, drops) in at_receiver(places, loss.ledger.lost()).into_iter().chain(shared(places))
     {
         match drops {
@@ -73,7 +73,7 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
 /// A place and the datagrams it dropped at the most; `None` if its counters were not read.
 type Drops = (LossPlace, Option<f64>);
 
-/// What queues, devices and networks dropped.
+/// Returns the drops of queues, devices and networks.
 fn shared(places: &Places<'_>) -> Vec<Drops> {
     let Places {
         sender: (sending, from),
@@ -153,9 +153,10 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
 }
 
-/// Datagrams that left the socket and not the device, without those that queue and device dropped
-/// themselves. The device counts other packets too: only if the load alone had more than all of
-/// them, something is missing for certain. Then those of other programs are taken off.
+/// Returns the datagrams that left the socket and not the device, without those that queue and
+/// device dropped themselves. The device counts other packets too. Something is missing for certain
+/// only if the load alone had more than all of them; then the packets of other programs are
+/// subtracted.
 fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     /// Address resolution in a trial, at the most.
     const NOT_IP: f64 = 10.0;
@@ -168,7 +169,7 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     let others = (ip(udp::IP_OUT_REQUESTS)? - ip(udp::OUT_DATAGRAMS)?).max(0.0);
     let total = |counter| span::total(sent, counter) as f64;
     let each = total(Counter::DatagramsSent) / total(Counter::MessagesSent).max(1.0);
-    // Of messages of many sizes it is not known which ones were dropped.
+    // Among messages of many sizes, the size of the dropped ones is unknown.
     if each > 1.0 && dropped > 0.0 {
         return None;
     }
@@ -176,8 +177,8 @@ fn at_output(places: &Places<'_>, dropped: f64) -> Option<f64> {
     Some(if missing > 0.0 { missing + (others + NOT_IP) * each } else { 0.0 })
 }
 
-/// What the devices of `chain` dropped themselves. A device that hands its packets to another one
-/// counts as its own what the queue (`queued`) or the device below it drops
+/// Returns the drops of the devices of `chain` themselves. A device that hands its packets to
+/// another one also counts the drops of the queue (`queued`) or of the device below it
 /// (`vlan_dev_hard_start_xmit`, `iptunnel_xmit`).
 fn dropped_by(chain: &[&str], sending: &Samples<'_>, queued: &[f64]) -> Option<f64> {
     let of = |device: &&str| change(sending, interface::TX_DROPPED, Some(device));
@@ -213,7 +214,7 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
     let device = to.device.as_deref().filter(|_| *over_udp)?;
     let packets = |device: &str| change(receiving, interface::RX_PACKETS, Some(device));
     let ip = |column: Series| change(receiving, column, None);
-    // What came over the loopback reached IP too.
+    // Packets over the loopback reached IP too.
     let passed = packets(device)? + packets(LOOPBACK).filter(|_| device != LOOPBACK).unwrap_or(0.0);
     // A device that takes coalesced messages counts each as one packet; one that coalesces
     // afterwards counts datagrams.
@@ -262,8 +263,8 @@ fn in_datagrams<const N: usize>(
     drops.map(|drops| drops.map(|drops| drops * each))
 }
 
-/// What the receiving host dropped of the `lost` datagrams after its device: at the packet filter,
-/// for their checksums, and at the socket.
+/// Returns the drops of the receiving host after its device among the `lost` datagrams: at the
+/// packet filter, for checksums, and at the socket.
 fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     let Places { receiver: (receiving, _), sent, received, alone, over_udp, .. } = places;
     let total = |counter| span::total(received, counter) as f64;
@@ -348,16 +349,16 @@ fn arrived(ip: &impl Fn(Series) -> Option<f64>) -> Option<f64> {
     Some(ip(udp::IP_IN_NOT_ECT)? + ip(udp::IP_IN_ECT0)? + ip(udp::IP_IN_ECT1)? + ip(udp::IP_IN_CE)?)
 }
 
-/// How much all of a trial changed `column`, of `device` if one is named.
+/// Returns the change of `column` over the whole trial, of `device` if one is named.
 fn change(samples: &Samples<'_>, column: Series, device: Option<&str>) -> Option<f64> {
     let wanted =
         |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
     samples.extent().and_then(|span| samples.change(span, wanted))
 }
 
-/// Drops at the sender's queue and device without the `refused` ones: those the sender was told of
-/// at once, so that they are not among what it counts as sent and cannot be among what was lost. A
-/// queue refuses before a device can.
+/// Returns the drops at the sender's queue and device without the `refused` ones. The sender was
+/// notified of those at once, so they are not among the datagrams it counts as sent. A queue
+/// refuses before a device can.
 fn without_refused(
     queue: Option<f64>,
     device: Option<f64>,
@@ -368,8 +369,8 @@ fn without_refused(
     (queue.map(|drops| drops - at_queue), device.map(|drops| (drops - rest).max(0.0)))
 }
 
-/// What the devices on the way from endpoint `from` to `to` dropped, by device and cause. One that
-/// joins neither of them to anything is not known to be on the way.
+/// Returns the drops of the devices on the way from endpoint `from` to `to`, by device and cause. A
+/// device connected to neither of them is not known to be on the way.
 fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     let Some(span) = devices.extent() else { return Vec::new() };
     let mut found = Vec::new();
@@ -385,15 +386,15 @@ fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     found
 }
 
-/// The datagrams of `sent` that a queueing discipline dropped at the least, if it counted `drops`
-/// and let `passed` packets through.
+/// Returns a lower bound of the datagrams of `sent` that a queueing discipline dropped, if it
+/// counted `drops` and let `passed` packets through.
 ///
 /// A drop is one skb: a single datagram, or a whole message of many (UDP_SEGMENT) where the
-/// discipline did not take it apart. What passed is counted in segments (`bstats_update` adds
-/// `gso_segs`), so what was sent and did not pass was dropped: measured with tbf on Linux 6,
-/// messages of 64 datagrams smaller than its burst make one drop each (1386 for 88704 datagrams
-/// lost, all of which the packets that passed account for), larger ones are taken apart and make a
-/// drop a datagram. Other traffic that passed only makes this less, never more.
+/// discipline did not split it. Packets that pass are counted in segments (`bstats_update` adds
+/// `gso_segs`), so datagrams that were sent and did not pass were dropped. Measured with tbf on
+/// Linux 6: messages of 64 datagrams smaller than its burst make one drop each (1386 for 88704 lost
+/// datagrams, all of which the passed packets account for). Larger messages are split and make a
+/// drop per datagram. Other traffic that passed only makes the result smaller, never larger.
 fn dropped_datagrams(drops: f64, passed: Option<f64>, sent: &JobRecord) -> f64 {
     /// UDP_MAX_SEGMENTS, Linux `include/linux/udp.h`: 64 until Linux 6.9, 128 since.
     const MOST_SEGMENTS: f64 = 128.0;
@@ -407,8 +408,8 @@ fn dropped_datagrams(drops: f64, passed: Option<f64>, sent: &JobRecord) -> f64 {
     }
 }
 
-/// Whether a series' instance is of `device`: its name, or its name and something after it (`eth0
-/// fq 8001:`).
+/// Returns whether a series' instance belongs to `device`: its name, or its name and a suffix
+/// (`eth0 fq 8001:`).
 fn is_of(instance: &str, device: &str) -> bool {
     instance.split_whitespace().next() == Some(device)
 }

@@ -19,21 +19,22 @@ use super::{MemoryDirection, MixedJob, PointStudy};
 use crate::limits::pcie::{self, slots};
 use crate::statistics::median;
 
-/// Together the jobs fill a capacity from this share of it on; a token bucket lets pass what it
-/// says, to a few per cent.
+/// Share of a capacity from which on the jobs together fill it; a token bucket keeps its rate to
+/// within a few per cent.
 const FULL: f64 = 0.9;
-/// Alone they must ask for this much more than it has, or they need not meet there.
+/// Factor by which the jobs alone must exceed the capacity; with less demand they need not compete
+/// for it.
 const MORE: f64 = 1.02;
 /// Waiting for a CPU explains a loss from this share of it on.
 const EXPLAINED: f64 = 0.5;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// What is done to prove what is only suspected.
+/// Advice for proof of a suspected cause.
 const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs \
     (`from_cpus`), or a job on a target that is \
                            not there (`null`) would tell more";
 
-/// What the jobs have in common that is full.
+/// Resources that the jobs share and saturate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -47,18 +48,18 @@ pub enum Cause {
     Unknown,
 }
 
-/// A cause with what it stands on.
+/// A cause with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribution {
-    /// What.
+    /// The cause.
     pub cause: Cause,
-    /// How sure: suspected at most where only one kind of evidence was looked at.
+    /// How well it is established: at most suspected where only one kind of evidence is available.
     pub verdict: Verdict,
-    /// What was seen, sentence by sentence.
+    /// The evidence, sentence by sentence.
     pub evidence: Vec<String>,
 }
 
-/// What the jobs of `point` have in common.
+/// Returns the resource that the jobs of `point` share.
 pub(super) fn attribution(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
@@ -161,7 +162,7 @@ fn known_edge(
     [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(full)
 }
 
-/// How long the workers of `job` waited for a CPU, and whether that explains what it lost.
+/// Returns how long the workers of `job` waited for a CPU, and whether that explains its loss.
 fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, String) {
     let waited = |job: Option<&super::super::JobStudy>| {
         typical(job?, metric::RUN_QUEUE_WAIT, Direction::Sum)

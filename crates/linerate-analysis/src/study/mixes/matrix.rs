@@ -14,7 +14,7 @@ use super::{Joint, MemoryDirection, Mix};
 pub struct DirectionMatrix {
     /// The sweep.
     pub sweep: String,
-    /// What its cells have in common.
+    /// Coordinates that its cells share.
     pub parameters: Point,
     /// The host whose memory is meant.
     pub host: String,
@@ -22,9 +22,9 @@ pub struct DirectionMatrix {
     pub workloads: [String; 2],
     /// Its cells.
     pub cells: Vec<MatrixCell>,
-    /// What it says.
+    /// Its result.
     pub says: MatrixVerdict,
-    /// How sure.
+    /// How well that is established.
     pub verdict: Verdict,
 }
 
@@ -35,13 +35,13 @@ pub struct MatrixCell {
     pub ways: [MemoryDirection; 2],
     /// The joint efficiency.
     pub joint: Option<Joint>,
-    /// What is left of each job.
+    /// Fraction of its rate that each job kept.
     pub kept: [f64; 2],
-    /// Whether a job lost: `None` if that cannot be told.
+    /// True if a job lost; `None` if undecided.
     pub lost: Option<bool>,
 }
 
-/// What a direction matrix says of the thing shared.
+/// Conclusions from a direction matrix about the shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatrixVerdict {
@@ -51,7 +51,7 @@ pub enum MatrixVerdict {
     EachWay,
     /// Something that knows no direction.
     Undirected,
-    /// Neither pattern, or cells that cannot be told.
+    /// Neither pattern, or undecided cells.
     Unclear,
 }
 
@@ -152,7 +152,7 @@ fn says(cells: &[MatrixCell]) -> MatrixVerdict {
     }
 }
 
-/// Whether the joint efficiencies of the same and of opposite ways overlap.
+/// Returns whether the joint efficiencies of equal and of opposite directions overlap.
 fn alike(cells: &[MatrixCell]) -> bool {
     let range = |same: bool| {
         let own = cells.iter().filter(move |cell| (cell.ways[0] == cell.ways[1]) == same);

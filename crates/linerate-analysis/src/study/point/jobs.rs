@@ -20,7 +20,7 @@ use crate::study::{
     ALL, JobStudy, MetricStudy, looks, percentiles, times, transfer_counts, transfers,
 };
 
-/// What was withheld over the runs, each kind once.
+/// Returns the figures withheld over the runs, each kind once.
 fn withheld<'a>(runs: impl Iterator<Item = &'a Admitted>) -> Vec<Withheld> {
     let mut found: Vec<Withheld> = Vec::new();
     for one in runs.flat_map(Admitted::withheld) {
@@ -147,7 +147,7 @@ fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
     found
 }
 
-/// Whether the jobs `wanted` picks by number are closed loads, all of them.
+/// Returns whether all jobs whose number `wanted` accepts are closed loads.
 fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
     let picked = |one: &Judged<'_>| {
         let mut jobs = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
@@ -224,7 +224,7 @@ fn metrics<'a>(
         let settled = settling::settled(&classes, metric.name, key.1);
         let estimate =
             estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
-        // What never settles has no single number.
+        // A rate that never settles has no single number.
         let estimate =
             estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
         let ceiling = bounds.iter().position(|bound| {

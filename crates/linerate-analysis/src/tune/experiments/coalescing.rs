@@ -1,8 +1,8 @@
 //! Fewer interrupts of the receiver's interface: adaptive receive coalescing, or a wait of some
-//! microseconds, where it has neither.
+//! microseconds where it has neither.
 //!
-//! What speaks for it: one CPU is full of softirqs, and every packet interrupts. What it costs: a
-//! short answer waits as long.
+//! Evidence: one CPU is full of softirqs, and every packet interrupts. Cost: a short answer waits
+//! as long.
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
@@ -10,10 +10,10 @@ use crate::PathEnd;
 /// Each with the value that is tried in place of zero: adaptive, or a wait in which a gigabit
 /// brings four full frames.
 const TRIED: [(&str, &str); 2] = [("adaptive_rx", "1"), ("rx_usecs", "50")];
-/// What interrupts take of a full CPU at the most.
+/// Largest share of a full CPU that interrupts may use.
 const MOST: f64 = 3.0;
 
-/// See the file.
+/// Experiment with interrupt coalescing.
 pub(super) struct Coalescing;
 
 impl TuningExperiment for Coalescing {

@@ -1,9 +1,9 @@
 //! Another congestion control for connections that name none (`net.ipv4.tcp_congestion_control` of
 //! the sender).
 //!
-//! What speaks for it: segments are sent again while the path has room. Loss that is not congestion
-//! makes Reno and CUBIC halve and recover over many round trips (RFC 9438, RFC 5681); a control
-//! that models the path does not. What it does not see: what it does to others on the path.
+//! Evidence: segments are retransmitted while the path has room. Loss that is not congestion makes
+//! Reno and CUBIC halve and recover over many round trips (RFC 9438, RFC 5681); a control that
+//! models the path does not. Not covered: the effect on other traffic on the path.
 
 use linerate_model::metric;
 
@@ -14,7 +14,7 @@ const SETTING: &str = "net.ipv4.tcp_congestion_control";
 /// Less room than this is not worth a change.
 const LEAST_ROOM: f64 = 1.2;
 
-/// See the file.
+/// Experiment with another congestion control.
 pub(super) struct CongestionControl;
 
 impl TuningExperiment for CongestionControl {

@@ -1,9 +1,9 @@
-//! What may be changed at the hosts of a path to make it faster, alphabetically: each with what it
-//! should do to goodput, said before it is tried. A candidate whose prediction fails is not kept,
-//! however fast it was; what is not tried says why not ([`Untried`]).
+//! Settings that may be changed at the hosts of a path to make it faster, alphabetically, each with
+//! a prediction of goodput made before it is tried. A candidate whose prediction fails is not kept,
+//! however fast it was. A setting that is not tried has a reason ([`Untried`]).
 //!
-//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; what belongs to the
-//! sockets of a program, and ends with them, as the load's parameter ([`By::Load`]).
+//! Settings are named and spelled as in [`linerate_model::HOST_SETTINGS`]; a setting of a program's
+//! own sockets, which ends with them, is the load's parameter ([`By::Load`]).
 
 mod coalescing;
 mod congestion_control;
@@ -23,21 +23,21 @@ use crate::{JobStudy, PathEnd, PointStudy};
 
 /// A kind of change.
 pub trait TuningExperiment: Sync {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &'static str;
 
-    /// One sentence: what it changes, and for whom.
+    /// Returns one sentence: the change, and the end it applies to.
     fn summary(&self) -> &'static str;
 
     /// Settings whose present values it wants to know, at each end.
     fn asks(&self) -> &'static [&'static str];
 
-    /// Whether it wants to know how fast the path drains ([`Known::flood`]).
+    /// Returns whether it needs the rate at which the path drains ([`Known::flood`]).
     fn floods(&self) -> bool {
         false
     }
 
-    /// What could be tried on `path`, and why each of the others is not.
+    /// Returns the candidates to try on `path`, and the reason for each setting that is not tried.
     fn look(&self, path: &Known<'_>) -> Vec<Looked>;
 }
 
@@ -52,10 +52,10 @@ pub static TUNING_EXPERIMENTS: &[&dyn TuningExperiment] = &[
     &socket_buffers::SocketBuffers,
 ];
 
-/// What came of looking at a setting.
+/// Result of considering a setting.
 pub type Looked = Result<Candidate, Untried>;
 
-/// Who makes a change, and undoes it.
+/// The program that makes a change and reverts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The agent of the host: it holds for everything on it.
@@ -67,21 +67,21 @@ pub enum By {
 /// A change at one end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What it is called.
+    /// Name of the setting.
     pub name: String,
     /// At which end.
     pub end: PathEnd,
     /// The setting.
     pub setting: &'static str,
-    /// Who sets it.
+    /// The program that sets it.
     pub by: By,
     /// Its value before; empty where it had none.
     pub before: String,
     /// Its value after.
     pub after: String,
-    /// What speaks for it, with its figure.
+    /// The evidence for it, with its figure.
     pub why: String,
-    /// What goodput is multiplied by if that is so: the least and the most.
+    /// Predicted factor of goodput: least and most.
     pub ratio: [f64; 2],
 }
 
@@ -92,14 +92,14 @@ pub struct Untried {
     pub end: PathEnd,
     /// The setting.
     pub setting: &'static str,
-    /// Why not.
+    /// The reason.
     pub hindrance: Hindrance,
 }
 
-/// What keeps a setting from being tried.
+/// Reason why a setting is not tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hindrance {
-    /// Of which kind it is.
+    /// Its kind.
     pub kind: HindranceKind,
     /// One sentence, with its figure.
     pub why: String,
@@ -109,13 +109,13 @@ pub struct Hindrance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HindranceKind {
-    /// The host or its interface has no such setting, or does not tell its value.
+    /// The host or its interface has no such setting, or does not report its value.
     NotOffered,
-    /// The host's agent was not told that it may.
+    /// The host's agent has no permission for it.
     NotConsented,
     /// There is nothing left to change.
     AlreadySo,
-    /// Nothing that was measured speaks for it.
+    /// No measurement supports it.
     NothingSpeaksForIt,
     /// Another of its kind did more in a run each.
     Outdone,
@@ -129,13 +129,13 @@ impl Hindrance {
         Self { kind: HindranceKind::AlreadySo, why: why.into() }
     }
 
-    /// What was measured does not speak for a change.
+    /// Returns the hindrance that no measurement supports a change.
     fn no_evidence(why: impl Into<String>) -> Self {
         Self { kind: HindranceKind::NothingSpeaksForIt, why: why.into() }
     }
 }
 
-/// What an experiment proposes for a setting.
+/// Proposal of an experiment for a setting.
 struct Proposal {
     name: String,
     after: String,
@@ -143,7 +143,7 @@ struct Proposal {
     ratio: [f64; 2],
 }
 
-/// What is known of the path before anything is changed.
+/// Known facts of the path before any change.
 #[derive(Clone, Debug)]
 pub struct Known<'a> {
     /// The stream as it is.
@@ -152,11 +152,12 @@ pub struct Known<'a> {
     pub sender: Host,
     /// The receiver.
     pub receiver: Host,
-    /// What a flood of datagrams showed, where one was sent.
+    /// Rates of a flood of datagrams, where one was sent.
     pub flood: Option<Rates>,
     /// Packets that queues of the sender dropped during the stream, where they are counted.
     pub dropped: Option<u64>,
-    /// What the receiver's interface had no descriptor for during the stream, where it is counted.
+    /// Packets for which the receiver's interface had no descriptor during the stream, where they
+    /// are counted.
     pub missed: Option<Missed>,
 }
 
@@ -165,11 +166,11 @@ pub struct Known<'a> {
 pub struct Missed {
     /// For which the ring had no room.
     pub missed: u64,
-    /// Which it took.
+    /// Packets received.
     pub received: u64,
 }
 
-/// What is known of a host.
+/// Known facts of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     /// Present values, by setting, or why each is not to be had or changed.
@@ -185,7 +186,7 @@ pub struct Host {
 }
 
 impl Known<'_> {
-    /// What `propose` makes of the present value of `setting` at `end`.
+    /// Returns the result of `propose` for the present value of `setting` at `end`.
     fn at(
         &self,
         end: PathEnd,
@@ -225,7 +226,7 @@ impl Known<'_> {
         }
     }
 
-    /// What softirqs take of the CPU that has most of them, if that is nearly all of it.
+    /// Returns the softirq share of the CPU with most of it, if that is nearly the whole CPU.
     fn full_of_softirqs(&self) -> Result<f64, Hindrance> {
         self.share(metric::SOFTIRQ_CORE, FULL, "softirqs of one CPU")
     }
@@ -234,8 +235,8 @@ impl Known<'_> {
         self.point.jobs.first()
     }
 
-    /// How many times as much the lowest ceiling known lets pass, or what is taken for much where
-    /// none is known.
+    /// Returns the factor by which the lowest known ceiling exceeds goodput, or a large default
+    /// where none is known.
     fn room(&self) -> f64 {
         /// Nothing is known to be in the way.
         const MUCH: f64 = 100.0;
@@ -298,12 +299,12 @@ pub(super) mod cases {
         }
     }
 
-    /// What is known of a path between two hosts.
+    /// Returns the known facts of a path between two hosts.
     pub(in crate::tune) fn known(point: &PointStudy, sender: Host, receiver: Host) -> Known<'_> {
         Known { point, sender, receiver, flood: None, dropped: None, missed: None }
     }
 
-    /// Those that are to be tried, and kinds of what hinders the others.
+    /// Returns the candidates to try, and the kinds of reasons against the others.
     pub(in crate::tune) fn parted(looked: Vec<Looked>) -> (Vec<Candidate>, Vec<HindranceKind>) {
         let hindrance =
             |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind);

@@ -1,16 +1,16 @@
 //! Offloads of the interface that are off switched on: GRO at the receiver, TSO and GSO at the
 //! sender.
 //!
-//! What speaks for it: a worker or the kernel's softirqs are short of CPU, and every segment
-//! crosses the stack by itself. What it costs: segments arrive in bunches, so that a short answer
-//! may wait for a long one before it.
+//! Evidence: a worker or the kernel's softirqs are short of CPU, and every segment crosses the
+//! stack by itself. Cost: segments arrive in bunches, so that a short answer may wait for a long
+//! one before it.
 
 use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
-/// Where each is switched, and whose want of CPU speaks for it.
+/// Each offload, the end where it is switched, and the CPU figure that is evidence for it.
 const SWITCHES: [(&str, PathEnd, &str); 3] = [
     ("gro", PathEnd::Receiver, metric::RECEIVER_CPU),
     ("gso", PathEnd::Sender, metric::SENDER_CPU),
@@ -22,7 +22,7 @@ const BUSY: f64 = 0.8;
 /// Segments in the largest packet the stack carries whole: 64 KiB of 1448 bytes.
 const MOST: f64 = 45.0;
 
-/// See the file.
+/// Experiment with offloads.
 pub(super) struct Offloads;
 
 impl TuningExperiment for Offloads {

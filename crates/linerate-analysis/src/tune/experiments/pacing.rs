@@ -1,17 +1,16 @@
 //! Pacing at the rate at which the path drains (`SO_MAX_PACING_RATE` of the sender's sockets,
 //! socket(7)).
 //!
-//! What speaks for it: segments are sent again, or dropped in a queue of the sender (which TCP does
-//! not count as sent), although the path carries more than the stream does, and more can be fed
-//! into it than comes out: bursts at the rate of the first link overrun a shallow buffer before the
-//! slow one (docs/methodology/fire-hose.md#the-law). A sender that never exceeds the drain rate
-//! fills none. Predicted from the drain rate, which a flood of datagrams shows. What it costs: the
-//! rate is a constant, so that whoever shares the slow link, or a link that becomes faster, is not
-//! noticed.
+//! Evidence: segments are retransmitted, or dropped in a queue of the sender (which TCP does not
+//! count as sent), although the path carries more than the stream uses, and more can be fed into it
+//! than drains. Bursts at the rate of the first link overrun a shallow buffer before the slow one
+//! (methodology 3.6). A sender that never exceeds the drain rate fills none. The prediction uses
+//! the drain rate, which a flood of datagrams shows. Cost: the rate is a constant and does not
+//! adapt to other traffic on the slow link, or to a link that becomes faster.
 //!
-//! What it does not see: how long a burst the buffer takes. A paced sender still sends two segments
-//! at once at the least, and on paths shorter than a millisecond far more
-//! (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and it is not kept.
+//! Not covered: the length of a burst that the buffer absorbs. A paced sender still sends at least
+//! two segments at once, and on paths shorter than a millisecond far more
+//! (`net.ipv4.tcp_tso_rtt_log`): then the prediction fails, and the setting is not kept.
 
 use linerate_model::{BitRate, metric};
 
@@ -25,15 +24,15 @@ use crate::tune::observed::WIRE_OVERHEAD;
 const SETTING: &str = "pacing_rate";
 /// More than this goes in of what comes out where a faster link feeds a slower one.
 const FASTER: f64 = 1.1;
-/// Of the drain rate: what is left drains what other traffic leaves in the buffer.
+/// Pace as a fraction of the drain rate; the rest drains what other traffic leaves in the buffer.
 const PACE: f64 = 0.95;
-/// Of the pace that is reached at the least: the first round trips are not at it yet.
+/// Least fraction of the pace that goodput reaches: the first round trips are slower.
 const REACHED: f64 = 0.75;
 /// Headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293, RFC 7323): what a full segment
 /// carries less than its packet, bytes.
 const HEADERS: f64 = 52.0;
 
-/// See the file.
+/// Experiment with pacing.
 pub(super) struct Pacing;
 
 impl TuningExperiment for Pacing {
@@ -102,7 +101,7 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
     })
 }
 
-/// What overran a buffer, if anything did.
+/// Returns the evidence that a buffer was overrun, if any.
 fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
     match (path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again"), path.dropped) {
         (Ok(again), _) => Ok(format!("{:.2} % of the segments are sent again", again * 100.0)),

@@ -1,13 +1,13 @@
-//! Packets received spread over CPUs (RPS), interrupts of the queues let go to any of them, and the
-//! interface polled in threads of its own (threaded NAPI), at the receiver.
+//! Received packets spread over CPUs (RPS), interrupts of the queues allowed on any of them, and
+//! the interface polled in threads of its own (threaded NAPI), at the receiver.
 //!
-//! What speaks for it: one CPU is full of softirqs. What it costs: packets cross caches, and
-//! connections whose work was on one CPU take two.
+//! Evidence: one CPU is full of softirqs. Cost: packets cross caches, and connections whose work
+//! was on one CPU use two.
 
 use super::{Hindrance, Host, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
-/// See the file.
+/// Experiment with the placement of packet processing.
 pub(super) struct Placement;
 
 impl TuningExperiment for Placement {

@@ -1,14 +1,13 @@
 //! A receive ring as large as the interface allows, at the receiver.
 //!
-//! What speaks for it: packets came for which the ring had no descriptor (`rx_missed_errors`,
-//! `rx_fifo_errors`), while one was to be fetched: a burst was longer than the ring. Predicted:
-//! these losses end, and goodput grows with the square root of the loss that is left
-//! (docs/methodology/diagnosis.md#rules, D4), up to the path's room. What it costs: memory for
-//! every descriptor, and a queue as long as the ring in front of a CPU that is slow for longer than
-//! a burst lasts.
+//! Evidence: packets arrived for which the ring had no descriptor (`rx_missed_errors`,
+//! `rx_fifo_errors`), because a burst was longer than the ring. Prediction: these losses end, and
+//! goodput grows with the square root of the remaining loss (methodology 5.3, D4), up to the path's
+//! room. Cost: memory for every descriptor, and a queue as long as the ring in front of a CPU that
+//! is slow for longer than a burst lasts.
 //!
-//! What it does not see: losses that a driver does not count, and which of a host's interfaces
-//! missed packets, if several did.
+//! Not covered: losses that a driver does not count, and which of a host's interfaces missed
+//! packets, if several did.
 
 use linerate_model::metric;
 
@@ -19,7 +18,7 @@ const SETTING: &str = "rx_ring";
 /// A model of loss is as good as this factor (docs/methodology/diagnosis.md#rules, D4).
 const MODEL: f64 = 2.0;
 
-/// See the file.
+/// Experiment with the receive ring.
 pub(super) struct Rings;
 
 impl TuningExperiment for Rings {
@@ -70,7 +69,7 @@ fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
     )))
 }
 
-/// What goodput is multiplied by at the most when a loss of this share ends.
+/// Returns the largest factor of goodput when a loss of this ratio ends.
 fn yields(path: &Known<'_>, missed: f64) -> f64 {
     let again = path.value(metric::RETRANSMIT_RATIO).unwrap_or(missed);
     let left = again - missed;

@@ -1,10 +1,10 @@
 //! Larger socket buffers: `net.ipv4.tcp_rmem` of the receiver, `net.ipv4.tcp_wmem` of the sender,
 //! default and largest.
 //!
-//! What speaks for it: the sender waited for the peer's window, or for room in its own buffer. A
-//! buffer is doubled until the path's room is covered: goodput grows with it until then (RFC 7323,
-//! docs/methodology/fire-hose.md#the-law). What it costs: memory, for every connection that fills
-//! it, and queues as long as the buffer where nothing else bounds them.
+//! Evidence: the sender waited for the peer's window, or for room in its own buffer. A buffer is
+//! doubled until the path's room is covered: goodput grows with it until then (RFC 7323,
+//! methodology 3.6). Cost: memory for every connection that fills it, and queues as long as the
+//! buffer where no other limit applies.
 
 use linerate_model::metric;
 
@@ -18,12 +18,12 @@ const SEND: &str = "net.ipv4.tcp_wmem";
 const HELD_BACK: f64 = 0.3;
 /// A buffer is made no larger than this many times at once.
 const MOST: u64 = 16;
-/// As good as all of the room.
+/// Fraction of the room that counts as all of it.
 const NEARLY: f64 = 0.9;
 /// Estimates scatter, and the kernel grants windows in coarse grains.
 const SCATTER: f64 = 1.25;
 
-/// See the file.
+/// Experiment with socket buffers.
 pub(super) struct SocketBuffers;
 
 impl TuningExperiment for SocketBuffers {
