@@ -1,4 +1,4 @@
-//! A replay or reproduction as a document: what is printed, in every format.
+//! A replay or reproduction as a document, printable in every format.
 
 use linerate_report::Document;
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table, Tone};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::replay::{Replay, ReplayItem};
 use crate::reproduce::{Reproduction, Shape};
 
-/// The document of `replays`: for each paper, first what disagrees.
+/// Returns the document of `replays`: for each paper, disagreements first.
 #[must_use]
 pub fn of_replays(replays: &[Replay]) -> Document {
     let blocks = replays.iter().enumerate().flat_map(|(index, replay)| {
@@ -46,7 +46,7 @@ pub fn of_replays(replays: &[Replay]) -> Document {
     )
 }
 
-/// One table of items, with the reason why each matters.
+/// Returns a table of items, with the reason why each matters.
 fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Table {
     let heads = ["id", "figure", "printed", "recomputed", "why it matters"].map(Column::text);
     let row = |item: &&ReplayItem| {
@@ -57,7 +57,7 @@ fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Tabl
     Table { rows: items.iter().map(row).collect(), ..Table::new(id, caption, heads.to_vec()) }
 }
 
-/// The document of `reproduction`: its shapes, then its tables beside those of the paper.
+/// Returns the document of `reproduction`: its shapes, then its tables beside those of the paper.
 #[must_use]
 pub fn of_reproduction(reproduction: &Reproduction) -> Document {
     let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();

@@ -1,22 +1,26 @@
-//! What diagnosis asks for beside the headline figures: how the ends held each other back, and what
-//! their hosts were short of (docs/methodology/diagnosis.md#evidence).
+//! Inputs of diagnosis beside the headline figures: how the ends held each other back, and
+//! resources their hosts were short of (methodology 5.2).
 //!
-//! | metric | from |
-//! |---|---|
-//! | `congestion_window`, `unsent` | `TCP_INFO` of the sender, mean over its readings during the span, flows added |
-//! | `pacing_rate` | `TCP_INFO` of the sender, median of each flow's readings during the span, flows added |
-//! | `peer_window`, `window_swing` | `tcpi_snd_wnd` of the sender: the largest, flows added; the flow whose window moved most |
-//! | `source_wait` | `source_wait_ns` of the sending workers over the span and their number; 0 where they never waited, absent where nobody counts |
-//! | `ecn_marks` | `tcpi_delivered_ce` of the sender |
-//! | `receive_queue` | `held_bytes` of the receiving workers over the receive buffers of their flows |
-//! | `sender_throttled`, `receiver_throttled` | sampler `cgroup` of the end's host: periods throttled over periods |
-//! | `io_stalled` | sampler `pressure`, `some` of `io`, of the receiving host |
-//! | `softirq_core`, `idle_core` | sampler `cpu`, CPU by CPU, each kernel once |
-//! | `cycles_per_instruction` | sampler `perf_hardware`, each kernel once |
-//! | `remote_cpus` | facts `memory.numa` and `interfaces.<device>.numa_node`, and the CPUs that workers are pinned to |
+//! - `congestion_window`, `unsent`: `TCP_INFO` of the sender, mean over its readings during the
+//!   span, flows added
+//! - `pacing_rate`: `TCP_INFO` of the sender, median of each flow's readings during the span, flows
+//!   added
+//! - `peer_window`, `window_swing`: `tcpi_snd_wnd` of the sender: the largest, flows added; the
+//!   flow whose window moved most
+//! - `source_wait`: `source_wait_ns` of the sending workers over the span and their number; 0 where
+//!   they never waited, absent where it is not counted
+//! - `ecn_marks`: `tcpi_delivered_ce` of the sender
+//! - `receive_queue`: `held_bytes` of the receiving workers over the receive buffers of their flows
+//! - `sender_throttled`, `receiver_throttled`: sampler `cgroup` of the end's host: periods
+//!   throttled over periods
+//! - `io_stalled`: sampler `pressure`, `some` of `io`, of the receiving host
+//! - `softirq_core`, `idle_core`: sampler `cpu`, CPU by CPU, each kernel once
+//! - `cycles_per_instruction`: sampler `perf_hardware`, each kernel once
+//! - `remote_cpus`: facts `memory.numa` and `interfaces.<device>.numa_node`, and the CPUs that
+//!   workers are pinned to
 //!
-//! What it does not see: when within the span each of these held, and which of several flows was
-//! held back.
+//! Not covered: the time within the span at which each of these occurred, and the flow among
+//! several that was held back.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,19 +4,28 @@
 //! job, or with `all`. Costs per byte and per packet divide by what *all* jobs of the trial moved,
 //! background included.
 //!
-//! | metric | from |
-//! |---|---|
-//! | `cpu_from`, `cpu_to` | sampler `cpu`: user, nice, system, irq and softirq of the hosts; where both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are apart in `cpu_softirq` |
-//! | `cpu_of_others` | sampler `cpu`, user and nice of each kernel once, less the workers' own: over all busy time; absent where an end of a flow has no worker of ours |
-//! | `cpu_softirq`, `cpu_steal` | sampler `cpu`, each kernel once |
-//! | `cpu_seconds_per_gigabyte` | CPU time of the load itself (`own_cost`) over payload delivered, 10^9 bytes |
-//! | `cpu_ns_per_packet` | CPU time of the load itself over IP packets, counted as in the next row |
-//! | `instructions_per_packet`, `cache_misses_per_packet` | over IP packets that crossed in either direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent); sampler `perf_hardware`, absent where there is no counter |
-//! | `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed` | samplers `interrupts` (`total`), `context_switches`, `softnet`, each kernel once |
-//! | `packets_per_interrupt` | packets received at the receiving device over interrupts of vectors that name it, or of all device vectors where the host has no other device |
-//! | `throughput_l2` | sampler `interface`: received bytes plus 4 per packet for the check sequence, at the receiving device, unless it is the loopback. A virtual device that takes GSO packets whole counts their headers once |
-//! | `controller_received`, `controller_dropped` | sampler `ncsi` of every host behind a sideband that takes part |
-//! | `start_skew` | barrier skew plus clock uncertainty |
+//! - `cpu_from`, `cpu_to`: sampler `cpu`: user, nice, system, irq and softirq of the hosts; where
+//!   both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are
+//!   apart in `cpu_softirq`
+//! - `cpu_of_others`: sampler `cpu`, user and nice of each kernel once, less the workers' own: over
+//!   all busy time; absent where an end of a flow has no worker of ours
+//! - `cpu_softirq`, `cpu_steal`: sampler `cpu`, each kernel once
+//! - `cpu_seconds_per_gigabyte`: CPU time of the load itself (`own_cost`) over payload delivered,
+//!   10^9 bytes
+//! - `cpu_ns_per_packet`: CPU time of the load itself over IP packets, counted as in the next row
+//! - `instructions_per_packet`, `cache_misses_per_packet`: over IP packets that crossed in either
+//!   direction, acknowledgements included (TCP: `TCP_INFO` of the sender; UDP: datagrams sent);
+//!   sampler `perf_hardware`, absent where there is no counter
+//! - `interrupts`, `context_switches`, `softnet_dropped`, `softnet_squeezed`: samplers `interrupts`
+//!   (`total`), `context_switches`, `softnet`, each kernel once
+//! - `packets_per_interrupt`: packets received at the receiving device over interrupts of vectors
+//!   that name it, or of all device vectors where the host has no other device
+//! - `throughput_l2`: sampler `interface`: received bytes plus 4 per packet for the check sequence,
+//!   at the receiving device, unless it is the loopback. A virtual device that takes GSO packets
+//!   whole counts their headers once
+//! - `controller_received`, `controller_dropped`: sampler `ncsi` of every host behind a sideband
+//!   that takes part
+//! - `start_skew`: barrier skew plus clock uncertainty
 
 use std::collections::{BTreeMap, BTreeSet};
 

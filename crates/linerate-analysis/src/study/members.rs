@@ -1,11 +1,10 @@
 //! Port channels: number of member links that carried the flows of a trial, and how evenly
 //! (methodology 3.7).
 //!
-//! | metric | from |
-//! |---|---|
-//! | `links_used` | member links, of all channels that a direction's flows cross, that passed more than a tenth of the mean bytes of a flow: address resolution and handshakes are no flow |
-//! | `links_available` | member links of those channels |
-//! | `link_balance` | mean over largest of the bytes the members passed |
+//! - `links_used`: member links, of all channels that a direction's flows cross, that passed more
+//!   than a tenth of the mean bytes of a flow: address resolution and handshakes are no flow
+//! - `links_available`: member links of those channels
+//! - `link_balance`: mean over largest of the bytes the members passed
 //!
 //! Members are counted where they send: bytes of their queueing discipline (sampler `qdisc`) or
 //! interface (`interface`), by the names in the capacity. They count all traffic that crosses them,

@@ -1,30 +1,52 @@
 //! Figures of one job from what its two ends counted. Nothing is taken from the parameters.
 //!
-//! | metric | from |
-//! |---|---|
-//! | `goodput` | receiving end, `payload_received` over the measured span, per direction; `sum` where both carry data. Where the receiving end is foreign: `payload_acknowledged` of the sending one; in ledgers of versions that did not count it what TCP acknowledged (`bytes_acked` of `TCP_INFO`), else `payload_sent` |
-//! | `message_rate` | receiving end, `messages_received` |
-//! | `packet_rate` | TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's `segments_out` where the receiver's is not known), segments counted after GSO; on a connection that carries data both ways acknowledgements are among them. UDP: datagrams received, given only if they were not fragmented as far as the path's MTU is known |
-//! | `transaction_rate`, `connection_rate` | active end (the passive one where the active counted none), direction `sum` |
-//! | `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy` | `TCP_INFO` of the sockets that sent payload in this direction; times over the span and the number of flows that sent |
-//! | `fairness` | Jain's index over `bytes_received` of each flow during the span, or over the flows' totals, per direction |
-//! | `lost`, `loss_ratio` | of what was due in the span: datagrams and frames sent in it that never came (`loss_series`), per direction and `sum`; requests, connections, files and transfers given up, direction `sum` |
-//! | `late`, `duplicates`, `reordered` | loss ledger, whole trial, per direction and `sum` |
-//! | `operations_*`, `unanswered_ratio` | the ledger of operations over the measured span (`operations`), at the end that starts them; direction `sum`, of disks and files also reads (rx) and writes (tx). Datagrams and frames, per direction: answered are those that came, open those of an open load that were never sent |
-//! | `clock_uncertainty` | exchanges of time stamps with both hosts, before, during and after the trial (`clocks`); one-way times no longer than that are no figures |
-//! | `response_time*`, `service_time_*` | distributions of the intervals whose middle lies in the span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams timed one way in proportion to the span |
-//! | `delay_variation` | service times: 99.9th percentile less the smallest |
-//! | `delay_variation_*` | differences of consecutive frames, receiving end |
-//! | `pacing_error` | both ends' `started` over `intended` during the span, as distance from 1; open loads only |
-//! | `sender_cpu`, `receiver_cpu` | `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that end, per direction |
-//! | `run_queue_wait` | `run_queue_wait_ns` of the worker of either end that waited most, over the span; direction `sum`; absent where the kernel does not account it |
-//! | `goodput_served` | the same bytes over `serving_ns`: the time in which a file of another program was under way at our server |
-//! | `goodput_peak` | receiving end, the highest `payload_received` of a second that the intervals of the span cover |
-//! | `connect_time_*`, `first_byte_time_*`, `transfer_time_*`, `close_time_*` | stages of files at the active end; intervals whose middle lies in the span |
-//! | `iops`, `transfer_rate`, ... | see `transfers` |
-//! | `payload_per_send` | sending end, `payload_sent` over `calls_sent`, per direction |
-//! | `calls_per_second`, `cpu_app`, `cpu_kernel` | both ends' counters, direction `sum` |
-//! | `null_step_cost` | `cpu_user_ns` over `steps`, workload `null` only |
+//! - `goodput`: receiving end, `payload_received` over the measured span, per direction; `sum`
+//!   where both carry data. Where the receiving end is foreign: `payload_acknowledged` of the
+//!   sending one; in ledgers of versions that did not count it what TCP acknowledged (`bytes_acked`
+//!   of `TCP_INFO`), else `payload_sent`
+//! - `message_rate`: receiving end, `messages_received`
+//! - `packet_rate`: TCP: `segments_in` of the receiving end's `TCP_INFO` (the sender's
+//!   `segments_out` where the receiver's is not known), segments counted after GSO; on a connection
+//!   that carries data both ways acknowledgements are among them. UDP: datagrams received, given
+//!   only if they were not fragmented as far as the path's MTU is known
+//! - `transaction_rate`, `connection_rate`: active end (the passive one where the active counted
+//!   none), direction `sum`
+//! - `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`,
+//!   `sender_busy`: `TCP_INFO` of the sockets that sent payload in this direction; times over the
+//!   span and the number of flows that sent
+//! - `fairness`: Jain's index over `bytes_received` of each flow during the span, or over the
+//!   flows' totals, per direction
+//! - `lost`, `loss_ratio`: of what was due in the span: datagrams and frames sent in it that never
+//!   came (`loss_series`), per direction and `sum`; requests, connections, files and transfers
+//!   given up, direction `sum`
+//! - `late`, `duplicates`, `reordered`: loss ledger, whole trial, per direction and `sum`
+//! - `operations_*`, `unanswered_ratio`: the ledger of operations over the measured span
+//!   (`operations`), at the end that starts them; direction `sum`, of disks and files also reads
+//!   (rx) and writes (tx). Datagrams and frames, per direction: answered are those that came, open
+//!   those of an open load that were never sent
+//! - `clock_uncertainty`: exchanges of time stamps with both hosts, before, during and after the
+//!   trial (`clocks`); one-way times no longer than that are no figures
+//! - `response_time*`, `service_time_*`: distributions of the intervals whose middle lies in the
+//!   span; a percentile needs ten operations beyond it; lost ones are infinite, those of datagrams
+//!   timed one way in proportion to the span
+//! - `delay_variation`: service times: 99.9th percentile less the smallest
+//! - `delay_variation_*`: differences of consecutive frames, receiving end
+//! - `pacing_error`: both ends' `started` over `intended` during the span, as distance from 1; open
+//!   loads only
+//! - `sender_cpu`, `receiver_cpu`: `cpu_user_ns` and `cpu_system_ns` of the busiest worker of that
+//!   end, per direction
+//! - `run_queue_wait`: `run_queue_wait_ns` of the worker of either end that waited most, over the
+//!   span; direction `sum`; absent where the kernel does not account it
+//! - `goodput_served`: the same bytes over `serving_ns`: the time in which a file of another
+//!   program was under way at our server
+//! - `goodput_peak`: receiving end, the highest `payload_received` of a second that the intervals
+//!   of the span cover
+//! - `connect_time_*`, `first_byte_time_*`, `transfer_time_*`, `close_time_*`: stages of files at
+//!   the active end; intervals whose middle lies in the span
+//! - `iops`, `transfer_rate`, ...: see `transfers`
+//! - `payload_per_send`: sending end, `payload_sent` over `calls_sent`, per direction
+//! - `calls_per_second`, `cpu_app`, `cpu_kernel`: both ends' counters, direction `sum`
+//! - `null_step_cost`: `cpu_user_ns` over `steps`, workload `null` only
 
 use std::collections::BTreeMap;
 

@@ -1,19 +1,24 @@
 //! Figures of a job that reads and writes a disk or file, from what its workers and the kernel
 //! counted.
 //!
-//! | metric | from |
-//! |---|---|
-//! | `iops`, `transfer_rate`, `transfer_rate_binary` | `reads` and `bytes_read` (rx), `writes` and `bytes_written` (tx), over the span; `sum` where there are both |
-//! | `achieved_depth` | `outstanding_ns` over the span |
-//! | `depth_error` | `outstanding_ns` of the trial against the service times of its operations, added up (Little 1961) |
-//! | `device_share` | sampler `disk` of the device the worker named, over the load's bytes; loads past the page cache only |
-//! | `iops_per_core` | transfers over the workers' CPU time |
-//! | `service_time_*` | reads (rx), writes (tx), and both where there are both: median, far percentiles, mean, maximum |
-//! | `flush_rate`, `flush_time_*`, `trim_rate`, `trim_bytes`, `trim_time_*` | `flushes`, `trims`, `bytes_trimmed` over the span, and their own times; neither are transfers |
-//! | `transfer_errors` | `read_errors` (rx), `write_errors` (tx), whole trial |
-//! | `exchange_rate` | `exchanges` over the span: transfers with their replies |
-//! | `steady_range`, `steady_trend` | transfers in fifths of the span, see `steady` |
-//! | `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits` | samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of Iometer's table |
+//! - `iops`, `transfer_rate`, `transfer_rate_binary`: `reads` and `bytes_read` (rx), `writes` and
+//!   `bytes_written` (tx), over the span; `sum` where there are both
+//! - `achieved_depth`: `outstanding_ns` over the span
+//! - `depth_error`: `outstanding_ns` of the trial against the service times of its operations,
+//!   added up (Little 1961)
+//! - `device_share`: sampler `disk` of the device the worker named, over the load's bytes; loads
+//!   past the page cache only
+//! - `iops_per_core`: transfers over the workers' CPU time
+//! - `service_time_*`: reads (rx), writes (tx), and both where there are both: median, far
+//!   percentiles, mean, maximum
+//! - `flush_rate`, `flush_time_*`, `trim_rate`, `trim_bytes`, `trim_time_*`: `flushes`, `trims`,
+//!   `bytes_trimmed` over the span, and their own times; neither are transfers
+//! - `transfer_errors`: `read_errors` (rx), `write_errors` (tx), whole trial
+//! - `exchange_rate`: `exchanges` over the span: transfers with their replies
+//! - `steady_range`, `steady_trend`: transfers in fifths of the span, see `steady`
+//! - `host_cpu*`, `cpu_effectiveness`, `host_packets`, `host_packet_errors`, `host_retransmits`:
+//!   samplers `cpu`, `interface` without `lo`, and `tcp_extension` of the active host: the rest of
+//!   Iometer's table
 
 use linerate_model::series::{cpu, disk, interface};
 use linerate_model::{

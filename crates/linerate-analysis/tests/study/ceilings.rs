@@ -1,4 +1,4 @@
-//! What bounds a figure, and what is said of one above.
+//! Bounds of figures, and the treatment of figures above one.
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Tx};
@@ -190,7 +190,7 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
 }
 
-/// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are told, in
+/// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are reported, in
 /// bits and in packets.
 #[test]
 fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
@@ -375,8 +375,8 @@ fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
     assert_eq!(peak([125_000_003, 80_000_011]), (None, vec!["goodput_peak".to_owned()]));
 }
 
-/// Five seconds in each of which another program's client took this many bytes from our server in a
-/// quarter of a second, over 1 Gbit/s.
+/// Five seconds in each of which another program's client fetched this many bytes from our server
+/// in a quarter of a second, over 1 Gbit/s.
 fn served(bytes: u64) -> [Option<f64>; 2] {
     let mut run = trial(0, vec![job("http", "a", "b")]);
     run.jobs[0].1 = steady(&[
@@ -442,7 +442,7 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
     );
 }
 
-/// What the device of the sending host leaves for payload, as its facts say, bit/s.
+/// Payload rate that the device of the sending host allows by its facts, bit/s.
 fn by_device(device: &str) -> Option<f64> {
     let study = of_device(Some(device));
     let hard = only(&study)
@@ -474,8 +474,8 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
     assert!(why(None).contains("its host names no single device"), "{}", why(None));
 }
 
-/// What the sending host's facts leave for the payload of a stream of `n_flows` flows, bit/s: its
-/// end's device, and what that does not say.
+/// Payload rate of a stream of `n_flows` flows that the sending host's facts allow, bit/s, by the
+/// device of its end and its branches.
 fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Option<f64> {
     let mut run = stream(0, 1_000_000);
     let flows = (0..n_flows as u32).map(|flow| {
@@ -544,7 +544,7 @@ fn of_device(device: Option<&str>) -> linerate_analysis::Study {
     study(&campaign(TestbedKind::Hosts, [facts(), json!({})], vec![run]))
 }
 
-/// What a host with links of many kinds says of them.
+/// Facts of a host with links of many kinds.
 fn facts() -> Value {
     let htb = |default: Option<&str>, filtered: bool| {
         let class = |handle: &str, parent: &str, ceil: f64| {

@@ -8,15 +8,15 @@ use linerate_model::{
 
 use super::fixture::{SECONDS, job, only, steady, trial, two_hosts, value};
 
-/// When the barrier was, by the conductor's clock, ns.
+/// Time of the barrier on the conductor's clock, ns.
 const BARRIER: u64 = 1_000_000_000_000;
 /// One way of the control path, ns.
 const WAY: u64 = 20_000;
-/// What the receiver's clock gains, parts per million; the sender has the conductor's clock.
+/// Gain of the receiver's clock, parts per million; the sender has the conductor's clock.
 const PPM: i64 = 30;
-/// What every frame took, ns.
+/// Delay of every frame, ns.
 const DELAY: u64 = 150_000;
-/// What the receiver was told to add, ns.
+/// Offset that the receiver adds, ns.
 const ADDED: u64 = 1_000_000;
 
 /// The receiver's clock by the conductor's: a day ahead at the barrier, and gaining.
@@ -31,7 +31,7 @@ fn exchanged(at: u64, there: u64, back: u64) -> ClockExchange {
 }
 
 /// A run of frames of [`DELAY`] from the conductor's host to one whose clock is a day ahead and
-/// gains, of which the receiver was told the offset at the barrier and nothing of what it gains.
+/// gains. The receiver knows the offset at the barrier and nothing of the gain.
 fn frames(delay: u64, exchanges: Vec<ClockExchange>) -> TrialRecord {
     let mut run = trial(0, vec![job("frames", "a", "b")]);
     let told_ahead = BARRIER as i64 - theirs(BARRIER) as i64;
@@ -85,8 +85,8 @@ fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
         (most - DELAY as f64 * 1e-9).abs() < 200e-9,
         "30 us a second would show as 150: {most}"
     );
-    // Half of the round trips, what may have drifted before the first exchange could not (0), and
-    // half an interval of a gain of 30 ppm that the receiver was not told of.
+    // Half of the round trips, the drift before the first exchange (0), and half an interval of a
+    // gain of 30 ppm that the receiver does not know.
     let doubt = figure("clock_uncertainty").expect("two clocks");
     assert!((20e-6..40e-6).contains(&doubt), "{doubt}");
     let course = clock_course(&two_hosts(vec![frames(DELAY, three())]).trials, "right")
@@ -129,8 +129,8 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
     assert!((median - recorded as f64 * 1e-9).abs() < 100e-6, "{median} of {recorded}");
 }
 
-/// Clocks known to 12 ms, a delay of less: neither metric, percentile nor distribution is printed,
-/// and each says why.
+/// Clocks known to 12 ms, a shorter delay: neither metric, percentile nor distribution is printed,
+/// and each has a reason.
 #[test]
 fn what_the_clocks_cannot_tell_escapes_in_no_form() {
     let judged = study(&two_hosts(vec![frames(30_000, three())]));

@@ -9,7 +9,7 @@ use crate::fixture::{stream, two_hosts};
 
 const MEGA: u64 = 1_000_000;
 
-/// A trial of an arm: `repeat` tells its pair, `megabytes` a second arrived.
+/// A trial of an arm: `repeat` identifies its pair, `megabytes` a second arrived.
 fn armed(number: u32, repeat: u32, (name, role): (&str, Role), megabytes: u64) -> TrialRecord {
     let mut trial = stream(number, megabytes * MEGA);
     trial.spec.repeat = repeat;
@@ -22,7 +22,7 @@ const WIRE: (&str, Role) = ("wire", Role::Base);
 const DEVICE: (&str, Role) = ("device", Role::Changed);
 const AGAIN: (&str, Role) = ("wire again", Role::Placebo);
 
-/// The trials of arms whose pairs delivered so much, in turn.
+/// The trials of arms with these rates of their pairs, in turn.
 fn arms(arms: &[((&'static str, Role), &[u64])]) -> Vec<TrialRecord> {
     let mut trials = Vec::new();
     for repeat in 0..arms[0].1.len() {

@@ -1,4 +1,4 @@
-//! What a study makes of counters, kernel states and readings.
+//! Figures of a study from counters, kernel states and readings.
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
@@ -46,8 +46,8 @@ fn both_directions_are_added_only_where_both_carry_data() {
 
 #[test]
 fn two_kernels_are_added_and_one_kernel_is_counted_once() {
-    // Workers take 0.4 cores of the 0.6 that programs took: the rest is others', and beside them
-    // interrupts are nobody's.
+    // Workers use 0.4 cores of the 0.6 of all programs: the rest belongs to others, and interrupts
+    // cannot be assigned.
     let two = study(&two_hosts(vec![costly()]));
     assert_eq!(value(only(&two), 0, "cpu_seconds_per_gigabyte", Sum), None);
     let withheld =
@@ -282,8 +282,8 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
     near(value(only(&study), 0, "throughput_l2", Tx), 1e5 * 1518.0 * 8.0);
 }
 
-/// Frames of 100 us, one of 200 us, and one in a thousand lost: delay is what RFC 8219 says, and
-/// what was lost never came.
+/// Frames of 100 us, one of 200 us, and one in a thousand lost: delay follows RFC 8219, and lost
+/// frames are infinitely slow.
 #[test]
 fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_slow() {
     let of = |buckets: &[(u64, u64)]| Distribution {

@@ -155,7 +155,7 @@ pub(crate) fn near(found: Option<f64>, expected: f64) {
     assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} instead of {expected}");
 }
 
-/// Counters that grow by so much each second, read each second.
+/// Counters that grow by this much each second, read each second.
 pub(crate) fn samples(series: &[(&str, &str, &str, f64)]) -> SampleBlock {
     SampleBlock {
         series: series

@@ -1,5 +1,5 @@
-//! The sentence and the picture: every stage says what was observed there, and the limit stands
-//! where it is.
+//! The headline and the picture: every stage shows its readings, and the limit is marked at its
+//! stage.
 
 use linerate_analysis::{Headline, PathEnd, Stage, StageKind, Surety, headline, study};
 use linerate_model::{BitRate, Campaign, Capacity, Counter};

@@ -78,8 +78,8 @@ fn what_a_device_dropped_is_located_there_by_cause_and_to_the_frame() {
     assert!(!study.overhead.samplers.contains_key(""), "devices are no samplers");
 }
 
-/// What Linux 6 counted at a token bucket that messages of 64 datagrams fitted into: each drop was
-/// a whole message, and `packets` were the datagrams that passed.
+/// Counts of Linux 6 at a token bucket that messages of 64 datagrams fitted into: each drop was a
+/// whole message, and `packets` were the datagrams that passed.
 #[test]
 fn a_queue_that_drops_whole_messages_is_found_by_what_passed_it() {
     let located = |messages: u64, drops: f64, passed: Option<f64>| {
@@ -268,8 +268,8 @@ fn packets_between_the_readings_of_device_and_ip_hide_no_drop_at_ingress() {
     assert_eq!(lost_of_messages(1, 1000, &passed), [(LossPlace::ReceiverIngress, 510)]);
 }
 
-/// What is located of 2,000 datagrams of 10,000 that were lost, where the sender's host counted
-/// `per_second` of the trial's five.
+/// Located losses of 2,000 datagrams of 10,000, where the sender's host counted `per_second` of the
+/// trial's five.
 fn lost_at_sender(
     messages: u64,
     per_second: &[(&'static str, &'static str, &'static str, f64)],
@@ -320,7 +320,7 @@ fn what_left_the_socket_and_not_the_device_was_lost_between_them() {
         (vec![], 2000),
         "not known of a device that divides them"
     );
-    // What the queue dropped was not lost before it.
+    // Datagrams that the queue dropped were not lost before it.
     let queue =
         [counted(30.0, 1630.0).to_vec(), vec![("qdisc", "drops", "eth0 tbf 1:", 400.0)]].concat();
     assert_eq!(lost_at_sender(10_000, &queue), (vec![(LossPlace::SenderQueue, 2000)], 0));

@@ -21,8 +21,8 @@ fn disk() -> JobSpec {
     }
 }
 
-/// A disk that reads or writes so many bytes a second, its worker without a CPU for part of the
-/// time.
+/// A disk that reads or writes this many bytes a second, with its worker without a CPU for part of
+/// the time.
 fn storage(counter: Counter, bytes: u64, waited_ns: u64) -> (JobRecord, JobRecord) {
     let ends = if counter == Counter::BytesRead { Counter::Reads } else { Counter::Writes };
     let counts = [
@@ -34,7 +34,7 @@ fn storage(counter: Counter, bytes: u64, waited_ns: u64) -> (JobRecord, JobRecor
     (steady(&counts), steady(&[]))
 }
 
-/// A stream out of `a` that delivers so many bytes a second.
+/// A stream out of `a` that delivers this many bytes a second.
 fn sent(bytes: u64) -> (JobRecord, JobRecord) {
     (steady(&[(Counter::PayloadSent, bytes)]), steady(&[(Counter::PayloadReceived, bytes)]))
 }

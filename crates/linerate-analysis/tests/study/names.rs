@@ -1,5 +1,5 @@
-//! What things are called decides nothing: the same plan gives the same verdict under any names of
-//! hosts and capacities.
+//! Names decide nothing: the same plan has the same verdict under any names of hosts and
+//! capacities.
 
 use linerate_analysis::{headline, study};
 use linerate_model::{BitRate, BoundClass, Campaign, Capacity, Counter, TestbedKind};
@@ -10,7 +10,7 @@ use crate::fixture::{campaign, endpoint, gigabit, steady, trial};
 /// Bytes a second that are 97 % of what 1 Gbit/s leaves for payload without timestamps.
 const NEARLY_FULL: u64 = 115_000_000;
 
-/// Names that rules or displays once read something into, and others that nobody would think of.
+/// Names that rules or displays once interpreted, and unusual ones.
 const ODD: [&str; 12] = [
     "robust",
     "I/O assembly",
@@ -66,7 +66,7 @@ fn full([left, right, from, to, edge]: &[String; 5], class: BoundClass) -> Campa
     campaign
 }
 
-/// What is said: each rule with its verdict, and which stage of the picture is marked.
+/// The result: each rule with its verdict, and the marked stage of the picture.
 fn said(campaign: &Campaign) -> (Vec<String>, Vec<usize>) {
     let study = study(campaign);
     let rules = study

@@ -125,8 +125,8 @@ fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
         carried(0, &search, load(1e6), 1_000_000, 1_000_000, 0),
         carried(1, &search, load(1.005e6), 1_005_000, 1_004_000, 0),
     ];
-    // Two searches, each from its longest burst; one burst of which the tester did not send all
-    // stands for nothing.
+    // Two searches, each from its longest burst; one burst that the tester did not send completely
+    // counts for nothing.
     let asked = [
         (6_000, 2_000),
         (3_000, 0),
@@ -218,7 +218,7 @@ fn a_loss_far_above_what_left_late_is_the_devices_and_the_load_is_not_offered_ag
             "{received} received: it may all be the tester's"
         );
     }
-    // What is lost beyond the late ones may be as little as the goal allows.
+    // Losses beyond the late frames may be as few as the goal allows.
     let allowing = Goal { loss_ratio: 0.5, ..goal(1) };
     let search = self::search(8e3, Method::Halving { goal: allowing, repeats: 0 });
     let allowed = only(vec![carried(0, &search, load(8e3), 8_000, 4_000, 800)]);

@@ -1,4 +1,4 @@
-//! What makes a trial suspect or invalid.
+//! Conditions that make a trial suspect or invalid.
 
 use linerate_analysis::{Reason, Stopped, Study, study};
 use linerate_model::Direction::{Sum, Tx};
@@ -374,7 +374,7 @@ fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
         trial.samples.push(("right".into(), samples(&used)));
         study(&two_hosts(vec![trial])).points[0].clone()
     };
-    // One tick of 10 ms in four seconds, and 1 %, may be anybody's.
+    // One tick of 10 ms in four seconds, and 1 %, may have any cause.
     assert_eq!(of(0.91e9).validity, Validity::Valid, "{:?}", of(0.91e9).why);
     let disturbed = of(1.0e9);
     assert_eq!(disturbed.validity, Validity::Suspect);

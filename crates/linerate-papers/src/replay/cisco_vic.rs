@@ -1,8 +1,8 @@
 //! Cisco UCS VIC 1240/1280 on RHEL 6.2: pktgen maxima, table 7, and the ratios the text draws from
 //! them.
 //!
-//! Units as printed. What the paper leaves open (number of flows, payload size of PCIe) is bounded,
-//! not guessed.
+//! Units as printed. Values that the paper leaves open (number of flows, payload size of PCIe) are
+//! bounded, not guessed.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
@@ -145,7 +145,7 @@ fn dual_fabric(tcp: &Tcp) -> ReplayItem {
     }
 }
 
-/// Without the maximum payload, which the paper does not give, the ceiling is one of two.
+/// Compares the PCIe share. The paper omits the maximum payload, so the ceiling is one of two.
 fn pcie_share(printed: &Printed) -> ReplayItem {
     let pktgen = &printed.pktgen;
     let testbed = &printed.testbed;
@@ -180,8 +180,8 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
     }
 }
 
-/// Rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill `k (1 -
-/// (1 - 1/k)^n)` of `k` links.
+/// Compares rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill
+/// `k (1 - (1 - 1/k)^n)` of `k` links.
 fn links_filled(printed: &Printed) -> ReplayItem {
     let tcp = &printed.tcp;
     let (two, four) = (tcp.multi_flow / tcp.single_flow, tcp.multi_flow_expander / tcp.single_flow);
@@ -228,8 +228,8 @@ fn second_limit(tcp: &Tcp) -> ReplayItem {
     }
 }
 
-/// A packet rate times its size against the printed maximum, within half a unit of the rate's last
-/// digit. A rate at one end of the sweep may be below the maximum only if the sweep reaches it
+/// Compares a packet rate times its size with the printed maximum, within half a unit of the rate's
+/// last digit. A rate at one end of the sweep may be below the maximum only if the sweep reaches it
 /// elsewhere.
 fn packets(
     id: &str,
@@ -239,7 +239,7 @@ fn packets(
     bytes: f64,
     maximum: f64,
 ) -> ReplayItem {
-    /// Within this share of the maximum, a rate is where the maximum was reached or beside it.
+    /// Within this fraction of the maximum, a rate was measured at the maximum or next to it.
     const NEAR: f64 = 0.03;
     let gigabits = |rate: f64| rate * unit * bytes * 8.0 / 1e9;
     let value = gigabits(rate);

@@ -1,7 +1,7 @@
 //! Printed figures that follow from one or two other figures of the same paper, as data.
 //!
-//! A paper's data file lists them under `[[follows]]`: which figures, how they combine, and to how
-//! many digits the result is printed. An item of that kind needs no code of its own.
+//! A paper's data file lists them under `[[follows]]`: the figures, how they combine, and the
+//! digits to which the result is printed. An item of that kind needs no code of its own.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ struct Follows {
     id: String,
     what: String,
     printed: f64,
-    /// Digits behind the decimal point to which it is printed; -1 is "to tens".
+    /// Digits after the decimal point to which it is printed; -1 is "to tens".
     digits: i32,
     #[serde(default)]
     unit: String,
@@ -30,7 +30,7 @@ struct Follows {
     why: String,
 }
 
-/// How the digits behind the last printed one may have been dropped.
+/// Rounding of the digits after the last printed one.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 enum Rounded {
@@ -50,7 +50,7 @@ enum Figure {
     Place(String),
 }
 
-/// How the figures combine.
+/// Combination of the figures.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Form {
@@ -65,7 +65,7 @@ enum Form {
 }
 
 impl Form {
-    /// The value and its arithmetic; `None` if the number of figures is wrong.
+    /// Returns the value and its arithmetic; `None` if the number of figures is wrong.
     fn value(self, of: &[f64]) -> Option<(f64, String)> {
         const PERCENT: f64 = 100.0;
         Some(match (self, of) {
@@ -121,8 +121,8 @@ impl Figure {
     }
 }
 
-/// The replay of `paper` from its data file: what follows by data, and what `items` makes of its
-/// other figures.
+/// Returns the replay of `paper` from its data file: the items listed there, and those that `items`
+/// derives from its other figures.
 pub(super) fn replay<T: DeserializeOwned>(
     paper: &str,
     data: &str,

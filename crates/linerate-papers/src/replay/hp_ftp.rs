@@ -1,7 +1,7 @@
-//! HP 9000 N4000 FTP over Gigabit Ethernet (Mier, 1999): client scaling, sinks, and what the text
-//! extrapolates.
+//! HP 9000 N4000 FTP over Gigabit Ethernet (Mier, 1999): client scaling, sinks, and extrapolations
+//! of the text.
 //!
-//! Units: Mbit/s as the switch's SNMP counters gave them.
+//! Units: Mbit/s as the switch's SNMP counters showed them.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn peak(printed: &Printed) -> ReplayItem {
 }
 
 fn server_limit(printed: &Printed) -> ReplayItem {
-    /// Below this share nothing is called the limit.
+    /// Utilisation in per cent below which nothing is called the limit.
     const BUSY: f64 = 90.0;
     item(
         "E4.b",

@@ -1,7 +1,8 @@
 //! IDT 89PES24T6G2 PCI Express switch report: the framing model, and totals that a link cannot
-//! carry one way.
+//! carry in one direction.
 //!
-//! Units: Gbit/s, and "MB/S" as printed, taken as 10^6 bytes a second (the report does not say).
+//! Units: Gbit/s, and "MB/S" as printed, assumed to be 10^6 bytes a second (the report does not
+//! define it).
 
 use linerate_model::{Bytes, metric};
 use serde::Deserialize;
@@ -100,7 +101,7 @@ fn item(
     }
 }
 
-/// The report's link with maximum payloads of `max_payload` bytes.
+/// Returns the report's link with maximum payloads of `max_payload` bytes.
 fn link(framing: &Framing, max_payload: u64) -> Link {
     Link::new(framing.generation, framing.lanes, Bytes(max_payload), Bytes(4096))
         .expect("the report's link exists")
@@ -119,7 +120,7 @@ fn encoding(printed: &Printed) -> ReplayItem {
     )
 }
 
-/// Payload of one direction in packets of the report's size, Gbit/s.
+/// Returns the payload of one direction in packets of the report's size, Gbit/s.
 fn one_way(framing: &Framing) -> f64 {
     link(framing, 128).write(Bytes(framing.payload_bytes)).0 / 1e9
 }
@@ -268,8 +269,8 @@ fn search_step(printed: &Printed) -> ReplayItem {
     let step = table.step_megabits / table.line_megabits * 100.0;
     let steps: Vec<String> =
         table.change_percent.iter().map(|change| format!("{:+.1}", change / step)).collect();
-    // Two rates that are each known to a step differ by chance by as much as two; and a switch that
-    // helps, helps in every row.
+    // Two rates known to a step each may differ by two steps by chance; and a switch that helps,
+    // helps in every row.
     let shown = table.change_percent.iter().all(|change| *change > 2.0 * step);
     item(
         "search-step",

@@ -1,8 +1,8 @@
-//! The papers' printed arithmetic, recomputed, and where it disagrees with itself.
+//! The papers' printed arithmetic, recomputed, and its contradictions.
 //!
-//! Each paper is one data file in `data/` that holds only figures the paper prints, and one file
-//! here that recomputes what follows from them. Nothing is measured: a replay needs no testbed and
-//! always says the same.
+//! Each paper is one data file in `data/` with only printed figures, and one file here that
+//! recomputes the figures that follow from them. Nothing is measured: a replay needs no testbed and
+//! its result never changes.
 
 mod cisco_vic;
 mod follows;
@@ -22,30 +22,30 @@ pub use sun_netframe::sun_netframe;
 /// A paper's figures, recomputed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Which paper.
+    /// Name of the paper.
     pub paper: String,
-    /// One for each printed figure or claim, in the order of the paper.
+    /// One item for each printed figure or claim, in the order of the paper.
     pub items: Vec<ReplayItem>,
 }
 
-/// One printed figure or claim beside what follows from the paper's other figures.
+/// One printed figure or claim beside the value that follows from the paper's other figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayItem {
     /// Its name: that of the erratum, where it is one (docs/methodology/papers.md#printed-figures).
     pub id: String,
-    /// What is compared.
+    /// The figure compared.
     pub what: String,
-    /// What the paper prints.
+    /// Value in print.
     pub printed: String,
-    /// What follows from its own figures, with the arithmetic.
+    /// Value that follows from the paper's own figures, with the arithmetic.
     pub recomputed: String,
-    /// Whether the two agree.
+    /// True if the two agree.
     pub agrees: bool,
-    /// For a figure that follows from others: digits behind the decimal point to which it is
-    /// printed and compared.
+    /// For a figure that follows from others: digits after the decimal point to which it is printed
+    /// and compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<i32>,
-    /// What a reader would get wrong, or what the agreement tells.
+    /// The mistake a reader would make, or the conclusion from the agreement.
     pub why_it_matters: String,
 }
 
@@ -69,23 +69,23 @@ pub static REPLAYS: &[Paper] = &[
     Paper { name: "sun-netframe", title: sun_netframe::TITLE, replay: sun_netframe },
 ];
 
-/// The paper called `name`.
+/// Returns the paper called `name`.
 #[must_use]
 pub fn paper(name: &str) -> Option<&'static Paper> {
     REPLAYS.iter().find(|paper| paper.name == name)
 }
 
 impl Replay {
-    /// The items that do not agree.
+    /// Returns the items that do not agree.
     pub(crate) fn disagreements(&self) -> impl Iterator<Item = &ReplayItem> {
         self.items.iter().filter(|item| !item.agrees)
     }
 }
 
-/// Whether `printed` is `value` to as many decimals as were printed, rounded half up or cut off:
-/// papers do both.
+/// Returns whether `printed` is `value` to the printed number of decimals, rounded half up or cut
+/// off: papers do both.
 fn agrees_to(printed: f64, value: f64, decimals: i32) -> bool {
-    /// What decimal fractions lose in binary.
+    /// Error of decimal fractions in binary.
     const ROUNDING: f64 = 1e-9;
     let scale = 10_f64.powi(decimals);
     let target = (printed * scale).round();

@@ -1,9 +1,8 @@
-//! Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0): tables 1 and 2 and what the text
-//! says of them.
+//! Sun Fire Gigabit Performance Characterization (NetFrame 0.8.0): tables 1 and 2 and the text's
+//! statements about them.
 //!
-//! Units: Mbit/s as printed, layer and direction unsaid in the paper (that is erratum E2.a). Errata
-//! E2.a to E2.h and the three single-Schizo figures are those of
-//! docs/methodology/papers.md#printed-figures, S2.
+//! Units: Mbit/s as printed; the paper states neither layer nor direction (erratum E2.a). Errata
+//! E2.a to E2.h and the three single-Schizo figures are those of methodology 1, S2.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
@@ -138,19 +137,19 @@ fn item(
     }
 }
 
-/// A gain in per cent as a factor.
+/// Returns a gain in per cent as a factor.
 fn times(gain_percent: f64) -> f64 {
     1.0 + gain_percent / 100.0
 }
 
-/// What one Gigabit link carries each way, in Mbit/s.
+/// Returns the rate of one Gigabit link in each direction, in Mbit/s.
 fn link_ceiling(testbed: &Testbed) -> f64 {
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let rate = BitRate(testbed.link_megabits * MEGA);
     tcp::goodput(rate, Bytes(testbed.mtu), ethernet::packet_overhead(0), headers).0 / MEGA
 }
 
-/// Peak of all buses of one Schizo, in Mbit/s.
+/// Returns the peak of all buses of one Schizo, in Mbit/s.
 fn schizo_peak(testbed: &Testbed) -> f64 {
     testbed.buses_per_schizo.iter().map(|clock| pci::peak(Width::Bits64, *clock).0 / MEGA).sum()
 }
@@ -189,7 +188,7 @@ fn system_time(printed: &Printed) -> ReplayItem {
 }
 
 fn instructions(printed: &Printed) -> ReplayItem {
-    /// Within this share of the figure, a series may be said to stay around it.
+    /// Within this fraction of the figure, a series stays around it.
     const AROUND: f64 = 0.05;
     let values = &printed.table_1.instructions_per_packet;
     let around = printed.text.instructions_around;
@@ -304,7 +303,8 @@ fn single_schizo(printed: &Printed) -> ReplayItem {
 }
 
 fn second_schizo(printed: &Printed) -> ReplayItem {
-    /// The gain lies between those from the table's and from the summary's figure for one Schizo.
+    /// Returns whether the gain lies between those from the table's and from the summary's figure
+    /// for one Schizo.
     fn between(value: f64, low: f64, high: f64) -> bool {
         (low..=high).contains(&value)
     }
@@ -446,8 +446,8 @@ fn cache_misses(printed: &Printed) -> ReplayItem {
     )
 }
 
-/// Mean bytes of a packet from throughput and packet rate: acknowledgements pull it below a full
-/// segment.
+/// Compares mean bytes of a packet from throughput and packet rate: acknowledgements pull it below
+/// a full segment.
 fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let segment = tcp::segment_payload(Bytes(printed.testbed.mtu), headers).0 as f64;

@@ -3,8 +3,8 @@
 //!
 //! Two campaigns are judged: `clients` (a server and six clients on a switch at a tenth of the
 //! paper's rates) and `server` (an unshaped link, where data paths, sources and sinks differ).
-//! Figures are Mbit/s of L4 payload counted where it is delivered. What is not reproduced: the
-//! paper's disks; a sink of known rate stands for them, so that the right answer is known.
+//! Figures are Mbit/s of L4 payload counted where it is delivered. Not reproduced: the paper's
+//! disks; a sink of known rate replaces them, so that the correct answer is known.
 
 use linerate_model::{Direction, Estimate, metric};
 
@@ -20,17 +20,17 @@ const TO_NOTHING: [(usize, f64); 3] = [(1, 292.0), (2, 440.0), (4, 762.0)];
 const TO_DISK: [(usize, f64); 2] = [(1, 63.0), (2, 184.0)];
 /// The emulation runs at a tenth of the paper's rates.
 const SCALE: f64 = 10.0;
-/// What is called equal (V4.2).
+/// Difference that counts as equal (V4.2).
 const EQUAL: f64 = 0.05;
-/// What adding clients past the knee may change (V4.1).
+/// Change from more clients past the knee that counts as none (V4.1).
 const FLAT: f64 = 0.03;
-/// What an average may be above the best second of it by rounding.
+/// Amount by which an average may exceed its best second through rounding.
 const ROUNDING: f64 = 0.005;
-/// The layers' arithmetic must hold to this (V4.4).
+/// Accuracy required of the layers' arithmetic (V4.4).
 const ALGEBRA: f64 = 0.005;
-/// Share of a warm file that may come from the disk: other programs use it too.
+/// Largest fraction of a cached file that may come from the disk: other programs use it too.
 const WARM: f64 = 0.01;
-/// Share of a cold file that must.
+/// Least fraction of a cold file that must come from the disk.
 const COLD: f64 = 0.9;
 /// An Ethernet frame of 1500 bytes with its header, as a bridge's kernel counts it (a switch adds 4
 /// of check sequence), and the payload in it: IPv4, TCP, timestamps.
@@ -56,14 +56,14 @@ pub fn hp_ftp(clients: &Study, server: &Study) -> Reproduction {
     }
 }
 
-/// So many clients at once.
+/// A number of simultaneous clients.
 struct Clients<'a> {
     n: usize,
     goodput: Estimate,
     point: &'a PointStudy,
 }
 
-/// Aggregate goodput by number of clients, fewest first.
+/// Returns aggregate goodput by number of clients, fewest first.
 fn curve(study: &Study) -> Vec<Clients<'_>> {
     let mut curve: Vec<Clients<'_>> = sweep(study, "clients")
         .filter_map(|point| {
@@ -74,13 +74,14 @@ fn curve(study: &Study) -> Vec<Clients<'_>> {
     curve
 }
 
-/// How many pairs of endpoints a point has.
+/// Returns the number of endpoint pairs of a point.
 fn pairs(point: &PointStudy) -> usize {
     let pairs = coordinate(&point.parameters, "pairs").unwrap_or_default();
     serde_json::from_str::<Vec<String>>(&pairs).map_or(1, |pairs| pairs.len())
 }
 
-/// The highest second of any trial, all clients added: the series of a trial adds its jobs up.
+/// Returns the highest second of any trial, all clients added: the series of a trial adds its jobs
+/// up.
 fn peak(point: &PointStudy) -> Option<f64> {
     const SECOND: f64 = 1.0;
     let mut peak: Option<f64> = None;
@@ -107,7 +108,7 @@ fn peak(point: &PointStudy) -> Option<f64> {
     peak
 }
 
-/// The rate of one client and that of the plateau.
+/// Returns the rate of one client and that of the plateau.
 fn one_and_all(curve: &[Clients<'_>]) -> Option<(Estimate, Estimate)> {
     let one = curve.iter().find(|clients| clients.n == 1)?.goodput;
     let all =
@@ -175,7 +176,7 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
 /// A point of a sink's rate.
 struct SinkPoint {
     clients: usize,
-    /// What the sinks take together, bit/s.
+    /// Joint rate of the sinks, bit/s.
     rate: f64,
     goodput: Estimate,
     runs: Vec<f64>,
@@ -205,7 +206,7 @@ fn sink_points(study: &Study) -> Vec<SinkPoint> {
     of(1, "sinks, 1 client").chain(of(2, "sinks, 2 clients")).collect()
 }
 
-/// What a null sink takes with so many clients, and its runs.
+/// Returns the rate of a null sink with this number of clients, and its runs.
 fn null_runs(study: &Study, clients: usize) -> Option<(f64, Vec<f64>)> {
     let point = sweep(study, "clients").find(|point| pairs(point) == clients)?;
     let metric = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
@@ -262,8 +263,8 @@ fn sinks(study: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// The ratio of totals with its interval, never a mean of ratios: the paper's two, at its disks'
-/// rates.
+/// Judges the ratio of totals with its interval, never a mean of ratios, at the rates of the
+/// paper's two disks.
 fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
     let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its \
         totals give 732 / 247 = 2.96)";
@@ -296,7 +297,7 @@ fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
     }
 }
 
-/// One way to send: Mbit/s, and CPU seconds of the sending thread per gigabyte.
+/// Returns one way to send: its name, Mbit/s, and CPU seconds of the sending thread per gigabyte.
 fn path(point: &PointStudy) -> Option<(String, Estimate, f64)> {
     let name = coordinate(&point.parameters, "send")?;
     let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?.estimate?;
@@ -319,8 +320,8 @@ fn data_paths(server: &Study) -> Shape {
     shape("V4.3", claim, told.join("; "), Some(paths.iter().all(|(.., cpu)| *cpu > 0.0)))
 }
 
-/// What the switch's port of the server took in against the bytes sent, all trials of one client
-/// added: where the paper polled.
+/// Compares the octets that the server's switch port received with the bytes sent, all trials of
+/// one client added. This is where the paper polled.
 fn observer(curve: &[Clients<'_>]) -> Shape {
     let claim = "V4.4 (hard): what the switch's port took in from the server is the bytes sent \
         times frame over payload, within 0.5 %";
@@ -388,7 +389,7 @@ fn planner(curve: &[Clients<'_>]) -> Shape {
     }
 }
 
-/// What the paper's own figures say of its plan.
+/// Judges the paper's plan by its own figures.
 fn papers_plan() -> Shape {
     let sustained = TO_NOTHING[2].1;
     let [(_, one), (n, two)] = TO_DISK;
@@ -544,7 +545,7 @@ mod tests {
             observer(&[Clients { n: 1, goodput, point: &point }]).holds
         };
         assert_eq!(judge(1515e4, Agreement::Agrees), Some(true));
-        // Headers counted once for super-packets, and somebody else's traffic.
+        // Headers counted once for super-packets, and foreign traffic.
         assert_eq!(judge(1480e4, Agreement::Agrees), Some(false));
         assert_eq!(judge(1540e4, Agreement::Background), Some(false));
         assert_eq!(observer(&[]).holds, None);
@@ -569,7 +570,7 @@ mod tests {
             scaling(&curve).into_iter().map(|shape| shape.holds).collect::<Vec<_>>()
         };
         assert_eq!(judge(&[28.0, 56.0, 84.0, 94.0, 94.1, 93.9]), [Some(true), Some(true), None]);
-        // It goes on growing slowly past where it should have been full.
+        // It continues to grow slowly beyond the point of saturation.
         assert_eq!(judge(&[60.0, 61.0, 70.0, 80.0, 90.0, 100.0])[0], Some(false));
         assert_eq!(judge(&[28.0, 56.0, 84.0, 94.0, 85.0, 93.9])[1], Some(false));
     }

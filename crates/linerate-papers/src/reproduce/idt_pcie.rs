@@ -3,9 +3,9 @@
 //!
 //! Two campaigns are judged: `throughput` (the highest rate without loss, both ways, through an OS
 //! bridge, with and without one more hop) and `latency` (idle, loaded, and of bursts). The emulated
-//! host forwards 2290 frames a second each way and no more than 25 Mbit/s. What is not reproduced:
-//! the storage half (S5.6, S5.7, S5.9, S5.10), which says so; and bursts come from one port, not
-//! synchronised over several.
+//! host forwards 2290 frames a second each way and no more than 25 Mbit/s. Not reproduced: the
+//! storage half (S5.6, S5.7, S5.9, S5.10), which is marked so, and bursts synchronised over several
+//! ports.
 
 use linerate_model::{Bytes, Distribution, metric};
 
@@ -14,11 +14,11 @@ use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::{Link, LinkLayerPackets};
 use linerate_analysis::{PointStudy, Study};
 
-/// What the emulated host forwards each way, frames per second, and bit/s on the wire.
+/// Forwarding rate of the emulated host each way, frames per second, and bit/s on the wire.
 const FORWARDED: f64 = 2290.0;
 const PORT: f64 = 25e6;
-/// Frames that wait at the emulated host before any is lost, and the length of a trial, s: of a
-/// rate above what it forwards, so many frames more pass in a trial.
+/// Frames that the emulated host buffers before a loss, and the length of a trial, s. At a rate
+/// above the forwarding rate, this many more frames pass in a trial.
 const BUFFERED: f64 = 96.0;
 const TRIAL: f64 = 1.0;
 /// The paper's efficiencies (figures 3 and 4), per cent, of payloads in bytes: 20 bytes of framing,
@@ -53,7 +53,7 @@ pub fn idt_pcie(throughput: &Study, latency: &Study) -> Reproduction {
     }
 }
 
-/// Which of the two paths.
+/// The two paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
     Without,
@@ -81,8 +81,8 @@ impl Path {
 struct Throughput {
     path: Path,
     frame: u64,
-    /// The search's bounds, medians over its runs: frames per second each way of which none was
-    /// lost, and of which some were.
+    /// Bounds of the search, medians over its runs: frames per second each way without loss, and
+    /// with loss.
     lower: Option<f64>,
     upper: Option<f64>,
     n_searches: usize,
@@ -90,16 +90,16 @@ struct Throughput {
 }
 
 impl Throughput {
-    /// How far the bounds are apart: what the throughput is known to.
+    /// Returns the distance of the bounds: the precision of the throughput.
     fn step(&self) -> f64 {
         self.upper.zip(self.lower).map_or(0.0, |(upper, lower)| upper / lower - 1.0)
     }
 
-    /// The known answer: what the host forwards, or the line; and what a trial finds at the most,
-    /// the host's buffer being empty before.
+    /// Returns the known answer (the rate of the host, or of the line) and the highest result of a
+    /// trial, if the host's buffer was empty before.
     fn known(&self) -> (f64, f64) {
         if line(self.frame) < FORWARDED {
-            // What waits for the line is bounded by the same buffer.
+            // The same buffer limits the frames that wait for the line.
             return (line(self.frame), line(self.frame) + BUFFERED / TRIAL);
         }
         (FORWARDED, FORWARDED + BUFFERED / TRIAL)
@@ -126,7 +126,7 @@ fn throughputs(study: &Study) -> Vec<Throughput> {
     found
 }
 
-/// What frames of `size` bytes the ports carry a second.
+/// Returns the frames of `size` bytes that the ports carry per second.
 fn line(size: u64) -> f64 {
     ethernet::packet_rate(linerate_model::BitRate(PORT), Bytes(size)).0
 }
@@ -147,7 +147,8 @@ fn efficiencies() -> Shape {
     )
 }
 
-/// Per cent of a link that payloads of `size` are: framing alone, and with link-layer packets.
+/// Returns the efficiency of payloads of `size` on a link, per cent: with framing alone, and with
+/// link-layer packets.
 fn efficiency(size: u64) -> [f64; 2] {
     let mut link = Link::new(2, 8, Bytes(4096), Bytes(4096)).expect("generation 2 has 8 lanes");
     let share = |link: &Link| link.write(Bytes(size)).0 / link.rate.0 * 100.0;
@@ -232,15 +233,14 @@ fn same(found: &[Throughput]) -> Shape {
     }
 }
 
-/// A percentile of an idle path and of a loaded one is compared at the highest of these that both
-/// have frames enough for, over all trials together (docs/methodology/papers.md#shapes, V5.5: the
-/// 99.9th).
+/// Percentiles of an idle path and of a loaded one are compared at the highest of these for which
+/// both have enough frames, over all trials together (methodology, V5.5: the 99.9th).
 const TAILS: [(f64, &str); 3] = [(0.999, "99.9th"), (0.99, "99th"), (0.9, "90th")];
-/// Frames beyond a percentile that it needs at least (docs/methodology/latency.md#percentiles).
+/// Least number of frames beyond a percentile (methodology 4.3).
 const BEYOND: f64 = 10.0;
 
-/// The highest percentile that both of `times` have frames enough for: its name, and theirs in
-/// seconds.
+/// Returns the highest percentile for which both of `times` have enough frames: its name, and both
+/// values in seconds.
 fn tails(times: [&Distribution; 2]) -> Option<(&'static str, [f64; 2])> {
     let is_known = |share: f64| {
         times.iter().all(|times| times.count() as f64 * (1.0 - share) >= BEYOND - 1e-9)
@@ -462,8 +462,8 @@ mod tests {
         assert_eq!(same(std::slice::from_ref(&without)).holds, None);
     }
 
-    /// 20 000 frames an end: the idle path is slow to wake all the time, the loaded one queues now
-    /// and then.
+    /// 20 000 frames an end: the idle path is always slow to wake, the loaded one queues now and
+    /// then.
     #[test]
     fn what_an_idle_path_takes_to_wake_is_not_told_as_its_tail() {
         let of = |buckets: &[(u64, u64)]| Distribution {

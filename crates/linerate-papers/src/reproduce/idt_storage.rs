@@ -2,11 +2,10 @@
 //! shapes V5.6 and V5.10.
 //!
 //! Three campaigns are judged: `mixed` (disks and Ethernet at once, without and with one more hop),
-//! `sizes` (the Ethernet size swept beside disks), and `shared-edge` (an edge that has less room
-//! than two jobs ask for). Totals are bytes of 10^6 a second, disk and network added, the network
-//! both ways, as the paper seems to add them (E5.f). The disks are files in memory that do not
-//! cross the hop: what is known of the capped case is measured with a second stream in place of the
-//! disk.
+//! `sizes` (the Ethernet size swept beside disks), and `shared-edge` (an edge with less capacity
+//! than the demand of two jobs). Totals are bytes of 10^6 a second, disk and network added, the
+//! network both ways, as the paper seems to add them (E5.f). The disks are files in memory that do
+//! not cross the hop; the capped case is measured with a second stream in place of the disk.
 
 use linerate_model::{Direction, Point, Validity, metric};
 
@@ -26,22 +25,22 @@ const TRANSFER: u64 = 1 << 20;
 /// A total this close to another is the same: the paper's own differences are 1 to 5 % and were not
 /// repeated (E5.h).
 const SAME: f64 = 0.05;
-/// A capped total is the cap to this (docs/methodology/papers.md#shapes, V5.6).
+/// Distance from the cap at which a total counts as capped (methodology 2.2, V5.6).
 const CAPPED: f64 = 0.03;
-/// Little's law is held to this (V5.10).
+/// Accuracy required of Little's law (V5.10).
 const LITTLE: f64 = 0.05;
 /// A table of totals in the paper.
 struct Totals {
     number: u32,
     /// Our sweep.
     sweep: &'static str,
-    /// What the switch changed, per cent, by share of reads.
+    /// Change by the switch, per cent, by share of reads.
     changed: [(&'static str, f64); 3],
 }
 
 impl Totals {
-    /// The rows that `mixed` has points of: a shorter run has fewer. All where it has none, so that
-    /// this is told.
+    /// Returns the rows that have points in `mixed`: a shorter run has fewer. All rows where it has
+    /// no points, so that the report shows the gap.
     fn run<'a>(&'a self, mixed: &'a Study) -> impl Iterator<Item = &'a (&'static str, f64)> {
         let is_run = |read: &str| {
             [false, true].iter().any(|hop| at(mixed, self.sweep, *hop, &[(READ, read)]).is_some())
@@ -63,14 +62,14 @@ const TABLES: [Totals; 2] = [
         changed: [("50 %", 3.0), ("100 %", 2.4), ("0 %", -3.4)],
     },
 ];
-/// What the switch changed of the storage rates in table 3, per cent, least and most.
+/// Change of the storage rates in table 3 by the switch, per cent, least and most.
 const TABLE_3: [(&str, f64, f64); 3] =
     [("0 %", -29.2, -13.1), ("100 %", -19.4, -0.3), ("50 %", -23.4, -13.7)];
 const STORAGE: &str = "storage";
 /// The axis of the share of reads.
 const READ: &str = "job.0.params.read";
 
-/// `reproduction`, the Ethernet half, with the storage half added to it.
+/// Returns `reproduction`, the Ethernet half, with the storage half added.
 #[must_use]
 pub fn with_storage(
     mut reproduction: Reproduction,
@@ -92,12 +91,12 @@ pub fn with_storage(
     reproduction
 }
 
-/// Whether the point's path has one more hop.
+/// Returns whether the point's path has one more hop.
 fn has_hop(parameters: &Point) -> bool {
     coordinate(parameters, "pairs").is_some_and(|pairs| pairs.contains("a2"))
 }
 
-/// The point of a sweep at which everything runs, on the path with or without the hop.
+/// Returns the point of a sweep with all jobs, on the path with or without the hop.
 fn at<'a>(
     study: &'a Study,
     name: &'a str,
@@ -114,7 +113,7 @@ fn at<'a>(
     })
 }
 
-/// A metric of a job per trial, in the widest direction there is.
+/// Returns a metric of a job per trial, in the widest direction.
 fn values(job: &JobStudy, metric: &str) -> Option<Vec<Option<f64>>> {
     let found = [Direction::Sum, Direction::Tx, Direction::Rx]
         .into_iter()
@@ -122,7 +121,7 @@ fn values(job: &JobStudy, metric: &str) -> Option<Vec<Option<f64>>> {
     Some(found.values.clone())
 }
 
-/// Megabytes a second of disk and network per trial, and their sum.
+/// Returns megabytes a second of disk and network per trial, and their sum.
 fn totals(point: &PointStudy) -> Option<[Vec<Option<f64>>; 3]> {
     let of = |workload: &str| point.jobs.iter().find(|job| job.workload == workload);
     let scaled = |values: Vec<Option<f64>>, unit: f64| -> Vec<Option<f64>> {
@@ -149,7 +148,7 @@ fn against(figure: &str, without: &[Option<f64>], with: &[Option<f64>]) -> Optio
     )
 }
 
-/// Per cent, with the interval if there is one.
+/// Returns the change in per cent, with its interval if there is one.
 fn change(effect: &Effect) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let interval = effect.interval.map_or(String::new(), |(low, high)| {
@@ -181,7 +180,8 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
     }
 }
 
-/// Where less passes than is asked for: the total is the cap, and each job's share is told.
+/// Judges an edge with less capacity than demand: the total is the cap, and each job's share is
+/// reported.
 fn capped(edge: &Study) -> Vec<Shape> {
     let claim = "V5.6 (hard): an edge with less room than both jobs ask for passes what it has, to \
         3 %, and jobs on edges of their own keep all";
@@ -242,9 +242,9 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
     shape("V5.6b", claim, measured, Some((total / cap - 1.0).abs() <= CAPPED))
 }
 
-/// The values of trials that no other program and no hypervisor disturbed, or all where there is
-/// none, and how many there are: an emulated edge stands still while its CPU is taken away, which
-/// says nothing of what it passes.
+/// Returns the values of trials without disturbance by another program or the hypervisor, or all
+/// where there is none, and their number. An emulated edge stops while it has no CPU, and such a
+/// trial is no measurement of its rate.
 fn undisturbed(point: &PointStudy, metric: &MetricStudy) -> (Vec<f64>, usize) {
     let told = metric
         .values
@@ -258,7 +258,7 @@ fn undisturbed(point: &PointStudy, metric: &MetricStudy) -> (Vec<f64>, usize) {
     (kept, all.len())
 }
 
-/// Iometer's arithmetic on every storage figure of the mixed campaign.
+/// Checks Iometer's arithmetic on every storage figure of the mixed campaign.
 fn catalogue(mixed: &Study) -> Vec<Shape> {
     let jobs: Vec<&JobStudy> = mixed
         .points
@@ -277,7 +277,7 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
         }
         None => not_judged("V5.10", claim, "no storage figure"),
     };
-    // Of each worker in each run, on what it counted: a median of sums is no sum of medians.
+    // Computed from the counts of each worker in each run: a median of sums is no sum of medians.
     let exact = |off: &dyn Fn(&TransferCounts) -> f64| {
         let runs = jobs.iter().flat_map(|job| &job.transfers).filter(|run| run.timed > 0);
         let offs: Vec<f64> = runs.map(off).collect();
@@ -322,7 +322,7 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     ]
 }
 
-/// How far two counts are apart, as a share of the second.
+/// Returns the distance of two counts, as a fraction of the second.
 fn off_by(one: u64, other: u64) -> f64 {
     one.abs_diff(other) as f64 / other.max(1) as f64
 }

@@ -1,9 +1,8 @@
-//! A paper's tests, run again on an emulated testbed: do its shapes hold?
+//! A paper's tests, run again on an emulated testbed, and the comparison of their shapes.
 //!
-//! Absolute figures of an emulation say nothing of the paper's machine, so none is compared. What
-//! is compared are shapes: orders, ratios and bounds that follow from the paper's arithmetic
-//! (docs/methodology/papers.md#shapes). A shape that cannot be judged from what was measured is
-//! *not judged*, never passed.
+//! Absolute figures of an emulation do not predict those of the paper's machine and are not
+//! compared. Shapes are: orders, ratios and bounds that follow from the paper's arithmetic
+//! (methodology 2.2). A shape without enough measurements is *not judged*, never passed.
 
 mod cisco_vic;
 mod hp_ftp;
@@ -36,7 +35,7 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
-    /// Whether no judged shape failed.
+    /// Returns whether no judged shape failed.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.shapes.iter().all(|shape| shape.holds != Some(false))
@@ -48,18 +47,18 @@ impl Reproduction {
 pub struct Shape {
     /// Its number in docs/methodology/papers.md#shapes.
     pub id: String,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// What was measured, with figures.
+    /// The measurement, with figures.
     pub measured: String,
-    /// Whether it holds; `None` if it could not be judged.
+    /// True if the claim holds; `None` if it could not be judged.
     pub holds: Option<bool>,
 }
 
 /// A table of the paper with our figures beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Which table.
+    /// Name of the table.
     pub title: String,
     /// Column heads.
     pub head: Vec<String>,
@@ -80,18 +79,18 @@ fn not_judged(id: &str, claim: &str, why: &str) -> Shape {
     shape(id, claim, format!("not judged: {why}"), None)
 }
 
-/// The points of one sweep.
+/// Returns the points of one sweep.
 fn sweep<'a>(study: &'a Study, name: &'a str) -> impl Iterator<Item = &'a PointStudy> {
     study.points.iter().filter(move |point| point.sweep == name)
 }
 
-/// The job whose figures stand for the point: all of them together, if there are several.
+/// Returns the job that represents the point: all of them together, if there are several.
 fn whole(point: &PointStudy) -> Option<&JobStudy> {
     let measured = || point.jobs.iter().filter(|job| !job.background);
     measured().find(|job| job.workload == "all").or_else(|| measured().next())
 }
 
-/// The figure of `metric` at a point, in the widest direction there is one for.
+/// Returns the figure of `metric` at a point, in the widest direction.
 fn figure(point: &PointStudy, metric: &str) -> Option<Estimate> {
     let job = whole(point)?;
     [Direction::Sum, Direction::Tx, Direction::Rx]
@@ -99,17 +98,17 @@ fn figure(point: &PointStudy, metric: &str) -> Option<Estimate> {
         .find_map(|direction| job.metric(metric, direction)?.estimate)
 }
 
-/// The figure of `metric` one way.
+/// Returns the figure of `metric` in one direction.
 fn one_way(point: &PointStudy, metric: &str) -> Option<Estimate> {
     whole(point)?.metric(metric, Direction::Tx)?.estimate
 }
 
-/// The coordinate `axis` of `point` as text, without quotes.
+/// Returns the coordinate `axis` of `point` as text, without quotes.
 fn coordinate(point: &Point, axis: &str) -> Option<String> {
     point.get(axis).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// `value` in Mbit/s with three digits.
+/// Returns `value` in Mbit/s with three digits.
 fn mbit(value: f64) -> String {
     const MEGABIT: f64 = 1e6;
     let value = value / MEGABIT;

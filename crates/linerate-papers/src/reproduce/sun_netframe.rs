@@ -30,9 +30,9 @@ const TABLE_1: [(&str, u32, f64); 4] = [
 ];
 /// The emulation runs at a tenth of the paper's rates.
 const SCALE: f64 = 10.0;
-/// What two medians of few runs may differ by and still be called equal.
+/// Difference of two medians of few runs that counts as equal.
 const NOISE: f64 = 0.05;
-/// Gain below which more CPUs or larger messages no longer pay, per doubling.
+/// Gain below which more CPUs or larger messages are not worthwhile, per doubling.
 const KNEE_GAIN: f64 = 0.05;
 
 /// Judges the shapes of the Sun paper.
@@ -54,7 +54,7 @@ pub fn sun_netframe(link: &Study, slower: &Study, buses: &Study, host: &Study) -
     }
 }
 
-/// Value of `metric` in sweep `name` where `axis` is `value`.
+/// Returns the value of `metric` in sweep `name` where `axis` is `value`.
 fn at(study: &Study, name: &str, axis: &str, value: &str, metric: &str) -> Option<f64> {
     let point = sweep(study, name)
         .find(|point| coordinate(&point.parameters, axis).as_deref() == Some(value))?;
@@ -78,8 +78,8 @@ fn buffers(link: &Study) -> Vec<Shape> {
         Some(small < middle && middle <= large * (1.0 + NOISE)),
     )];
     // Below the bandwidth-delay product, throughput is window over round-trip time. The windows are
-    // those the kernel really advertised, not the buffers asked for: the study derives an
-    // expectation from them for every point.
+    // those the kernel advertised, not the buffers requested: the study derives an expectation from
+    // them for every point.
     let claim = "V2.1: throughput(24 KiB) / throughput(64 KiB) is the ratio of the advertised \
         windows, within 15 %";
     let window_rate = |buffer: &str| {
@@ -122,7 +122,7 @@ fn buffers(link: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// Points of a sweep ordered by a size axis, with one-way goodput.
+/// Returns the points of a sweep ordered by a size axis, with one-way goodput.
 fn by_size<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(Bytes, f64, &'a PointStudy)> {
     let mut points: Vec<(Bytes, f64, &PointStudy)> = sweep(study, name)
         .filter_map(|point| {
@@ -181,7 +181,7 @@ fn messages(host: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// Points of a sweep ordered by a count axis.
+/// Returns the points of a sweep ordered by a count axis.
 fn by_count<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(u64, &'a PointStudy)> {
     let count = |point: &PointStudy| coordinate(&point.parameters, axis)?.parse().ok();
     let mut points: Vec<(u64, &PointStudy)> =
@@ -249,7 +249,8 @@ fn cpus(host: &Study) -> Shape {
     shape("V2.3", claim, measured, Some(last.1 >= first.1 * (1.0 - NOISE)))
 }
 
-/// Placement on buses: every figure is the bound of its tree, and the ratios of the paper follow.
+/// Judges placement on buses: every figure is the bound of its tree, and the ratios of the paper
+/// follow.
 fn placement(buses: &Study) -> Vec<Shape> {
     let mut shapes = Vec::new();
     let mut figures: Vec<(String, f64)> = Vec::new();
@@ -309,13 +310,13 @@ fn placement(buses: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// `["a1 b1","a2 b2"]` as `a1+a2`.
+/// Returns `["a1 b1","a2 b2"]` as `a1+a2`.
 fn label(pairs: &str) -> String {
     let names: Vec<String> = serde_json::from_str(pairs).unwrap_or_default();
     names.iter().filter_map(|pair| pair.split_whitespace().next()).collect::<Vec<_>>().join("+")
 }
 
-/// The faster and the slower platform, and the faster against itself.
+/// Compares the faster with the slower platform, and the faster with itself.
 fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     const SWEEP: &str = "platform";
     let of = |study: &Study| {
@@ -402,8 +403,8 @@ fn cost(host: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// The same plan has the same rows: every point's key is unique, so a second run can be laid beside
-/// the first.
+/// Judges that the same plan has the same rows: every point's key is unique, so two runs can be
+/// compared row by row.
 fn row_keys(studies: [&Study; 4]) -> Shape {
     let claim = "V2.9: every row has a key of its own, the same in every run of the plan";
     let mut n_rows = 0;

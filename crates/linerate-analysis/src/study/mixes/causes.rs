@@ -1,13 +1,15 @@
-//! What the jobs of a mix have in common, as far as the evidence of its own trials goes.
+//! Resources that the jobs of a mix share, as far as the evidence of its own trials shows.
 //!
-//! | cause | evidence |
-//! |---|---|
-//! | nothing | no job lost more than the margin |
-//! | an edge | alone the jobs add up to more than the tree of known capacities lets all of them pass together, and together they fill it |
-//! | a PCI Express link | a disk and a network device hang below one function; the same, with its rate for payloads |
-//! | CPU | the workers of a job that lost were ready and without a CPU for at least half of what it lost, which they were not alone |
+//! - nothing: no job lost more than the margin
+//! - an edge: alone the jobs add up to more than the tree of known capacities lets all of them pass
+//!   together, and together they fill it
+//! - a PCI Express link: a disk and a network device are below one function; the same, with its
+//!   rate for payloads
+//! - CPU: the workers of a job that lost were ready and without a CPU for at least half of its
+//!   loss, and were not when alone
 //!
-//! Anything else is inconclusive. Memory bandwidth is never claimed: nothing here counts it.
+//! Any other cause is inconclusive. Memory bandwidth is never claimed, because nothing here counts
+//! it.
 
 use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verdict, metric};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! What the paper's text says, beside its own averages (E1.b to E1.g of
-//! docs/methodology/papers.md#printed-figures).
+//! Statements of the paper's text, beside its own averages (E1.b to E1.g of methodology 1).
 
 use serde::Deserialize;
 
@@ -27,7 +26,7 @@ struct Claim {
     why: String,
 }
 
-/// How a text hedges a figure.
+/// Words with which a text qualifies a figure.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Says {
@@ -36,7 +35,7 @@ enum Says {
     Over,
 }
 
-/// Which direction the text says collapses when both carry data.
+/// The direction that collapses with data in both directions, according to the text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Collapse {
@@ -64,7 +63,7 @@ struct Window {
     final_bytes: u64,
 }
 
-/// A statement beside what a standard says.
+/// A statement beside the text of a standard.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Statement {
@@ -76,9 +75,9 @@ struct Statement {
 }
 
 impl Says {
-    /// Whether a value may be spoken of so.
+    /// Returns whether the words fit a value.
     fn fits(self, value: f64, figure: f64) -> bool {
-        /// How far "about" and "nearly" reach.
+        /// Range of "about" and "nearly".
         const REACH: f64 = 0.05;
         match self {
             Self::About => (value / figure - 1.0).abs() <= REACH,
@@ -96,7 +95,7 @@ impl Says {
     }
 }
 
-/// Every statement of the text, compared.
+/// Compares every statement of the text.
 pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
     let printed: Printed = toml::from_str(include_str!("../../../data/intel-ncsi.toml"))
         .expect("the embedded data file is well formed");

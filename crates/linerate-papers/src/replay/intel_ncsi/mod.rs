@@ -1,5 +1,5 @@
 //! NC-SI Overview and Performance (Intel 2013): the 32 averages of section 11, the seconds behind
-//! them, and what the text says of them.
+//! them, and the statements of the text.
 //!
 //! Units: Mbit/s of payload as iperf printed them. The averages follow only with decimal half-up
 //! rounding: in binary floating point 61.005 is a little less, and one of the 32 fails.
@@ -62,7 +62,7 @@ fn average(name: &str, series: &Series) -> ReplayItem {
     }
 }
 
-/// E1.a: how many averages follow, and how many would in binary floating point.
+/// E1.a: number of averages that follow, and that would follow in binary floating point.
 fn all_averages(tables: &Tables) -> ReplayItem {
     let all = tables.len();
     let decimal = tables
@@ -91,7 +91,7 @@ fn all_averages(tables: &Tables) -> ReplayItem {
     }
 }
 
-/// The average as printed, and as it follows from the seconds.
+/// Returns the average as printed, and as it follows from the seconds.
 fn half_up_average(series: &Series) -> (String, String) {
     (
         format!("{:.2}", series.printed),

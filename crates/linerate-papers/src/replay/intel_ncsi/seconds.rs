@@ -1,24 +1,24 @@
-//! The 1920 seconds behind the averages: the steps they come in, drift, standstill, and what one
-//! run can tell (E1.h and E1.i of docs/methodology/papers.md#printed-figures).
+//! The 1920 seconds behind the averages: step size, drift, standstill, and the precision of one run
+//! (E1.h and E1.i of methodology 1).
 
 use super::{PLACES, ReplayItem, Series, Tables};
 use linerate_analysis::statistics::{
     Settling, mean, mean_half_up, quantum_among, settling, trend, unpaired_shift,
 };
 
-/// Largest and smallest power of two looked for as a step, bytes a second.
+/// Smallest and largest power of two searched for as a step, bytes a second.
 const STEPS: std::ops::RangeInclusive<u32> = 10..=20;
-/// Probability below which a trend is claimed, for all series together: each is asked at this over
+/// Probability below which a trend is claimed, for all series together: each is tested at this over
 /// their number.
 const CHANCE: f64 = 0.05;
-/// Seconds of nothing in a row that are a stall: one may be a write that came a little late.
+/// Consecutive seconds without data that are a stall: a single one may be a late write.
 const STALL: usize = 3;
-/// Where the parts of a drifting series are cut, seconds: the first ten, twenty more, the rest.
+/// Cuts between the parts of a drifting series, seconds: the first ten, twenty more, the rest.
 const PARTS: [usize; 2] = [10, 30];
-/// What the paper says its runs vary by, Mbit/s.
+/// Variation between runs according to the paper, Mbit/s.
 const RUN_TO_RUN: f64 = 5.0;
 
-/// Everything the seconds tell.
+/// Checks everything that follows from the seconds.
 pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
     let sent_by_windows = |name: &str| name.contains("WIN") && name.contains("N2B");
     let (windows, others): (Vec<_>, Vec<_>) =
@@ -39,14 +39,14 @@ pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
     items
 }
 
-/// Mbit/s of `bytes` a second.
+/// Returns `bytes` a second in Mbit/s.
 fn megabits(bytes: u32) -> f64 {
     f64::from(bytes) * 8.0 / 1e6
 }
 
 fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
-    /// Printed to three digits: to 0.01 below ten, to 0.1 above. A hair more, for what decimals
-    /// lose in binary.
+    /// Returns the half width of a printed value: to 0.01 below ten, to 0.1 above, and a little
+    /// more for binary rounding.
     fn half_width(value: f64) -> f64 {
         if value < 10.0 { 0.005_001 } else { 0.050_001 }
     }
@@ -101,7 +101,7 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
     })
 }
 
-/// The class of a series and its levels.
+/// Returns the class of a series and its levels in words.
 fn told(found: &Settling) -> String {
     let levels: Vec<String> = found
         .levels
@@ -135,7 +135,7 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
     })
 }
 
-/// E1.i: "did not change" is said of one run each.
+/// E1.i: the text claims "did not change" from one run each.
 fn one_run(tables: &Tables) -> Option<ReplayItem> {
     let [default, tuned] =
         ["11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B"];
@@ -189,8 +189,7 @@ mod tests {
         );
     }
 
-    /// docs/methodology/repeats.md#quanta: every second that can tell, 215 of them on the Windows
-    /// console.
+    /// Methodology 0.2: all informative seconds, 215 of them on the Windows console.
     #[test]
     fn all_telling_seconds_are_multiples_of_the_block_written() {
         assert!(item("quantum 128 KiB").recomputed.starts_with("1440 of the 1440"));

@@ -19,7 +19,7 @@ use super::{Comparison, Reproduction, coordinate, one_way, sweep, whole};
 use linerate_analysis::limits::lag;
 use linerate_analysis::{PointStudy, Study};
 
-/// The campaigns a reproduction takes.
+/// Campaigns of the reproduction.
 #[derive(Clone, Copy, Debug)]
 pub struct CiscoStudies<'a> {
     /// `cisco-payload`.
@@ -65,13 +65,13 @@ pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
     }
 }
 
-/// How many fabrics a point uses.
+/// Returns the number of fabrics a point uses.
 fn fabrics(point: &PointStudy) -> u32 {
     let pairs = coordinate(&point.parameters, "pairs").unwrap_or_default();
     serde_json::from_str::<Vec<String>>(&pairs).map_or(1, |pairs| pairs.len() as u32)
 }
 
-/// One flow on each of `fabrics` fabrics, bit/s.
+/// Returns the rate of one flow on each of `fabrics` fabrics, bit/s.
 fn one_flow(study: &Study, n_fabrics: u32) -> Option<f64> {
     let point = sweep(study, "one flow").find(|point| fabrics(point) == n_fabrics)?;
     Some(one_way(point, metric::GOODPUT)?.value)
@@ -79,7 +79,7 @@ fn one_flow(study: &Study, n_fabrics: u32) -> Option<f64> {
 
 /// A size of packet, both fabrics.
 struct Packets {
-    /// Of a frame without FCS, bytes.
+    /// Size of a frame without FCS, bytes.
     frame: f64,
     /// Delivered per second, as the receiving application counted.
     rate: f64,
@@ -89,9 +89,9 @@ struct Packets {
     at_interface: Option<f64>,
 }
 
-/// The packet sizes of `study`, smallest first.
+/// Returns the packet sizes of `study`, smallest first.
 fn packets(study: &Study) -> Vec<Packets> {
-    /// What an Ethernet frame without FCS has beside a UDP payload: 14, 20 and 8 bytes.
+    /// Bytes of an Ethernet frame without FCS beside a UDP payload: 14, 20 and 8 bytes.
     const HEADERS: f64 = 42.0;
     /// Frame check sequence, which `frame_size` and `throughput_l2` count and a shaper does not.
     const CHECK_SEQUENCE: f64 = 4.0;
@@ -111,15 +111,15 @@ fn packets(study: &Study) -> Vec<Packets> {
     sizes
 }
 
-/// The largest bandwidth over packet sizes.
+/// Returns the largest bandwidth over packet sizes.
 fn most(packets: &[Packets]) -> Option<f64> {
     packets.iter().map(|size| size.bandwidth).max_by(f64::total_cmp)
 }
 
-/// Several flows a fabric, and how their ports fell in each draw.
+/// Several flows per fabric, and their distribution over ports in each draw.
 struct Draws {
     fabrics: u32,
-    /// Of a fabric.
+    /// Flows per fabric.
     n_flows: u32,
     /// Links seen used and goodput, bit/s, of each draw.
     draws: Vec<(f64, f64)>,
@@ -131,18 +131,18 @@ impl Draws {
             .then(|| self.draws.iter().map(of).sum::<f64>() / self.draws.len() as f64)
     }
 
-    /// Mean of the links used.
+    /// Returns the mean of the links used.
     fn links(&self) -> Option<f64> {
         self.mean(|(links, _)| *links)
     }
 
-    /// Mean goodput.
+    /// Returns the mean goodput.
     fn goodput(&self) -> Option<f64> {
         self.mean(|(_, goodput)| *goodput)
     }
 }
 
-/// The points of sweep `draws`, by fabrics and flows.
+/// Returns the points of sweep `draws`, by fabrics and flows.
 fn draws(study: &Study) -> Vec<Draws> {
     let read = |point: &PointStudy| {
         let n_flows = coordinate(&point.parameters, "streams")?.parse().ok()?;
@@ -165,7 +165,7 @@ fn draws(study: &Study) -> Vec<Draws> {
     points
 }
 
-/// Mean and standard deviation of the links that an ideal hash uses of `ports` on each of
+/// Returns mean and standard deviation of the links that an ideal hash uses of `ports` on each of
 /// `n_fabrics`, by `n_flows` flows each.
 fn ideal(ports: u32, n_flows: u32, n_fabrics: u32) -> (f64, f64) {
     let (k, n) = (f64::from(ports), n_flows as i32);
@@ -177,7 +177,7 @@ fn ideal(ports: u32, n_flows: u32, n_fabrics: u32) -> (f64, f64) {
     (n_fabrics * mean, (n_fabrics * variance.max(0.0)).sqrt())
 }
 
-/// What `links` full ports carry together, given what one carries, as the slot allows.
+/// Returns the joint rate of `links` full ports at the rate `port` of one, limited by the slot.
 fn bound(links: f64, port: f64) -> f64 {
     (links * port).min(SLOT * port / PORT)
 }
@@ -188,11 +188,12 @@ mod tests {
 
     #[test]
     fn an_ideal_hash_has_the_moments_of_its_distribution() {
-        // Two ports, four flows: one port with probability 2/16, else both.
+        // Two ports, four flows: one port with probability 2/16, otherwise both.
         let (mean, deviation) = ideal(2, 4, 1);
         assert!((mean - 1.875).abs() < 1e-12);
         assert!((deviation - (0.125_f64 * 0.875).sqrt()).abs() < 1e-12);
-        // Four ports, two flows: one port with probability 1/4, else two; twice, independently.
+        // Four ports, two flows: one port with probability 1/4, otherwise two; twice,
+        // independently.
         let (mean, deviation) = ideal(4, 2, 2);
         assert!((mean - 3.5).abs() < 1e-12);
         assert!((deviation - (2.0_f64 * 0.25 * 0.75).sqrt()).abs() < 1e-12);

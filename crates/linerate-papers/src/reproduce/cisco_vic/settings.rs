@@ -1,8 +1,8 @@
-//! What the paper records of its hosts (S3.5, S3.6) beside the facts of ours: what may make figures
-//! differ before any is compared.
+//! Settings of the paper's hosts (S3.5, S3.6) beside the facts of ours: possible reasons for
+//! different figures.
 //!
-//! The BIOS settings it lists are read where Linux shows their effect. Figures of an emulated
-//! adapter depend on few of them; of a real one, on most.
+//! The listed BIOS settings are read where Linux shows their effect. Few of them affect figures of
+//! an emulated adapter, most affect those of a real one.
 
 use linerate_model::Campaign;
 use serde_json::Value;
@@ -13,9 +13,9 @@ use super::Comparison;
 struct Setting {
     name: &'static str,
     paper: &'static str,
-    /// Where the facts tell it, below the host or below the interface measured.
+    /// The fact that shows it, below the host or below the measured interface.
     fact: Fact,
-    /// Whether what was found is the paper's; `None` if that is no question of yes or no.
+    /// Returns whether the fact is the paper's setting; `None` if that is no question of yes or no.
     same: Option<fn(&Value) -> bool>,
 }
 
@@ -169,7 +169,7 @@ fn is_rhel_6(value: &Value) -> bool {
     value.as_str().is_some_and(|name| name.contains("Red Hat") && name.contains(" 6"))
 }
 
-/// The paper's settings beside those of the first host that `campaign` measured, and of its
+/// Returns the paper's settings beside those of the first host that `campaign` measured, and of its
 /// interface.
 #[must_use]
 pub fn cisco_settings(campaign: &Campaign) -> Comparison {
@@ -179,7 +179,7 @@ pub fn cisco_settings(campaign: &Campaign) -> Comparison {
     beside(facts, end.and_then(|end| end.device.as_deref()))
 }
 
-/// The same of a host's facts and the interface named `device`.
+/// Returns the comparison with a host's facts and the interface named `device`.
 fn beside(facts: &Value, device: Option<&str>) -> Comparison {
     let interface = interface(facts, device).unwrap_or(&Value::Null);
     let row = |setting: &Setting| {
@@ -202,7 +202,7 @@ fn beside(facts: &Value, device: Option<&str>) -> Comparison {
     }
 }
 
-/// The fact at `path`, or why it or its group could not be read.
+/// Returns the fact at `path`, or why it or its group could not be read.
 fn look<'a>(root: &'a Value, path: &str) -> Result<&'a Value, &'a str> {
     let mut at = root;
     for name in path.split('.') {
@@ -214,14 +214,14 @@ fn look<'a>(root: &'a Value, path: &str) -> Result<&'a Value, &'a str> {
     Ok(at)
 }
 
-/// The facts of the interface named `device`, or of the first that is not the loopback.
+/// Returns the facts of the interface named `device`, or of the first that is not the loopback.
 fn interface<'a>(facts: &'a Value, device: Option<&str>) -> Option<&'a Value> {
     let all = facts.get("interfaces")?.as_object()?;
     let first = || all.iter().find(|(name, _)| *name != "lo").map(|(_, facts)| facts);
     device.and_then(|device| all.get(device)).or_else(first)
 }
 
-/// A fact in words.
+/// Returns a fact in words.
 fn told(path: &str, value: &Value) -> String {
     const GIBIBYTE: f64 = 1_073_741_824.0;
     let on = |value: &Value| if value.as_bool() == Some(true) { "on" } else { "off" };

@@ -12,18 +12,18 @@ use linerate_analysis::Study;
 use linerate_analysis::compare::Effect;
 use linerate_analysis::statistics::median;
 
-/// What two medians of few runs may differ by and still be called equal (V3.4).
+/// Difference of two medians of few runs that counts as equal (V3.4).
 const EQUAL: f64 = 0.02;
-/// What a stream or a port may stay below its ceiling.
+/// Distance below its ceiling at which a stream or a port counts as full.
 const NEAR: f64 = 0.05;
-/// Draws of ports: docs/methodology/papers.md#shapes, V3.4.
+/// Draws that the methodology requires.
 const ENOUGH_DRAWS: usize = 20;
-/// Standard deviations that hold 95 of 100 means, and 999 of 1000: a figure outside the first is no
-/// rarity where several are judged at every run.
+/// Standard deviations that include 95 of 100 means, and 999 of 1000: where several figures are
+/// judged at every run, one outside the first is not rare.
 const USUAL: f64 = 1.96;
 const RARE: f64 = 3.29;
 
-/// All of them.
+/// Returns all shapes.
 pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
     let mut shapes = vec![ceilings(studies), single_stream(studies.payload)];
     let (vic, expander) = (packets(studies.vic), packets(studies.expander));
@@ -66,8 +66,8 @@ fn ceilings(studies: &CiscoStudies<'_>) -> Shape {
             .into_iter()
             .flat_map(|study| &study.points)
     };
-    // Frames taken late from a receiving ring may exceed it for once; the gate then leaves their
-    // trial out.
+    // Frames read late from a receiving ring may exceed it once; the gate then leaves their trial
+    // out.
     let count = |raw: bool| {
         let points = points().filter(|point| (point.sweep == "packets") == raw);
         let trials: Vec<Validity> =
@@ -109,11 +109,12 @@ fn single_stream(payload: &Study) -> Shape {
     shape("V3.1b", claim, measured, Some(share >= 1.0 - NEAR))
 }
 
-/// The count of packets against that of payload, and both against the interface's.
+/// Compares the count of packets with that of payload, and both with the interface's.
 fn rate_times_size(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     /// Half a per cent (V3.2).
     const CLOSE: f64 = 0.005;
-    /// The interface is read at other moments: a few milliseconds of a second and a half.
+    /// Allowance because the interface is read at other moments: a few milliseconds of a second and
+    /// a half.
     const OTHER_MOMENTS: f64 = 0.03;
     let id = format!("V3.2{letter}");
     let claim = format!(
@@ -151,7 +152,7 @@ fn falls(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     shape(&id, claim, curve.join(", "), Some(holds))
 }
 
-/// Which ceiling binds at the size that carries most.
+/// Returns the ceiling that binds at the size with the highest rate.
 fn binding(letter: &str, claim: &str, sizes: &[Packets], ports: u32) -> Shape {
     let id = format!("V3.2{letter}");
     let claim = format!("V3.2: {claim}: the largest bandwidth is within 5 % of it");
@@ -213,8 +214,8 @@ fn one_flow_is_one_port(studies: &CiscoStudies<'_>) -> Vec<Shape> {
     ]
 }
 
-/// How draws of several flows compare with an ideal hash, and what they carry with the ports they
-/// got.
+/// Compares draws of several flows with an ideal hash, and their rate with that of the ports they
+/// use.
 fn several_flows(
     adapter: &str,
     ports: u32,
@@ -237,7 +238,7 @@ fn several_flows(
                 USUAL * error,
                 RARE * error
             );
-            // Where every draw must use every link, nothing may be off but rounding.
+            // Where every draw must use every link, only rounding errors are allowed.
             shape("V3.4c", claim, measured, Some(off <= RARE * error + 1e-9))
         }
         _ => not_judged(
@@ -297,9 +298,9 @@ fn polarised(studies: &CiscoStudies<'_>) -> Shape {
     )
 }
 
-/// What moving the work of receiving does to goodput, against a placebo. On one memory node no sign
-/// is asserted: that there is a ratio with an interval, and that the placebo's interval holds 1, is
-/// what is judged.
+/// Judges the effect of moving the receive work on goodput, against a placebo. On one memory node
+/// no sign is expected. Two things are judged: there is a ratio with an interval, and the placebo's
+/// interval contains 1.
 fn placement(study: &Study) -> Vec<Shape> {
     let what = [
         ("a", "receive queue to CPU 1", "packets taken in by another CPU (RPS)"),

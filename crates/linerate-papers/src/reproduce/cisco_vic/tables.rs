@@ -25,7 +25,7 @@ fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-/// Figure 8: one flow against payload size.
+/// Returns figure 8: one flow against payload size.
 pub(super) fn payload(study: &Study) -> Comparison {
     let mut rows = Vec::new();
     for (name, protocol, axis) in
@@ -63,7 +63,7 @@ pub(super) fn payload(study: &Study) -> Comparison {
     }
 }
 
-/// Table 7 and figure 11: fabrics, flows, adapters.
+/// Returns table 7 and figure 11: fabrics, flows, adapters.
 pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
     let mut rows = Vec::new();
     let [vic, expander] = [draws(studies.vic_draws), draws(studies.expander_draws)];
@@ -135,7 +135,8 @@ fn of_draws(point: &Draws) -> String {
     }
 }
 
-/// Figures 9 and 10: packet rate and bandwidth against packet size, both ceilings beside them.
+/// Returns figures 9 and 10: packet rate and bandwidth against packet size, both ceilings beside
+/// them.
 pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
     let [vic, expander] = [packets(studies.vic), packets(studies.expander)];
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! What overruns the sideband, row by row, and which row each of the paper's consoles resembles;
-//! and what holds traffic back when data goes both ways.
+//! Causes of overruns of the sideband, row by row, with the console of the paper that each row
+//! resembles, and the limit of traffic in both directions.
 
 use linerate_model::{Direction, metric};
 
@@ -16,10 +16,10 @@ const MEDIA: [&str; 2] = ["virtual media, cubic", "virtual media, legacy reno"];
 /// Default and tuned averages of controller 1 in the paper, Mbit/s: its Linux and its Windows
 /// console, alone.
 const PAPER: [(&str, f64, f64); 2] = [("Linux", 63.98, 63.32), ("Windows", 7.88, 64.83)];
-/// What the buffer of the lab's controllers holds, bits.
+/// Buffer size of the lab's controllers, bits.
 const BUFFER_BITS: f64 = 8192.0 * 8.0;
 
-/// Payload delivered to the management controller, bit/s.
+/// Returns payload delivered to the management controller, bit/s.
 fn goodput(study: &Study, row: &str) -> Option<f64> {
     if MEDIA.contains(&row) {
         return value(study, row, metric::TRANSACTION_RATE, Direction::Sum)
@@ -28,18 +28,19 @@ fn goodput(study: &Study, row: &str) -> Option<f64> {
     value(study, row, metric::GOODPUT, Direction::Tx)
 }
 
-/// Default and tuned goodput of a row.
+/// Returns default and tuned goodput of a row.
 fn pair(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
     Some((goodput(default, row)?, goodput(tuned, row)?))
 }
 
-/// How unlike the paper's console a row is: the sum of the distances of both figures, in doublings.
+/// Returns the distance of a row from the paper's console: the sum of the distances of both
+/// figures, in doublings.
 fn distance((default, tuned): (f64, f64), paper: (f64, f64)) -> f64 {
     const MEGABIT: f64 = 1e6;
     (default / MEGABIT / paper.0).log2().abs() + (tuned / MEGABIT / paper.1).log2().abs()
 }
 
-/// The row with the largest gain from the small window.
+/// Returns the row with the largest gain from the small window.
 pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str, f64)> {
     let rows = STREAMS.into_iter().chain(MEDIA);
     let gains = rows
@@ -47,12 +48,12 @@ pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str,
     gains.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Goodput before and after of one row.
+/// Returns goodput before and after of one row.
 pub(super) fn figures(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
     pair(default, tuned, row)
 }
 
-/// The rows, and which console of the paper each resembles.
+/// Returns the rows, with the console of the paper that each resembles.
 pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
     let nearest = |paper: (f64, f64)| {
         let known = STREAMS
@@ -67,7 +68,7 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         PAPER.iter().map(|(name, before, after)| (*name, nearest((*before, *after)))).collect();
     let row = |row: &'static str| {
         let resent = |study| {
-            // A management controller that asks for blocks is the active end of its requests.
+            // A management controller that requests blocks is the active end.
             let bulk = if MEDIA.contains(&row) { Direction::Rx } else { Direction::Tx };
             let ratio = value(study, row, metric::RETRANSMIT_RATIO, bulk);
             ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
@@ -120,8 +121,8 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
     }
 }
 
-/// With data both ways: what a window no larger than the buffer can carry over the round trip there
-/// is, against what was measured.
+/// Compares, with data in both directions, the rate of a window no larger than the buffer over the
+/// measured round trip with the measured rate.
 pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
     let mut rows = Vec::new();
     for (label, study) in [("default", default), ("tuned", tuned)] {
@@ -160,7 +161,7 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
     }
 }
 
-/// Rows of what became worse.
+/// Returns the rows of figures that became worse.
 pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
     let rows =
         STREAMS.into_iter().chain(MEDIA).filter_map(|row| Some((row, pair(default, tuned, row)?)));

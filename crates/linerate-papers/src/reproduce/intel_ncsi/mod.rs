@@ -4,7 +4,7 @@
 //! Console a is a sender of today, console b one of the paper's time. *Default* is a management
 //! controller with the windows of its kernel, *tuned* one with the paper's `tcp_rmem` and
 //! `tcp_wmem`. Figures are Mbit/s of L4 payload, counted where they are delivered; "net2bmc" is
-//! from a console to a management controller. What is not reproduced: Windows itself.
+//! from a console to a management controller. Not reproduced: Windows itself.
 
 mod causes;
 mod shapes;
@@ -15,7 +15,7 @@ use linerate_model::{Direction, metric};
 use super::{Comparison, Reproduction, sweep, whole};
 use linerate_analysis::{PointStudy, Study};
 
-/// The campaigns a reproduction takes.
+/// Campaigns of the reproduction.
 #[derive(Clone, Copy, Debug)]
 pub struct IntelStudies<'a> {
     /// `intel-tables` with default windows.
@@ -38,8 +38,8 @@ pub struct IntelStudies<'a> {
 
 /// Rate of the sideband, bit/s.
 const SIDEBAND: f64 = 1e8;
-/// What two figures of few runs may differ by and still be called equal: the paper's own noise, 5
-/// of 70 Mbit/s.
+/// Difference of two figures of few runs that counts as none: the paper's own noise, 5 of 70
+/// Mbit/s.
 const NOISE: f64 = 0.07;
 
 /// Judges the shapes of the Intel paper.
@@ -57,17 +57,17 @@ pub fn intel_ncsi(studies: &IntelStudies<'_>) -> Reproduction {
     }
 }
 
-/// The only point of sweep `name`.
+/// Returns the only point of sweep `name`.
 fn only<'a>(study: &'a Study, name: &'a str) -> Option<&'a PointStudy> {
     sweep(study, name).next()
 }
 
-/// The figure of `metric` of the measured job of sweep `name`.
+/// Returns the figure of `metric` of the measured job of sweep `name`.
 fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Option<f64> {
     Some(whole(only(study, name)?)?.metric(metric, direction)?.estimate?.value)
 }
 
-/// Goodput of one way of one cell of the tables, bit/s.
+/// Returns goodput in one direction of one cell of the tables, bit/s.
 fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection) -> Option<f64> {
     value(
         study,
@@ -77,14 +77,14 @@ fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection)
     )
 }
 
-/// How the goodput of one way of sweep `name` went, if that leaves it without a single number.
+/// Returns the course of goodput in one direction of sweep `name`, if it has no single number.
 fn unsettled(study: &Study, name: &str, way: DataDirection) -> Option<String> {
     let settled =
         whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
     (!settled.has_single_number).then(|| settled.word.clone())
 }
 
-/// Which way data goes.
+/// Direction of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DataDirection {
     ToBmc,
@@ -101,7 +101,7 @@ impl DataDirection {
         }
     }
 
-    /// Seen from the console, which is the active end.
+    /// Returns the direction seen from the console, which is the active end.
     const fn direction(self) -> Direction {
         match self {
             Self::ToBmc => Direction::Tx,
@@ -110,7 +110,7 @@ impl DataDirection {
     }
 }
 
-/// Everything that the small windows made worse by more than the noise.
+/// Returns everything that the small windows made worse by more than the noise.
 fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
     let mut rows = tables::worse(studies.default, studies.tuned);
     rows.extend(causes::worse(studies.causes, studies.causes_tuned));
@@ -124,7 +124,7 @@ fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
     })
 }
 
-/// A row of a table of changes.
+/// Returns a row of a table of changes.
 fn change(what: String, before: f64, after: f64) -> Vec<String> {
     vec![
         what,
@@ -134,7 +134,7 @@ fn change(what: String, before: f64, after: f64) -> Vec<String> {
     ]
 }
 
-/// Whether `after` is worse than `before` by more than the noise.
+/// Returns whether `after` is worse than `before` by more than the noise.
 fn is_worse(before: f64, after: f64) -> bool {
     after < before * (1.0 - NOISE)
 }

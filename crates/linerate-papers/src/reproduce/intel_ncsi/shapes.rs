@@ -1,5 +1,5 @@
-//! The shapes V1.1 to V1.14 of docs/methodology/papers.md#shapes. Those that follow from arithmetic
-//! are marked "hard"; the others compare with what the paper saw.
+//! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked
+//! "hard"; the others compare with the paper's observations.
 
 use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
@@ -10,14 +10,14 @@ use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
 use linerate_analysis::statistics::{coefficient_of_variation, median};
 use linerate_analysis::{PointStudy, Study};
 
-/// Bytes sent again that count as none: 1 in 100 000 (docs/methodology/papers.md#shapes, V1.5).
+/// Share of bytes sent again that counts as none: 1 in 100 000 (methodology 2.2, V1.5).
 const NONE: f64 = 1e-5;
-/// What a tail probe costs a short trial: a segment or two of some ten thousand.
+/// Cost of a tail probe in a short trial: a segment or two of some ten thousand.
 const PROBES: f64 = 1e-3;
 const CONSOLES: [&str; 2] = ["a", "b"];
 const BMCS: [&str; 2] = ["bmc1", "bmc2"];
 
-/// All of them.
+/// Returns all shapes.
 pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let mut shapes = management(studies.causes);
     shapes.extend(link_speed(studies.slow_port, studies.fast_port));
@@ -32,7 +32,7 @@ pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
 }
 
 fn management(causes: &Study) -> Vec<Shape> {
-    /// The larger of request and response, which go opposite ways.
+    /// The larger of request and response, which go in opposite directions.
     const BITS: f64 = 100.0 * 8.0;
     let claim =
         "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
@@ -60,7 +60,7 @@ fn management(causes: &Study) -> Vec<Shape> {
     shapes
 }
 
-/// Mean response time in seconds.
+/// Returns mean response time in seconds.
 fn mean_response(point: &PointStudy) -> Option<f64> {
     let buckets = &whole(point)?.service.buckets;
     let (sum, n) = buckets
@@ -155,9 +155,9 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     shapes
 }
 
-/// Whether seconds differ less with the small window.
+/// Judges whether seconds differ less with the small window.
 fn steadier(studies: &IntelStudies<'_>) -> Shape {
-    /// Fewer seconds say nothing of how they differ.
+    /// Least number of seconds for a spread.
     const SECONDS: usize = 10;
     let claim = "V1.6: the small window halves how much seconds differ (coefficient of variation)";
     let spread = |study| {
@@ -204,11 +204,11 @@ fn to_network(default: &Study) -> Shape {
     }
 }
 
-/// What a management controller sends, against its share of a CPU.
+/// Judges the rate of a management controller against its share of a CPU.
 fn cpu_share(study: &Study) -> Shape {
-    /// A sideband used so far is full: more CPU cannot give much more.
+    /// Utilisation at which a sideband is full: more CPU cannot increase it much.
     const FULL: f64 = 0.9;
-    /// How far "in proportion" reaches, both ways.
+    /// Range of "in proportion", both ways.
     const PROPORTION: f64 = 0.25;
     let claim = "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, \
         until the sideband is full";
@@ -242,7 +242,7 @@ fn cpu_share(study: &Study) -> Shape {
     shape("V1.7b", claim, measured, Some(in_proportion))
 }
 
-/// The worst of a ratio over consoles and controllers.
+/// Returns the worst of a ratio over consoles and controllers.
 fn worst(of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
     let all: Option<Vec<f64>> =
         CONSOLES.iter().flat_map(|c| BMCS.iter().map(|b| of(c, b)).collect::<Vec<_>>()).collect();
@@ -314,7 +314,7 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
     }
 }
 
-/// The sideband of the lab; its round trip is measured.
+/// Returns the sideband of the lab; its round trip is measured.
 fn lab_hose(rtt: Nanos) -> Hose {
     Hose {
         buffer: Bytes(8192),

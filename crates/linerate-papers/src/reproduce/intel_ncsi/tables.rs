@@ -23,27 +23,27 @@ struct Printed {
     printed: f64,
 }
 
-/// The paper's averages by the name of their series.
+/// Returns the paper's averages by the name of their series.
 fn printed() -> BTreeMap<String, Printed> {
     serde_json::from_str(include_str!("../../../data/intel-ncsi-series.json"))
         .expect("the embedded series are well formed")
 }
 
-/// The columns of one table: bmc, mode, way.
+/// Returns the columns of one table: bmc, mode, direction.
 fn columns() -> impl Iterator<Item = (usize, usize, DataDirection)> {
     (0..BMCS.len()).flat_map(|bmc| {
         (0..MODES.len()).flat_map(move |mode| DataDirection::BOTH.map(|way| (bmc, mode, way)))
     })
 }
 
-/// The name of a series in the paper's data.
+/// Returns the name of a series in the paper's data.
 fn series_name(section: &str, bmc: usize, mode: usize, way: DataDirection) -> String {
     let (mode, way) =
         (["uni", "bi"][mode], if way == DataDirection::ToBmc { "N2B" } else { "B2N" });
     format!("{section} | B{} {mode} {way}", bmc + 1)
 }
 
-/// The four tables.
+/// Returns the four tables.
 pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
     let printed = printed();
     let sections = [
@@ -83,12 +83,12 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
 struct Series {
     /// Mbit/s.
     seconds: Vec<f64>,
-    /// How they went, if that leaves them without a single number.
+    /// Course of the seconds, if they have no single number.
     unsettled: Option<&'static str>,
 }
 
-/// How the goodput of the first trial of `point` went, whose seconds are shown, if one number may
-/// not stand for it.
+/// Returns the course of goodput in the first trial of `point`, whose seconds are shown, if it has
+/// no single number.
 fn unsettled_first(point: &PointStudy, way: DataDirection) -> Option<&'static str> {
     let first = whole(point)?
         .metric(metric::GOODPUT, way.direction())?
@@ -113,8 +113,8 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
         let values = series.iter().map(value);
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
     };
-    // What never settles has no average: it would depend on when the run was stopped
-    // (docs/methodology/repeats.md#steady-state).
+    // A series that never settles has no average: it would depend on when the run was stopped
+    // (methodology 6.3).
     let average = |series: &Series| {
         if let Some(word) = series.unsettled {
             return format!("no single number: {word}");
@@ -133,7 +133,7 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
     }
 }
 
-/// Mbit/s delivered in each whole second of the first trial.
+/// Returns Mbit/s delivered in each whole second of the first trial.
 pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
     let name = if way == DataDirection::ToBmc { "goodput_tx" } else { "goodput_rx" };
     let Some(trial) = point.trials.first() else { return Vec::new() };
@@ -147,7 +147,7 @@ pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
         sums[second].1 += end - begin;
         begin = *end;
     }
-    /// A second of which less was recorded is none.
+    /// Fraction of a second that must be recorded.
     const WHOLE: f64 = 0.95;
     sums.into_iter()
         .filter(|(_, length)| *length >= WHOLE)
@@ -155,12 +155,13 @@ pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
         .collect()
 }
 
-/// Mean over both controllers, which is never shown without the two.
+/// Returns the mean over both controllers, which is never shown without the two.
 fn both(study: &Study, console: &str, mode: &str, way: DataDirection) -> Option<[f64; 2]> {
     Some([cell(study, console, BMCS[0], mode, way)?, cell(study, console, BMCS[1], mode, way)?])
 }
 
-/// Both controllers' figures; what has none because it does not settle says so.
+/// Returns both controllers' figures; a figure without a value because the rate does not settle is
+/// marked so.
 fn pair(study: &Study, console: &str, mode: &str, way: DataDirection) -> String {
     let told = |bmc: &str| match cell(study, console, bmc, mode, way) {
         Some(value) => mbit(value),
@@ -170,7 +171,7 @@ fn pair(study: &Study, console: &str, mode: &str, way: DataDirection) -> String 
     BMCS.map(told).join(" | ")
 }
 
-/// Figures 12 and 15: each console and mode, before and after.
+/// Returns figures 12 and 15: each console and mode, before and after.
 pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
     let rows = CONSOLES.into_iter().flat_map(|console| {
         MODES.into_iter().flat_map(move |mode| {
@@ -199,7 +200,7 @@ pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
     }
 }
 
-/// Rows of what became worse.
+/// Returns the rows of figures that became worse.
 pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for console in CONSOLES {
