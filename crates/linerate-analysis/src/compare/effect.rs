@@ -459,7 +459,7 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
             (Verdict::Inconclusive, why)
         }
         (false, _) => {
-            (Verdict::Inconclusive, "the interval does not tell the change from none".to_owned())
+            (Verdict::Inconclusive, "the interval includes no change".to_owned())
         }
     };
     Proof { effect, placebo, verdict, why }

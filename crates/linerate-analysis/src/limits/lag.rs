@@ -211,7 +211,7 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
             plain(occupancy.links_used)
         ),
         distribution_line(
-            "probability of exactly so many links used",
+            "probability that exactly this many links are used",
             &used_distribution(links, flows),
         ),
     ];
@@ -225,7 +225,7 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
             plain(occupancy.busiest)
         ),
         distribution_line(
-            "probability of so many flows on the fullest link",
+            "probability of this many flows on the fullest link",
             &busiest_distribution(links, flows),
         ),
     ];
@@ -361,9 +361,9 @@ mod tests {
         let told = |line: &str| {
             ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line))
         };
-        assert!(told("probability of exactly so many links used: 1 0.1250, 2 0.8750"));
+        assert!(told("probability that exactly this many links are used: 1 0.1250, 2 0.8750"));
         assert!(told(
-            "probability of so many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"
+            "probability of this many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"
         ));
     }
 

@@ -261,7 +261,7 @@ fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
         ("latency", parameters.latency.is_some(), parameters.tags.is_some(), "tags"),
     ] {
         if given && !other {
-            errors.push(refusal(key, format!("says nothing without {with}: give both")));
+            errors.push(refusal(key, format!("has no meaning without {with}: give both")));
         }
     }
     if parameters.tags == Some(0) {

@@ -301,7 +301,7 @@ mod tests {
             let expected = [("port 1 + port 2".to_owned(), 20.0), ("bus".to_owned(), megabits)];
             assert_eq!(told(&with_bus(megabits)), expected);
         }
-        assert_eq!(told(&ports), [("port 1 + port 2".to_owned(), 20.0)], "one tier is told once");
+        assert_eq!(told(&ports), [("port 1 + port 2".to_owned(), 20.0)], "one tier is named once");
         // The elements that flow b crosses before the bus are not known.
         let half = [element("port 1", 10.0, ["a"]), element("bus", 15.0, ["a", "b"])];
         assert_eq!(told(&half), [("bus".to_owned(), 15.0)]);

@@ -232,7 +232,7 @@ mod tests {
         // the position of the median; more coverage is lost where they depend on the position.
         assert!(
             worst < 0.95,
-            "plain intervals, looked at again and again, hold less often than they say: {worst}"
+            "plain intervals, examined repeatedly, hold less often than they claim: {worst}"
         );
     }
 }

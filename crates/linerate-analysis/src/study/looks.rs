@@ -235,7 +235,7 @@ mod tests {
     fn runs_that_scatter_by_more_than_thirty_percent_are_given_up_after_ten() {
         let until = until(&[6, 10, 15]);
         let early = look(&until, 0, &runs(6, 0.5));
-        assert!(early.goes_on() && early.variation.is_none(), "six tell too little: {early:?}");
+        assert!(early.goes_on() && early.variation.is_none(), "six runs are too few: {early:?}");
         let given_up = look(&until, 1, &runs(10, 0.5));
         // By hand: 0.5 times the square root of 10 / 9.
         assert!(

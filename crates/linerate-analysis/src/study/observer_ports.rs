@@ -327,7 +327,7 @@ fn compare(
 ) -> Result<(), String> {
     let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
     let block =
-        blocks.map(|(_, block)| block).next().ok_or("the observer said nothing of the trial")?;
+        blocks.map(|(_, block)| block).next().ok_or("the observer has no readings of the trial")?;
     let (octets, packets, drops) = if study.direction == Direction::Tx {
         (
             ObservedPort::IN_OCTETS,

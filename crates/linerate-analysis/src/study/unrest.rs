@@ -191,6 +191,6 @@ mod tests {
             series("frequency", "frequency", "cpu1", SeriesKind::Gauge),
             vec![3e9, 1e9, 3e9],
         )]);
-        assert_eq!(doubts(&only, seconds(0, 2)), [], "whether it worked is not known");
+        assert_eq!(doubts(&only, seconds(0, 2)), [], "its effect is not known");
     }
 }

@@ -438,7 +438,7 @@ fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_acc
     assert_eq!(
         upload(0).0,
         Validity::Impossible,
-        "where the kernel tells nothing, what was accepted stands for it"
+        "where the kernel reports nothing, the accepted bytes count"
     );
 }
 
@@ -463,7 +463,7 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
         ),
         "{bridge}"
     );
-    assert!(bridge.ends_with("eth0 of right: its host tells nothing of it"), "{bridge}");
+    assert!(bridge.ends_with("eth0 of right: its host reports no facts of it"), "{bridge}");
     assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
     assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
     assert!(

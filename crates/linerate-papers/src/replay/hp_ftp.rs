@@ -98,7 +98,7 @@ fn io_card(printed: &Printed) -> ReplayItem {
         format!("{} Mbit/s a card", printed.io_dual_card_megabits),
         format!("{} Mbit/s went through one NIC", printed.sustained),
         printed.sustained <= printed.io_dual_card_megabits,
-        "bytes were taken for bits: the server's I/O is eight times what the text compares with",
+        "bytes were mistaken for bits: the server's I/O is eight times what the text compares with",
     )
 }
 
@@ -143,10 +143,10 @@ fn server_limit(printed: &Printed) -> ReplayItem {
     const BUSY: f64 = 90.0;
     item(
         "E4.b",
-        "what the server is said to be limited by",
+        "the claimed limit of the server",
         "the server's limits".into(),
         format!(
-            "CPUs at {} %, the link at {:.1} %: nothing that was looked at was full",
+            "CPUs at {} %, the link at {:.1} %: no observed resource was full",
             printed.cpu_percent,
             printed.sustained / printed.link_megabits * 100.0
         ),

@@ -138,7 +138,7 @@ fn bandwidth(printed: &Printed) -> ReplayItem {
             framing.encoded_gigabits
         ),
         agrees_to(framing.both_ways_gigabits, value, 2),
-        "the arithmetic is right; what it is taken for is not, see 48.76-gigabits",
+        "the arithmetic is right, its interpretation is not, see 48.76-gigabits",
     )
 }
 

@@ -183,7 +183,7 @@ fn system_time(printed: &Printed) -> ReplayItem {
         format!("below {bound} %"),
         format!("largest of {:?} is {largest} %", printed.table_1.system_time_percent),
         largest < bound,
-        "the bound is one of the values: without intervals nobody can tell 30 from 31",
+        "the bound is one of the values: without intervals 30 and 31 cannot be distinguished",
     )
 }
 
@@ -229,7 +229,7 @@ fn announced(printed: &Printed) -> ReplayItem {
             text.nics_tested, text.connections_used, text.machine_cpus
         ),
         agrees,
-        "a reader cannot tell whether the missing combinations were not run or not worth showing",
+        "the report omits combinations without a reason: not run, or not worth showing",
     )
 }
 

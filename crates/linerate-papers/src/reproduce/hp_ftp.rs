@@ -256,7 +256,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
             shape("V4.2b", limited_claim, measured, Some(least > 0.5))
         }
         None => {
-            not_judged("V4.2b", limited_claim, "the kernel does not tell, or no disk was slower")
+            not_judged("V4.2b", limited_claim, "the kernel does not report it, or no disk was slower")
         }
     });
     shapes.push(ratio(study, &points));

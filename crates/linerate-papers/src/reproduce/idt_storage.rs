@@ -173,7 +173,7 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
                 Change::Unclear => None,
             };
             let why =
-                if holds.is_none() { ", too few pairs or too much noise to tell" } else { "" };
+                if holds.is_none() { ", too few pairs or too much noise to decide" } else { "" };
             shape("V5.6a", claim, format!("{}{why}", change(&effect)), holds)
         }
         None => not_judged("V5.6a", &claim, "a path has no total"),
@@ -308,7 +308,7 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
             0.0,
         ),
         judged(
-            "V5.10 (hard): the same rate is told in MB and in MiB",
+            "V5.10 (hard): the same rate is shown in MB and in MiB",
             by_unit,
             "points",
             f64::EPSILON,

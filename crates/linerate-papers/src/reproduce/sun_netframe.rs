@@ -106,7 +106,7 @@ fn buffers(link: &Study) -> Vec<Shape> {
             claim,
             "the window of 64 KiB is not below the bandwidth-delay product",
         ),
-        _ => not_judged("V2.1b", claim, "the kernel does not tell the advertised window"),
+        _ => not_judged("V2.1b", claim, "the kernel does not report the advertised window"),
     });
     let gain = large / middle - 1.0;
     let claim =

@@ -71,7 +71,7 @@ fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String>
         ([], None) => {
             return Some(format!(
                 "{}: its host names no single device towards the other end (several routes, or an \
-                    agent that does not tell)",
+                    agent that does not report it)",
                 end.name
             ));
         }
@@ -141,7 +141,7 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
                 in a testbed file"
             )
         }
-        _ if fact("mtu").is_none() => "its host tells nothing of it".to_owned(),
+        _ if fact("mtu").is_none() => "its host reports no facts of it".to_owned(),
         _ => "it reports no line rate (no link, or a virtual device): declare a capacity in a \
             testbed file"
             .to_owned(),

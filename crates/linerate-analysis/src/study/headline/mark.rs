@@ -289,7 +289,7 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
         .filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
     else {
         limit.next = Some(
-            "count at every hop: nothing on the path says where the frames above it were lost"
+            "count at every hop: no counter on the path locates the frames lost above it"
                 .to_owned(),
         );
         return limit;

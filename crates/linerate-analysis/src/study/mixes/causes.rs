@@ -88,7 +88,7 @@ pub(super) fn attribution(
         };
     }
     if !jobs.iter().any(MixedJob::lost) {
-        return unknown("whether a job lost anything cannot be told");
+        return unknown("whether a job lost anything is undecided");
     }
     let edge =
         known_edge(point, alone, jobs).or_else(|| common_link(campaign, hosts, point, alone, jobs));
@@ -103,7 +103,7 @@ pub(super) fn attribution(
         (Some((_, evidence)), true) => {
             told.insert(0, evidence);
             told.push(
-                "an edge is full and a CPU was waited for: the two are not told apart here"
+                "an edge is full and a CPU was waited for: these causes cannot be separated here"
                     .to_owned(),
             );
             Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }

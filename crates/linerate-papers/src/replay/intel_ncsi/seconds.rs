@@ -61,7 +61,7 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
         what: format!("{who}: seconds, to 0.01 Mbit/s"),
         printed: format!("{} seconds of goodput", values.len()),
         recomputed: format!(
-            "{} of the {} seconds that can tell are multiples of {bytes} B",
+            "{} of the {} informative seconds are multiples of {bytes} B",
             found.multiples, found.telling
         ),
         agrees: false,
@@ -120,7 +120,7 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
     let moving: Vec<f64> = series.values.iter().copied().filter(|second| *second > 0.0).collect();
     Some(ReplayItem {
         id: "E1.h stall".to_owned(),
-        what: format!("{name}: one average over a standstill"),
+        what: format!("{name}: one average over a stall"),
         printed: format!("{:.2} Mbit/s", series.printed),
         recomputed: format!(
             "nothing for {n_still} seconds from second {}, {} Mbit/s without them",

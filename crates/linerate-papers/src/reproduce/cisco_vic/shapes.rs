@@ -316,7 +316,7 @@ fn placement(study: &Study) -> Vec<Shape> {
 fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     let name = format!("V3.6{letter}");
     let claim = format!(
-        "V3.6: {what}: the effect on goodput is told with its interval, and a placebo has none"
+        "V3.6: {what}: the effect on goodput has an interval, and a placebo has no effect"
     );
     let compared = study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let figure = compared.and_then(|comparison| {

@@ -310,7 +310,7 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
                 format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
             shape("V1.10", claim, measured, Some(largest >= first && bound <= RECEIVE_MEMORY))
         }
-        _ => not_judged("V1.10", claim, "the kernel does not tell the peer's window"),
+        _ => not_judged("V1.10", claim, "the kernel does not report the peer's window"),
     }
 }
 
@@ -338,7 +338,7 @@ fn fire_hose(hose: &Study) -> Vec<Shape> {
 }
 
 fn inferred(study: &Study, lab: &Hose) -> Shape {
-    let claim = "V1.11 (hard): bursts tell the controller's buffer within one frame";
+    let claim = "V1.11 (hard): bursts measure the controller's buffer within one frame";
     let mut search = BufferSearch::new();
     for point in sweep(study, "burst") {
         let Some(length) =
