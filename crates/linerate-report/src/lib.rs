@@ -31,7 +31,7 @@ pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use document::Document;
 pub use json::{ceiling_json, study_json};
 pub use links::link_figures;
-pub use render::{Artifact, Format, ReportError, render};
+pub use render::{Artifact, Format, ReportError, markdown_table, render};
 pub use words::obtained_text;
 
 use sections::{SECTIONS, Subject};

@@ -23,9 +23,9 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::own;
 use super::scan::Referee;
 use super::scratch::{Scratch, afterwards};
+use super::{markdown, own};
 
 const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay \
     MICROSECONDS] [--beside PERCENT] [--program LINERATE] \
@@ -437,13 +437,24 @@ fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
 
 fn document(changed: Changed, outcomes: &Outcomes) -> String {
     let [(.., main), (.., other)] = changed.figures();
-    let mut text = format!(
-        "| link before and after | comparisons | {main}: worse | better | equivalent | unclear | \
-            ratio: smallest to largest | intervals that hold the \
-         truth | {other}: worse | better | equivalent | unclear | with any claim | figures \
-         compared | others' share of the CPUs' work: smallest to \
-         largest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    let heads = [
+        "link before and after".to_owned(),
+        "comparisons".to_owned(),
+        format!("{main}: worse"),
+        "better".to_owned(),
+        "equivalent".to_owned(),
+        "unclear".to_owned(),
+        "ratio: smallest to largest".to_owned(),
+        "intervals that contain the truth".to_owned(),
+        format!("{other}: worse"),
+        "better".to_owned(),
+        "equivalent".to_owned(),
+        "unclear".to_owned(),
+        "with any claim".to_owned(),
+        "figures compared".to_owned(),
+        "CPU share of other programs: smallest to largest".to_owned(),
+    ];
+    let mut cells = Vec::new();
     let range = |values: &mut dyn Iterator<Item = f64>, places: usize| {
         let range = values.fold(None, |range: Option<(f64, f64)>, value| {
             let (low, high) = range.unwrap_or((value, value));
@@ -462,7 +473,7 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
             let count = |change: &str| {
                 said.iter().filter_map(of).filter(|verdict| verdict.change == change).count()
             };
-            CHANGES.map(|change| count(change).to_string()).join(" | ")
+            CHANGES.map(|change| count(change).to_string())
         };
         let truth = |one: &Said| if is_changed { changed.truth(one.main.before) } else { 1.0 };
         let holds = |one: &&Said| {
@@ -470,20 +481,17 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
         };
         let shares =
             said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
-        let _infallible = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            changed.named(is_changed),
-            said.len(),
-            counted(&|one| Some(&one.main)),
-            range(&mut said.iter().map(|one| one.main.ratio), 4),
-            said.iter().filter(holds).count(),
-            counted(&|one| one.other.as_ref()),
-            said.iter().filter(|one| !one.claimed.is_empty()).count(),
-            said.iter().map(|one| one.figures).sum::<usize>(),
-            range(&mut shares.into_iter(), 2),
-        );
+        let mut row = vec![changed.named(is_changed).to_string(), said.len().to_string()];
+        row.extend(counted(&|one| Some(&one.main)));
+        row.push(range(&mut said.iter().map(|one| one.main.ratio), 4));
+        row.push(said.iter().filter(holds).count().to_string());
+        row.extend(counted(&|one| one.other.as_ref()));
+        row.push(said.iter().filter(|one| !one.claimed.is_empty()).count().to_string());
+        row.push(said.iter().map(|one| one.figures).sum::<usize>().to_string());
+        row.push(range(&mut shares.into_iter(), 2));
+        cells.push(row);
     }
+    let mut text = markdown::table(&heads, &cells);
     text.push_str(&verdicts(changed, outcomes));
     text
 }

@@ -15,9 +15,9 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::own;
 use super::scan::Referee;
 use super::scratch::Scratch;
+use super::{markdown, own};
 
 const DRAIN: f64 = 1e8;
 const SEGMENT: u64 = 1460;
@@ -70,15 +70,11 @@ pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
     for cell in cells() {
         let onset = measure(&program, scratch.path(), &cell)?;
         referee.read_all(scratch.path())?;
-        eprintln!("{}", row(&cell, &onset));
+        eprintln!("{}", row(&cell, &onset).join(", "));
         measured.push((cell, onset));
     }
-    println!(
-        "| device | buffer | feed : drain | clean up to | lossy from | round trip | whole frames | \
-            fluid | ACK-clocked |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    measured.iter().for_each(|(cell, onset)| println!("{}", row(cell, onset)));
+    let rows: Vec<Vec<String>> = measured.iter().map(|(cell, onset)| row(cell, onset)).collect();
+    print!("{}", markdown::table(&HEADS, &rows));
     if let Some(out) = out {
         std::fs::write(out, picture(&measured))
             .with_context(|| format!("write {}", out.display()))?;
@@ -95,21 +91,33 @@ fn cells() -> Vec<Cell> {
     controllers.chain(buckets).collect()
 }
 
-fn row(cell: &Cell, onset: &Onset) -> String {
+/// Column heads of the results.
+const HEADS: [&str; 9] = [
+    "device",
+    "buffer",
+    "feed : drain",
+    "clean up to",
+    "lossy from",
+    "round trip",
+    "whole frames",
+    "fluid",
+    "ACK-clocked",
+];
+
+fn row(cell: &Cell, onset: &Onset) -> Vec<String> {
     let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
     let bound = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-    format!(
-        "| {} | {} KiB | {} | {} | {} | {:.2} ms | {} | {} | {} |",
-        cell.device.name(),
-        cell.kib,
-        cell.ratio,
+    vec![
+        cell.device.name().to_owned(),
+        format!("{} KiB", cell.kib),
+        cell.ratio.to_string(),
         bytes(onset.last_clean),
         bytes(onset.first_lossy),
-        onset.rtt * 1e3,
+        format!("{:.2} ms", onset.rtt * 1e3),
         bound(onset.frame_granular),
         bound(onset.fluid),
-        bound(onset.ack_clocked)
-    )
+        bound(onset.ack_clocked),
+    ]
 }
 
 /// Windows in segments: from two to well beyond what buffer and path hold.

@@ -17,12 +17,12 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::generators::{Bench, Generator, RunPlace, Running, Work};
-use super::own;
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
 use super::scratch::Scratch;
 use super::statistics::Median;
 use super::table::verdict;
+use super::{markdown, own};
 
 /// RFC 2544's frame sizes, check sequence included.
 const SIZES: [u32; 3] = [64, 512, 1518];
@@ -270,11 +270,16 @@ fn field(said: &str, name: &str) -> anyhow::Result<f64> {
 }
 
 fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
-    let mut text = format!(
-        "{machine}\n\n## Frames per second, one sending core\n\n\
-         | frame | generator | sent, M/s, median [interval] (n) | received and accounted, M/s | \
-         CPU s, both ends |\n|---|---|---|---|---|\n"
-    );
+    const HEADS: [&str; 5] = [
+        "frame",
+        "generator",
+        "sent, M/s, median [interval] (n)",
+        "received and accounted, M/s",
+        "CPU s, both ends",
+    ];
+    const RATIO_HEADS: [&str; 5] =
+        ["frame, mode", "what", "target", "ratio [interval] (n, coverage)", "verdict"];
+    let mut rates = Vec::new();
     let median = |outcomes: &[Option<Outcome>], value: fn(&Outcome) -> f64| {
         Median::of(&outcomes.iter().flatten().map(value).collect::<Vec<_>>())
     };
@@ -289,28 +294,24 @@ fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
             let accounted = shown(median(outcomes, |outcome| outcome.accounted / MEGA));
             let cpu = median(outcomes, |outcome| outcome.cpu)
                 .map_or("-".to_owned(), |cpu| format!("{:.2}", cpu.value));
-            let _ = writeln!(
-                text,
-                "| {} B | {} | {sent} | {accounted} | {cpu} |",
-                row.size,
-                contestant.name()
-            );
+            let name = contestant.name().to_string();
+            rates.push(vec![format!("{} B", row.size), name, sent, accounted, cpu]);
         }
     }
-    text.push_str(
-        "\n## Ratios to trafgen, round by round\n\n| frame, mode | what | target | ratio \
-        [interval] (n, coverage) | verdict |\n|---|---|---|---|---|\n",
-    );
+    let mut ratios = Vec::new();
     for row in rows {
         for (mode, sent, accounted) in TARGETS {
-            let _ = writeln!(text, "{}", judged(row, mode, "sent", sent, |outcome| outcome.sent));
-            let _ = writeln!(
-                text,
-                "{}",
-                judged(row, mode, "received and accounted", accounted, |o| o.accounted)
-            );
+            ratios.push(judged(row, mode, "sent", sent, |outcome| outcome.sent));
+            let what = "received and accounted";
+            ratios.push(judged(row, mode, what, accounted, |outcome| outcome.accounted));
         }
     }
+    let mut text = format!(
+        "{machine}\n\n## Frames per second, one sending core\n\n{}\n\
+         ## Ratios to trafgen, round by round\n\n{}",
+        markdown::table(&HEADS, &rates),
+        markdown::table(&RATIO_HEADS, &ratios)
+    );
     if !notes.is_empty() {
         text.push_str("\n## Runs that failed\n\n");
         notes.iter().for_each(|note| text.push_str(&format!("- {}\n", note.replace('\n', " "))));
@@ -324,26 +325,29 @@ fn judged(
     what: &str,
     target: f64,
     value: fn(&Outcome) -> f64,
-) -> String {
+) -> Vec<String> {
     let of = |wanted: Contestant| {
         let index = CONTESTANTS.iter().position(|one| *one == wanted).expect("a contestant");
         row.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
     };
     let ours = of(Contestant::Linerate(mode)).zip(of(Contestant::Trafgen));
     let ratios: Vec<f64> = ours.filter_map(|(ours, theirs)| Some(ours? / theirs?)).collect();
-    let head = format!("| {} B, `{mode}` | {what} | {target} x |", row.size);
-    match Median::of(&ratios) {
-        Some(m) => format!(
-            "{head} {:.2} [{:.2}, {:.2}] ({}, {:.0} %) | {} |",
-            m.value,
-            m.low,
-            m.high,
-            m.n,
-            m.coverage * 100.0,
-            verdict(m, target).name()
+    let (ratio, verdict) = match Median::of(&ratios) {
+        Some(m) => (
+            format!(
+                "{:.2} [{:.2}, {:.2}] ({}, {:.0} %)",
+                m.value,
+                m.low,
+                m.high,
+                m.n,
+                m.coverage * 100.0
+            ),
+            verdict(m, target).name(),
         ),
-        None => format!("{head} no pair of runs | - |"),
-    }
+        None => ("no pair of runs".to_owned(), "-"),
+    };
+    let work = format!("{} B, `{mode}`", row.size);
+    vec![work, what.to_owned(), format!("{target} x"), ratio, verdict.to_owned()]
 }
 
 #[cfg(test)]

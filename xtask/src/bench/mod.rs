@@ -19,6 +19,7 @@ mod diagnosis;
 mod fire_hose;
 mod frames;
 mod generators;
+mod markdown;
 mod outputs;
 mod own;
 mod processor;
@@ -269,7 +270,7 @@ fn hold(
     results: &[Result],
     options: &Options,
     notes: &mut Vec<String>,
-) -> Vec<String> {
+) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for result in results {
         let Work::Datagrams { .. } = result.row.work else { continue };
@@ -301,14 +302,14 @@ fn hold(
                 "noise: the target lies in the interval"
             };
             let [value, low, high] = [loss.value, loss.low, loss.high].map(|loss| loss * 100.0);
-            lines.push(format!(
-                "| {}: lost at {:.2} M/s, 90 % of the rate reached | - | < {} % | {value:.4} % \
-                    [{low:.4}, {high:.4}] ({}) | {verdict} |\n",
-                result.row.name(),
-                rate as f64 / 1e6,
-                HELD_LOSS * 100.0,
-                loss.n
-            ));
+            let (row, millions) = (result.row.name(), rate as f64 / 1e6);
+            lines.push(vec![
+                format!("{row}: lost at {millions:.2} M/s, 90 % of the rate reached"),
+                "-".to_owned(),
+                format!("< {} %", HELD_LOSS * 100.0),
+                format!("{value:.4} % [{low:.4}, {high:.4}] ({})", loss.n),
+                verdict.to_owned(),
+            ]);
         }
     }
     lines

@@ -16,9 +16,9 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::own;
 use super::scan::Referee;
 use super::scratch::Scratch;
+use super::{markdown, own};
 
 /// Frames per second and frames of buffer of the device.
 const CAPACITY: f64 = 4_000.0;
@@ -92,25 +92,38 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
     };
     let scratch = Scratch::new("search")?;
-    println!(
-        "| device | goal | trial | known answer, kpps | searches with an answer | regular | \
-            lowest, kpps | highest, kpps | spread | within |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let mut cells = Vec::new();
     let mut referee = Referee::new(root, &program)?;
     let mut all = true;
     let wanted = |row: &&Row| options.only.as_deref().is_none_or(|only| row.name.contains(only));
     for row in ROWS.iter().filter(wanted) {
         let found = measure(&program, scratch.path(), row, options.runs)?;
         referee.read_all(scratch.path())?;
-        all &= tell(row, &found, options.runs);
+        let (shown, is_right) = judged(row, &found, options.runs);
+        eprintln!("{}", shown.join(", "));
+        cells.push(shown);
+        all &= is_right;
     }
-    print!("\n{}", referee.summary());
+    print!("{}\n{}", markdown::table(&HEADS, &cells), referee.summary());
     Ok(all && referee.is_clean())
 }
 
-/// Prints a row; whether it is as it should be.
-fn tell(row: &Row, found: &[SearchResult], runs: u32) -> bool {
+/// Column heads of the results.
+const HEADS: [&str; 10] = [
+    "device",
+    "goal",
+    "trial",
+    "known answer, kpps",
+    "searches with an answer",
+    "regular",
+    "lowest, kpps",
+    "highest, kpps",
+    "spread",
+    "within",
+];
+
+/// Returns the cells of a row, and whether its results are as expected.
+fn judged(row: &Row, found: &[SearchResult], runs: u32) -> (Vec<String>, bool) {
     let lower = || found.iter().map(|found| found.lower);
     let (least, most) =
         lower().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
@@ -119,20 +132,19 @@ fn tell(row: &Row, found: &[SearchResult], runs: u32) -> bool {
     let within = lower().filter(|load| (from..=to).contains(load)).count();
     let regular = found.iter().filter(|found| found.regular).count();
     let spread = most / least - 1.0;
-    println!(
-        "| {} | {} | {} ms | {:.2} to {:.2} | {} of {runs} | {regular} | {:.3} | {:.3} | {:.2} % | \
-            {within} of {runs} |",
-        if row.stalls { "5 ms still of every second" } else { "steady" },
-        row.goal,
-        row.trial_ms,
-        from / 1e3,
-        to / 1e3,
-        found.len(),
-        least / 1e3,
-        most / 1e3,
-        spread * 100.0
-    );
-    within == runs as usize && (!row.stalls || spread <= MOST_SPREAD)
+    let shown = vec![
+        if row.stalls { "stops for 5 ms of every second" } else { "steady" }.to_owned(),
+        row.goal.to_string(),
+        format!("{} ms", row.trial_ms),
+        format!("{:.2} to {:.2}", from / 1e3, to / 1e3),
+        format!("{} of {runs}", found.len()),
+        regular.to_string(),
+        format!("{:.3}", least / 1e3),
+        format!("{:.3}", most / 1e3),
+        format!("{:.2} %", spread * 100.0),
+        format!("{within} of {runs}"),
+    ];
+    (shown, within == runs as usize && (!row.stalls || spread <= MOST_SPREAD))
 }
 
 fn lab(row: &Row) -> String {

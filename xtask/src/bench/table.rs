@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::generators::{Outcome, Work};
+use super::markdown;
 use super::own::Figure;
 use super::rows::{Contestant, Measure, Row, Target};
 use super::statistics::Median;
@@ -37,7 +38,7 @@ const LEAST_COVERAGE: f64 = 0.75;
 pub(super) fn document(
     machine: &str,
     results: &[Result],
-    loads: &[String],
+    loads: &[Vec<String>],
     own: &[Figure],
     notes: &[String],
 ) -> String {
@@ -47,33 +48,22 @@ pub(super) fn document(
         ("udp", "UDP datagrams received"),
         ("rr", "Requests and responses"),
     ] {
-        let rows: Vec<&Result> =
-            results.iter().filter(|result| result.row.family == family).collect();
+        let of_family = results.iter().filter(|result| result.row.family == family);
+        let rows: Vec<Vec<String>> = of_family.flat_map(measured).collect();
         if !rows.is_empty() {
-            let _ = writeln!(
-                text,
-                "\n## {title}\n\n| work | generator, mode | {} |\n|---|---|---|---|---|---|",
-                heads(family)
-            );
-            rows.iter().for_each(|result| measured(&mut text, result));
+            let _ = write!(text, "\n## {title}\n\n{}", markdown::table(&heads(family), &rows));
         }
     }
-    text.push_str(
-        "\n## Targets\n\n| work, mode | ratio to | target | ratio [interval] (n) | verdict \
-            |\n|---|---|---|---|---|\n",
-    );
-    results.iter().for_each(|result| judged(&mut text, result));
-    loads.iter().for_each(|line| text.push_str(line));
+    let judged = results.iter().flat_map(judged).chain(loads.iter().cloned());
+    let judged: Vec<Vec<String>> = judged.collect();
+    let _ = write!(text, "\n## Targets\n\n{}", markdown::table(&TARGET_HEADS, &judged));
     if !own.is_empty() {
-        text.push_str(
-            "\n## linerate's own cost\n\n| what | measured | target | verdict \
-            |\n|---|---|---|---|\n",
+        let rows: Vec<Vec<String>> = own.iter().map(cost).collect();
+        let _ = write!(
+            text,
+            "\n## linerate's own cost\n\n{}",
+            markdown::table(&["what", "measured", "target", "verdict"], &rows)
         );
-        for figure in own {
-            let verdict = if figure.value < figure.below { "met" } else { "missed" };
-            let Figure { name, value, unit, below } = figure;
-            let _ = writeln!(text, "| {name} | {value:.3} {unit} | < {below} {unit} | {verdict} |");
-        }
     }
     if !notes.is_empty() {
         text.push_str("\n## Runs that failed\n\n");
@@ -84,15 +74,32 @@ pub(super) fn document(
     text
 }
 
-fn heads(family: &str) -> &'static str {
-    match family {
-        "tcp" => "Gbit/s, median [interval] | CPU s/GB | CPU s | softirq s",
-        "udp" => "M datagrams/s, median [interval] | lost % | CPU s | softirq s",
-        _ => "k transactions/s, median [interval] | p50, p99 us | CPU s | softirq s",
-    }
+/// Column heads of the targets.
+const TARGET_HEADS: [&str; 5] =
+    ["work, mode", "ratio to", "target", "ratio [interval] (n)", "verdict"];
+
+fn cost(figure: &Figure) -> Vec<String> {
+    let Figure { name, value, unit, below } = figure;
+    let verdict = if value < below { "met" } else { "missed" };
+    vec![
+        name.to_string(),
+        format!("{value:.3} {unit}"),
+        format!("< {below} {unit}"),
+        verdict.to_owned(),
+    ]
 }
 
-fn measured(text: &mut String, result: &Result) {
+fn heads(family: &str) -> [&'static str; 6] {
+    let (rate, second) = match family {
+        "tcp" => ("Gbit/s, median [interval]", "CPU s/GB"),
+        "udp" => ("M datagrams/s, median [interval]", "lost %"),
+        _ => ("k transactions/s, median [interval]", "p50, p99 us"),
+    };
+    ["work", "generator, mode", rate, second, "CPU s", "softirq s"]
+}
+
+fn measured(result: &Result) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for (contestant, outcomes) in result.row.contestants.iter().zip(&result.outcomes) {
         let median = |value: &dyn Fn(&Outcome) -> Option<f64>| {
             Median::of(&outcomes.iter().flatten().filter_map(value).collect::<Vec<_>>())
@@ -123,13 +130,9 @@ fn measured(text: &mut String, result: &Result) {
         };
         let cpu = plain(median(&|outcome| Some(outcome.cpu)), 2);
         let soft = plain(median(&|outcome| Some(outcome.soft_interrupts)), 2);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {rate} | {second} | {cpu} | {soft} |",
-            result.row.name(),
-            named(contestant)
-        );
+        rows.push(vec![result.row.name(), named(contestant), rate, second, cpu, soft]);
     }
+    rows
 }
 
 fn named(contestant: &Contestant) -> String {
@@ -141,28 +144,30 @@ fn named(contestant: &Contestant) -> String {
     }
 }
 
-fn judged(text: &mut String, result: &Result) {
+fn judged(result: &Result) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for (index, contestant) in result.row.contestants.iter().enumerate() {
         for target in &contestant.targets {
             let what =
                 if target.measure == Measure::Rate { "" } else { ", payload per CPU second" };
             let work = format!("{}: {}{what}", result.row.name(), contestant.mode);
-            let line = match ratio(result, index, *target) {
-                Some((peer, ratio)) => format!(
-                    "{peer} | {} x | {:.3} [{:.3}, {:.3}] ({}, {:.0} %) | {}",
-                    target.at_least,
-                    ratio.value,
-                    ratio.low,
-                    ratio.high,
-                    ratio.n,
-                    ratio.coverage * 100.0,
-                    verdict(ratio, target.at_least).name()
-                ),
-                None => format!("- | {} x | no pair of runs | -", target.at_least),
+            let least = format!("{} x", target.at_least);
+            let (peer, shown, verdict) = match ratio(result, index, *target) {
+                Some((peer, ratio)) => {
+                    let Median { value, low, high, n, coverage } = ratio;
+                    let coverage = coverage * 100.0;
+                    (
+                        peer,
+                        format!("{value:.3} [{low:.3}, {high:.3}] ({n}, {coverage:.0} %)"),
+                        verdict(ratio, target.at_least).name(),
+                    )
+                }
+                None => ("-", "no pair of runs".to_owned(), "-"),
             };
-            let _ = writeln!(text, "| {work} | {line} |");
+            rows.push(vec![work, peer.to_owned(), least, shown, verdict.to_owned()]);
         }
     }
+    rows
 }
 
 /// The ratio of contestant `index` to the target's peer, round by round.

@@ -24,7 +24,7 @@ use ground::{FILE_BYTES, Ground, SERVER_CORE, Server, await_port};
 
 use super::processor::{Usage, of_tree};
 use super::statistics::Median;
-use super::{count, own};
+use super::{count, markdown, own};
 use crate::tools;
 
 const USAGE: &str = "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF \
@@ -364,11 +364,16 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
         |reading| reading.client_per_gigabyte,
         |reading| reading.server_per_gigabyte,
     ];
-    let mut text = String::from(
-        "| from and to | Gbit/s | client CPU, s/GB | server CPU, s/GB | rate over the group's \
-            first | client CPU over it | server CPU over it |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
+    const HEADS: [&str; 7] = [
+        "from and to",
+        "Gbit/s",
+        "client CPU, s/GB",
+        "server CPU, s/GB",
+        "rate over the group's first",
+        "client CPU over it",
+        "server CPU over it",
+    ];
+    let mut rows = Vec::new();
     for (group, readings) in groups.iter().zip(readings) {
         for (index, (row, own)) in group.iter().zip(readings).enumerate() {
             let median = |of: fn(&Reading) -> f64| {
@@ -388,16 +393,12 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
                     )
                 })
             };
-            let cells = MEASURES
-                .map(median)
-                .into_iter()
-                .chain(MEASURES.map(ratio))
-                .collect::<Vec<_>>()
-                .join(" | ");
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "| {} | {cells} |", name(*row));
+            let cells = MEASURES.map(median).into_iter().chain(MEASURES.map(ratio));
+            rows.push(std::iter::once(name(*row)).chain(cells).collect());
         }
     }
+    let mut text = markdown::table(&HEADS, &rows);
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "\nMedians of {} rounds of about {} s; ratios within a round with order-statistic \

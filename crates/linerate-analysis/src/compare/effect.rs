@@ -458,9 +458,7 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
             );
             (Verdict::Inconclusive, why)
         }
-        (false, _) => {
-            (Verdict::Inconclusive, "the interval includes no change".to_owned())
-        }
+        (false, _) => (Verdict::Inconclusive, "the interval includes no change".to_owned()),
     };
     Proof { effect, placebo, verdict, why }
 }

@@ -255,9 +255,11 @@ fn sinks(study: &Study) -> Vec<Shape> {
             let measured = format!("least of {} points {:.0} %", slow.len(), least * 100.0);
             shape("V4.2b", limited_claim, measured, Some(least > 0.5))
         }
-        None => {
-            not_judged("V4.2b", limited_claim, "the kernel does not report it, or no disk was slower")
-        }
+        None => not_judged(
+            "V4.2b",
+            limited_claim,
+            "the kernel does not report it, or no disk was slower",
+        ),
     });
     shapes.push(ratio(study, &points));
     shapes

@@ -79,8 +79,25 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
 
 fn table_text(table: &Table) -> String {
     let marked = table.mark.map_or(String::new(), |mark| format!(" ({mark})"));
-    let opening = format!("**{}**{marked}\n\n", escaped(&table.caption));
-    let mut out = opening.clone();
+    let mut out = format!("**{}**{marked}\n\n", escaped(&table.caption));
+    let long = table.rows.len() > LONGEST_OPEN;
+    if long {
+        // GitHub folds it; elsewhere the table is shown as it is.
+        let _ = write!(out, "<details><summary>{} rows</summary>\n\n", table.rows.len());
+    }
+    out += &markdown_table(table);
+    if long {
+        out += "\n</details>\n";
+    }
+    if let Some(note) = &table.note {
+        let _ = writeln!(out, "\n{}", escaped(note));
+    }
+    out
+}
+
+/// Returns the head and the rows of `table` as Markdown, without caption and note.
+#[must_use]
+pub fn markdown_table(table: &Table) -> String {
     let heads = table.columns.iter().map(|column| match column.qualifiers() {
         qualifiers if qualifiers.is_empty() => escaped(&column.head),
         qualifiers => format!("{} ({qualifiers})", escaped(&column.head)),
@@ -89,17 +106,9 @@ fn table_text(table: &Table) -> String {
         .columns
         .iter()
         .map(|column| if column.kind == ColumnKind::Text { "---" } else { "---:" }.to_owned());
+    let mut out = String::new();
     for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-    }
-    let long = table.rows.len() > LONGEST_OPEN;
-    if long {
-        // GitHub folds it; elsewhere the table stands as it is.
-        out = format!(
-            "{opening}<details><summary>{} rows</summary>\n\n{}",
-            table.rows.len(),
-            &out[opening.len()..]
-        );
     }
     for (row, shown) in table.rows.iter().zip(table.shown()) {
         let mut cells: Vec<String> = shown.iter().map(|cell| escaped(cell)).collect();
@@ -109,12 +118,6 @@ fn table_text(table: &Table) -> String {
             *first = format!("**{first}**");
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-    }
-    if long {
-        out += "\n</details>\n";
-    }
-    if let Some(note) = &table.note {
-        let _ = writeln!(out, "\n{}", escaped(note));
     }
     out
 }

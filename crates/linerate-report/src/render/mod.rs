@@ -13,6 +13,8 @@ use std::borrow::Cow;
 
 use linerate_model::{Lines, printable};
 
+pub use self::markdown::markdown_table;
+
 use crate::document::Document;
 
 /// A format a report can take.

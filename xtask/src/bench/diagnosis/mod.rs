@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::scan::Referee;
 use super::scratch::Scratch;
-use super::{count, own};
+use super::{count, markdown, own};
 use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF \
@@ -296,26 +296,22 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
             true
         }
     });
-    let mut text = format!(
-        "| injected | n | {} | all its limits |\n|---|---|{}---|\n",
-        columns.join(" | "),
-        "---|".repeat(columns.len())
-    );
+    let mut rows = Vec::new();
     for scenario in SCENARIOS {
         let Some(runs) = outcomes.get(scenario.name) else { continue };
-        let _infallible = write!(text, "| {} | {} |", scenario.name, runs.len());
+        let mut cells = vec![scenario.name.to_owned(), runs.len().to_string()];
         for column in &columns {
             let found =
                 runs.iter().filter_map(|said| said.first()).filter(|(rule, _)| rule == column);
             let (n, proven) = found.fold((0, 0), |(n, proven), (_, verdict)| {
                 (n + 1, proven + usize::from(verdict == "proven"))
             });
-            let mark = if scenario.expected[0] == *column { "**" } else { "" };
-            let cell = match n {
+            let is_expected = scenario.expected[0] == *column;
+            cells.push(match n {
                 0 => String::new(),
-                n => format!("{mark}{n} ({proven}){mark}"),
-            };
-            let _infallible = write!(text, " {cell} |");
+                n if is_expected => format!("{n} ({proven}), expected"),
+                n => format!("{n} ({proven})"),
+            });
         }
         let whole = |said: &&Said| {
             limits(said)
@@ -329,8 +325,12 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
         } else {
             String::new()
         };
-        let _infallible = writeln!(text, " {all} |");
+        cells.push(all);
+        rows.push(cells);
     }
+    let heads: Vec<&str> =
+        ["injected", "n"].into_iter().chain(columns).chain(["all its limits"]).collect();
+    let mut text = markdown::table(&heads, &rows);
     let judged = judge(outcomes);
     let _infallible = writeln!(
         text,

@@ -19,7 +19,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::truth::ground::{AGENT_PORT, End, Ground, OTHER_CLOCK_PORT};
-use super::{count, own};
+use super::{count, markdown, own};
 use plans::{Draw, LabPlace};
 pub(super) use referee::Referee;
 
@@ -166,14 +166,15 @@ fn add(tally: &mut Tally, kind: &str, study: &Value) {
 }
 
 fn table(tally: &Tally) -> String {
-    let mut text = "| place | workload | trials | of which |\n|---|---|---|---|\n".to_owned();
+    let mut rows = Vec::new();
     for ((kind, workload), by_validity) in tally {
         let parts: Vec<String> =
             by_validity.iter().map(|(validity, n)| format!("{n} {validity}")).collect();
         let n_trials: usize = by_validity.values().sum();
-        text += &format!("| {kind} | {workload} | {n_trials} | {} |\n", parts.join(", "));
+        let workload = format!("`{workload}`");
+        rows.push(vec![kind.clone(), workload, n_trials.to_string(), parts.join(", ")]);
     }
-    text
+    markdown::table(&["place", "workload", "trials", "of which"], &rows)
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
@@ -209,7 +210,7 @@ mod tests {
         let study = json!({ "points": [{ "jobs": [{ "workload": "tcp_rr" }], "trials": [trial("valid"), trial("suspect"), trial("valid")] }] });
         add(&mut tally, "lab", &study);
         assert!(
-            table(&tally).ends_with("| lab | tcp_rr | 3 | 1 suspect, 2 valid |\n"),
+            table(&tally).ends_with("| lab | `tcp_rr` | 3 | 1 suspect, 2 valid |\n"),
             "{}",
             table(&tally)
         );

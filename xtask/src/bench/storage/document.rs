@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::markdown;
 use super::readings::{Figure, IOPS, IOPS_PER_CORE, P99_US, Runs};
 use super::rows::{Contestant, FilePlace};
 use crate::bench::statistics::Median;
@@ -68,12 +69,22 @@ impl Bound {
 
 /// Everything measured so far.
 pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String {
-    let mut text = String::from("| | aim, linerate over fio's best | | |\n|---|---|---|---|\n");
-    runs.iter().for_each(|runs| aims(&mut text, runs));
-    text += "\n| | contestant | IOPS | p99, us | IOPS per busy core-second | IOPS, the first over \
-        it | p99, the first over it | \
-             per core, the first over it |\n|---|---|---|---|---|---|---|---|\n";
-    runs.iter().for_each(|runs| contestants(&mut text, runs));
+    const AIM_HEADS: [&str; 4] = ["", "aim, linerate over fio's best", "", ""];
+    const HEADS: [&str; 8] = [
+        "",
+        "contestant",
+        "IOPS",
+        "p99, us",
+        "IOPS per busy core-second",
+        "IOPS, the first over it",
+        "p99, the first over it",
+        "per core, the first over it",
+    ];
+    let aims: Vec<Vec<String>> = runs.iter().flat_map(aims).collect();
+    let contestants: Vec<Vec<String>> = runs.iter().flat_map(contestants).collect();
+    let (aims, contestants) =
+        (markdown::table(&AIM_HEADS, &aims), markdown::table(&HEADS, &contestants));
+    let mut text = format!("{aims}\n{contestants}");
     let rounds = || runs.iter().map(Runs::rounds);
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -91,7 +102,7 @@ pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String 
     text
 }
 
-fn aims(text: &mut String, runs: &Runs) {
+fn aims(runs: &Runs) -> Vec<Vec<String>> {
     let contestants = || runs.row.contestants.iter().copied().enumerate();
     let best = |of: Figure, is_ring: bool| {
         let theirs =
@@ -107,9 +118,10 @@ fn aims(text: &mut String, runs: &Runs) {
             let ours = contestants().find(|(_, one)| one.is_linerate() && one.is_ring());
             (ours.map(|(index, _)| index), best(IOPS, true), &BY_RING)
         }
-        _ => return,
+        _ => return Vec::new(),
     };
-    let Some(pair) = ours.zip(theirs) else { return };
+    let Some(pair) = ours.zip(theirs) else { return Vec::new() };
+    let mut rows = Vec::new();
     for aim in aims {
         let Some(ratio) = runs.ratio(pair, aim.of) else { continue };
         let again = contestants()
@@ -119,20 +131,19 @@ fn aims(text: &mut String, runs: &Runs) {
             again.and_then(|again| runs.ratio(again, aim.of)).map_or_else(String::new, |ratio| {
                 format!("; linerate over itself {}", shown(Some(ratio)))
             });
-        let _ = writeln!(
-            text,
-            "| {} | {} {} (against {}) | {} | {}{itself} |",
+        let against = runs.row.contestants[pair.1].name();
+        rows.push(vec![
             runs.row.name(),
-            aim.what,
-            aim.bound.told(),
-            runs.row.contestants[pair.1].name(),
+            format!("{} {} (against {against})", aim.what, aim.bound.told()),
             shown(Some(ratio)),
-            aim.bound.judged(&ratio)
-        );
+            format!("{}{itself}", aim.bound.judged(&ratio)),
+        ]);
     }
+    rows
 }
 
-fn contestants(text: &mut String, runs: &Runs) {
+fn contestants(runs: &Runs) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for (index, contestant) in runs.row.contestants.iter().enumerate() {
         let median =
             |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| whole(&median));
@@ -144,19 +155,18 @@ fn contestants(text: &mut String, runs: &Runs) {
         let engine = engine.map_or_else(String::new, |engine| {
             format!(": {}", engine.split(" (").next().unwrap_or(""))
         });
-        let _ = writeln!(
-            text,
-            "| {} | {}{engine} | {} | {} | {} | {} | {} | {} |",
+        rows.push(vec![
             runs.row.name(),
-            contestant.name(),
+            format!("{}{engine}", contestant.name()),
             median(IOPS),
             median(P99_US),
             median(IOPS_PER_CORE),
             ratio(IOPS),
             ratio(P99_US),
-            ratio(IOPS_PER_CORE)
-        );
+            ratio(IOPS_PER_CORE),
+        ]);
     }
+    rows
 }
 
 fn shown(ratio: Option<Median>) -> String {
@@ -218,13 +228,10 @@ mod tests {
             };
             runs.readings[0].push(Some(reading));
         }
-        let mut text = String::new();
-        contestants(&mut text, &runs);
-        assert!(
-            text.contains(
-                "| 1 002 [1 000, 1 005] (6) | 70.0 [70.0, 70.0] (6) | 5.0 [5.0, 5.0] (6) |"
-            ),
-            "{text}"
+        let cells = &contestants(&runs)[0];
+        assert_eq!(
+            cells[2..5],
+            ["1 002 [1 000, 1 005] (6)", "70.0 [70.0, 70.0] (6)", "5.0 [5.0, 5.0] (6)"]
         );
     }
 
@@ -242,19 +249,17 @@ mod tests {
                     runs.readings[index].push(Some(reading));
                 }
             }
-            let mut text = String::new();
-            aims(&mut text, &runs);
-            text
+            aims(&runs)[0][2..].join(" | ")
         };
         assert!(
             verdict([112.0, 113.0, 111.0, 112.0, 115.0, 112.0])
-                .ends_with("1.120 [1.110, 1.150] (6) | met |\n")
+                .ends_with("1.120 [1.110, 1.150] (6) | met")
         );
-        assert!(verdict([108.0, 109.0, 107.0, 108.0, 105.0, 108.0]).ends_with("| missed |\n"));
+        assert!(verdict([108.0, 109.0, 107.0, 108.0, 105.0, 108.0]).ends_with("| missed"));
         assert!(
             verdict([f64::NAN, 113.0, 111.0, 112.0, 115.0, 112.0])
-                .ends_with("| open: too few rounds |\n")
+                .ends_with("| open: too few rounds")
         );
-        assert!(verdict([108.0, 112.0, 107.0, 112.0, 105.0, 108.0]).ends_with("| open |\n"));
+        assert!(verdict([108.0, 112.0, 107.0, 112.0, 105.0, 108.0]).ends_with("| open"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::markdown;
 use super::claim::{Claim, Relation, Unit, Verdict};
 
 /// Outcome of one case.
@@ -75,7 +76,7 @@ fn cells(claim: &Claim) -> [String; 6] {
     };
     let verdict = match claim.verdict() {
         Verdict::Agrees => "agrees".to_owned(),
-        Verdict::Differs(why) => format!("**differs**: {why}"),
+        Verdict::Differs(why) => format!("DIFFERS: {why}"),
     };
     [
         claim.quantity.clone(),
@@ -105,7 +106,6 @@ pub(super) fn lines(row: &Row) -> String {
             let mut text = format!("{}\n", row.case);
             for claim in claims {
                 let [quantity, expected, printed, instrument, _, verdict] = cells(claim);
-                let verdict = verdict.replace("**", "");
                 let _infallible = writeln!(
                     text,
                     "  {quantity}: expected {expected}, printed {printed}, other instrument \
@@ -120,38 +120,38 @@ pub(super) fn lines(row: &Row) -> String {
 /// The Markdown table, with the tally before it.
 pub(super) fn document(machine: &str, rows: &[Row]) -> String {
     let tally = Tally::of(rows);
-    let mut text = format!(
-        "{machine}\n\n{} numbers agree, {} differ, {} cases were skipped.\n\n\
-         | case | number | expectation | linerate prints | other instrument | tolerance and its \
-         reason | verdict |\n\
-         |---|---|---|---|---|---|---|\n",
-        tally.agree, tally.differ, tally.skipped
-    );
+    const HEADS: [&str; 7] = [
+        "case",
+        "number",
+        "expectation",
+        "linerate prints",
+        "other instrument",
+        "tolerance and its reason",
+        "verdict",
+    ];
+    let mut shown = Vec::new();
     for row in rows {
-        let one = |what: &str, why: &str| {
-            format!("| {} | - | - | - | - | - | {what}: {} |\n", row.case, escaped(why))
+        let one = |verdict: String| {
+            let dashes = std::iter::repeat_n("-".to_owned(), HEADS.len() - 2);
+            std::iter::once(row.case.to_string()).chain(dashes).chain([verdict]).collect()
         };
         match &row.outcome {
-            Outcome::Failed(why) => text.push_str(&one("**differs**", why)),
-            Outcome::Skipped(why) => text.push_str(&one("skipped", why)),
+            Outcome::Failed(why) => shown.push(one(format!("DIFFERS: {why}"))),
+            Outcome::Skipped(why) => shown.push(one(format!("skipped: {why}"))),
             Outcome::Judged(claims) => {
-                for claim in claims {
-                    let _infallible = writeln!(
-                        text,
-                        "| {} | {} |",
-                        row.case,
-                        cells(claim).map(|cell| escaped(&cell)).join(" | ")
-                    );
-                }
+                shown.extend(claims.iter().map(|claim| {
+                    std::iter::once(row.case.to_string()).chain(cells(claim)).collect()
+                }))
             }
         }
     }
-    text
-}
-
-/// A cell holds neither bars nor line ends.
-fn escaped(text: &str) -> String {
-    text.replace('|', "/").lines().collect::<Vec<_>>().join(" ")
+    format!(
+        "{machine}\n\n{} numbers agree, {} differ, {} cases were skipped.\n\n{}",
+        tally.agree,
+        tally.differ,
+        tally.skipped,
+        markdown::table(&HEADS, &shown)
+    )
 }
 
 #[cfg(test)]
@@ -179,12 +179,12 @@ mod tests {
         );
         assert!(
             text.contains(
-                "| drop | lost | 43 (1600 / 37) | 4 | - | 0: counts are exact | **differs**: from \
+                "| drop | lost | 43 (1600 / 37) | 4 | - | 0: counts are exact | DIFFERS: from \
                     1600 / 37 |"
             ),
             "{text}"
         );
-        assert!(text.contains("| broken | - | - | - | - | - | **differs**: a / b c |"), "{text}");
+        assert!(text.contains("| broken | - | - | - | - | - | DIFFERS: a \\| b c |"), "{text}");
         assert!(lines(&rows[2]).contains("skipped: no netem"));
     }
 }

@@ -315,9 +315,8 @@ fn placement(study: &Study) -> Vec<Shape> {
 
 fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     let name = format!("V3.6{letter}");
-    let claim = format!(
-        "V3.6: {what}: the effect on goodput has an interval, and a placebo has no effect"
-    );
+    let claim =
+        format!("V3.6: {what}: the effect on goodput has an interval, and a placebo has no effect");
     let compared = study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let figure = compared.and_then(|comparison| {
         comparison
