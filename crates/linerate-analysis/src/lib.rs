@@ -1,7 +1,7 @@
-//! The judgement: statistics, limits, study and diagnosis.
+//! Analysis of measurements: statistics, limits, study and diagnosis.
 //!
 //! Pure functions from observations to conclusions: no I/O, no clock, nothing random that is not
-//! seeded. It runs on last year's ledger as on today's, and both are judged by today's rules.
+//! seeded. Old ledgers are judged by the same rules as new ones.
 
 #![forbid(unsafe_code)]
 

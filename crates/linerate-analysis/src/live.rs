@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use linerate_model::{Counter, Interval, Nanos, OperationKind, Side, TcpState, counter_growth};
 
-/// A worker this far behind the first is not waited for: it has ended, or its host was cut off.
+/// Longest time for which a line waits for a worker: beyond it the worker has ended, or its host
+/// was cut off.
 const PATIENCE: Nanos = Nanos::from_secs(3);
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
@@ -142,12 +143,12 @@ impl LiveLines {
         lines
     }
 
-    /// The number of the line of the drain.
+    /// Returns the number of the line of the drain.
     fn drain(&self) -> usize {
         self.loaded.0.div_ceil(self.span.0) as usize
     }
 
-    /// Start and end of a line.
+    /// Returns the start and end of a line.
     fn span_of(&self, line: usize) -> (Nanos, Nanos) {
         if line >= self.drain() {
             let end = self.reached.values().copied().max().unwrap_or_default();
@@ -157,7 +158,7 @@ impl LiveLines {
         (at(line), at(line + 1))
     }
 
-    /// The line in which `at` lies.
+    /// Returns the line in which `at` lies.
     fn line_at(&self, at: Nanos) -> usize {
         if at >= self.loaded { self.drain() } else { (at.0 / self.span.0) as usize }
     }
@@ -238,7 +239,7 @@ impl LiveLines {
     }
 }
 
-/// Payload a connection sent; kernels before 4.19 report only what was acknowledged.
+/// Returns the payload a connection sent; kernels before 4.19 report only what was acknowledged.
 fn sent(state: &TcpState) -> u64 {
     state.bytes_sent.max(state.bytes_acked)
 }
@@ -262,7 +263,7 @@ mod tests {
         interval(worker, from_ms, until_ms, &[(Counter::PayloadReceived, bytes)])
     }
 
-    /// An interval of a worker with one connection in this state at its end.
+    /// Returns an interval of a worker with one connection in this state at its end.
     fn state(flow: u32, from_ms: u64, until_ms: u64, tcp: TcpState) -> Interval {
         Interval { flows: vec![FlowTcp { flow, tcp }], ..interval(flow, from_ms, until_ms, &[]) }
     }

@@ -33,7 +33,7 @@ use crate::study::{
 
 /// The figure that a throughput search finds.
 const THROUGHPUT: &str = "throughput";
-/// So begin the names of rates that searches found.
+/// Prefix of the names of rates that searches found.
 const OF_SEARCH: &str = "rate_of_";
 
 /// One campaign of a comparison, judged.
@@ -45,7 +45,7 @@ pub struct Side<'a> {
     pub study: &'a Study,
 }
 
-/// Figures that are judged among each other.
+/// Groups of figures that are corrected together for multiple comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
@@ -85,7 +85,7 @@ pub struct Campaigns {
     pub paired: bool,
     /// True if a campaign that repeats the first one provides the noise floor.
     pub again: bool,
-    /// Smaller than this part of a figure is no change.
+    /// Relative change of a figure below which it counts as unchanged.
     pub margin: f64,
     /// Figures over all points both have, in the order of [`linerate_model::METRICS`].
     pub overall: Vec<Overall>,
@@ -93,7 +93,8 @@ pub struct Campaigns {
     pub points: Vec<PointChange>,
     /// Points and jobs that only one of the campaigns has.
     pub unmatched: Vec<Unmatched>,
-    /// Searches both have, by the side that found no bound: they cannot be compared.
+    /// Searches of both campaigns for which one side found no bound, so that they cannot be
+    /// compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_bound: Vec<Unmatched>,
     /// Counts of valid, suspect and other trials, before and after.
@@ -121,14 +122,14 @@ pub struct Overall {
 pub struct Standing {
     /// Trials planned.
     pub trials: usize,
-    /// Trials that are valid without remark.
+    /// Trials that are valid.
     pub valid: usize,
     /// Trials that are suspect.
     pub suspect: usize,
 }
 
-/// Sets `after` against `before`, and `before` against `again` where that was measured. Changes
-/// below `margin` (a part of the figure) are none.
+/// Compares `after` with `before`, and `again` with `before` where it was measured. Changes below
+/// `margin` (a fraction of the figure) count as none.
 #[must_use]
 pub fn campaigns(
     before: Side<'_>,
@@ -206,7 +207,7 @@ pub fn campaigns(
 }
 
 impl Campaigns {
-    /// Every figure of every point, and those over all points.
+    /// Returns every figure of every point, and those over all points.
     pub fn figures(&self) -> impl Iterator<Item = &Compared> {
         self.overall
             .iter()
@@ -309,8 +310,8 @@ struct Values<'a> {
     again: Option<&'a [Option<f64>]>,
 }
 
-/// One figure compared, beside the noise floor; `None` for metrics of which neither more nor less
-/// is better.
+/// Returns the comparison of one figure, beside the noise floor; `None` for metrics for which
+/// neither more nor less is better.
 fn compared(
     shape: &MetricStudy,
     values: Values<'_>,
@@ -348,7 +349,7 @@ fn compared(
     })
 }
 
-/// Every figure that is positive at two points or more of a workload, over all of them.
+/// Returns every figure that is positive at two points or more of a workload, over all of them.
 fn overall(matched: &[Matched<'_>], paired: bool, margin: f64) -> Vec<Overall> {
     let mut seen: Vec<(&str, &str, Direction)> = Vec::new();
     let mut found = Vec::new();
@@ -432,8 +433,8 @@ fn measured(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().rev().find(|job| !job.background)
 }
 
-/// Holm within each family of figures of jobs (`None`: of a search); what chance explains is not
-/// claimed.
+/// Applies Holm's correction within each family of figures of jobs (`None`: of a search).
+/// Differences that chance explains are not claimed.
 fn among_many<'a>(figures: impl Iterator<Item = (Option<&'a JobStudy>, &'a mut Compared)>) {
     let family = |job: Option<&JobStudy>, metric: &str| {
         job.map_or_else(|| Family::of(metric), |job| Family::of_job(metric, job))
@@ -518,7 +519,7 @@ mod tests {
     /// its cost.
     fn made(random: &mut Xoshiro256PlusPlus, n_points: usize, factor: f64) -> Study {
         let mut runs = |name: &str, typical: f64| {
-            // The sum of twelve even numbers is as good as normal.
+            // The sum of twelve uniform numbers is nearly normal.
             let mut value = || {
                 let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
                 Some(typical * (1.0 + 0.01 * (sum - 6.0)))
@@ -567,13 +568,13 @@ mod tests {
         campaigns(side(a), side(b), None, 0.02)
     }
 
-    /// The runs of the only point's goodput.
+    /// Returns the runs of the only point's goodput.
     fn goodput_runs(study: &mut Study) -> &mut Vec<Option<f64>> {
         &mut study.points[0].jobs[0].metrics[0].values
     }
 
-    /// The change of goodput and why it is not claimed, where runs of both sides are multiplied:
-    /// (side, run, factor).
+    /// Returns the change of goodput and why it is not claimed, where runs of both sides are
+    /// multiplied: (side, run, factor).
     fn with_outliers(
         seed: u64,
         factor: f64,
@@ -642,7 +643,7 @@ mod tests {
         assert!(claimed <= 10, "{claimed} of 200 claimed");
     }
 
-    /// Points that are looked at after 6, 10, 15, 20 and 30 runs, and ended after the first.
+    /// Points with looks after 6, 10, 15, 20 and 30 runs that ended after the first look.
     fn looked_at(mut study: Study) -> Study {
         let until = linerate_model::Until {
             within: linerate_model::Ratio(0.02),
@@ -707,8 +708,8 @@ mod tests {
         assert!(found >= 90, "{found} of 100");
     }
 
-    /// A stream and three loads of requests, all 5 % slower: with six runs of each no more than 23
-    /// figures of a family can be claimed, and what requests carry is not one of theirs.
+    /// A stream and three loads of requests, all 5 % slower. With six runs of each no more than 23
+    /// figures of a family can be claimed, and the goodput of requests is not in that family.
     #[test]
     fn what_requests_carry_does_not_use_up_the_chance_of_what_they_are_run_for() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(17);

@@ -2,7 +2,7 @@
 
 use linerate_model::{CampaignHeader, Nanos, TestbedKind};
 
-/// The header of a campaign that was never run.
+/// Returns the header of a campaign that was never run.
 pub(super) fn header(testbed: TestbedKind) -> CampaignHeader {
     CampaignHeader {
         id: "20261121T000500Z-7f3a".into(),

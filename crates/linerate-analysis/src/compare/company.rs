@@ -1,24 +1,24 @@
 //! Other programs beside the load of two campaigns, and which figures they can have changed.
 //!
-//! Campaigns that were not run in turn do not share their minutes, so that other programs may load
-//! the CPUs in one and not in the other. A figure that they can have changed is claimed neither way
-//! if they explain the shift, or if they had much of the CPUs. Two kinds of figures are out of
-//! their reach however much they had:
+//! Campaigns that were not run in turn ran at different times, so other programs may load the CPUs
+//! in one and not in the other. A figure that they can have changed is not claimed if they explain
+//! the shift, or if they used much of the CPUs. They cannot affect two kinds of figures, however
+//! much CPU they used:
 //!
-//! - **The rate of a stream that its path limits.** Its senders always had data under way and
+//! - **The rate of a stream that its path limits.** Its senders always had data in flight and
 //!   waited neither for the peer's window nor for their send buffer, and the busiest worker of
-//!   either end was idle for much of the time: what a worker was late with, it caught up with.
+//!   either end was idle for much of the time, so that it caught up after each delay.
 //! - **Times of operations that pass on the path.** Other programs change only the time that an
 //!   operation spends running or waiting for a CPU, at both ends and in soft interrupts. If that is
 //!   a share s of the time, at most a share s / d of the operations is slower by d (Markov's
-//!   inequality), and a share q must be to move a percentile: what lies beyond it. Rates of closed
-//!   loops are means: q = 1.
+//!   inequality), and a share q of operations, those beyond a percentile, must be slower to move
+//!   it. Rates of closed loops are means: q = 1.
 //!
-//! Neither holds where a process of a host carries the path, as in a lab with a device or a delay:
-//! other programs reach the path itself.
+//! Neither applies where a process of a host carries the path, as in a lab with a device or a
+//! delay, because other programs delay the path itself.
 //!
-//! What this does not see: a congestion control that estimates the path from times of single
-//! acknowledgements that other programs delayed.
+//! Not covered: a congestion control that estimates the path from times of single acknowledgements
+//! that other programs delayed.
 
 use linerate_model::{Direction, metric};
 use serde::{Deserialize, Serialize};
@@ -31,21 +31,20 @@ use crate::study::{Compared, JobStudy, PointStudy};
 /// Fraction of a shift (as a logarithm) that another explanation must cover for the shift not to be
 /// claimed.
 const EXPLAINED: f64 = 0.5;
-/// Share of the CPUs' work from which on other programs change what everything costs.
+/// Share of the CPUs' work from which on other programs change every CPU cost.
 const CROWDED: f64 = 0.2;
-/// Shares of the CPUs' work are read in ticks: a smaller difference of them is none.
+/// Least difference of CPU shares; they are read in ticks.
 const LEAST_MET: f64 = 0.02;
 /// A worker that runs or waits for a CPU for less of the time than this has time to catch up.
 const MOST_OCCUPIED: f64 = 0.7;
 /// A stream is limited by its path if its senders wait for nothing else for this share of the time.
 const LEAST_ON_PATH: f64 = 0.9;
-/// Rates that only loads have which ask again once they are answered: other programs change them as
-/// they change times.
+/// Rates of closed loads: other programs change them as they change times.
 const ASKED: [&str; 4] =
     [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::IOPS, metric::EXCHANGE_RATE];
 
-/// Other programs beside a campaign, and what of its load they can reach: medians over its trials,
-/// `None` where that was not read.
+/// Other programs beside a campaign, and the parts of its load they can affect: medians over its
+/// trials, `None` without readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Company {
     /// Their share of the CPUs' work.
@@ -90,7 +89,7 @@ impl Company {
         Self { on_cpu: None, on_path: None, ..self }
     }
 
-    /// The larger share: operations that may have met another program, as a share of all.
+    /// Returns the larger share: operations that may have met another program, as a share of all.
     fn met(self) -> Option<f64> {
         self.others.into_iter().chain(self.taken).reduce(f64::max)
     }
@@ -102,7 +101,7 @@ impl Company {
     }
 }
 
-/// The median of a figure of the hosts.
+/// Returns the median of a figure of the hosts.
 fn of_hosts(point: &PointStudy, metric: &str) -> Option<f64> {
     let metric = point.jobs.iter().find_map(|job| job.metric(metric, Direction::Sum))?;
     typical(&metric.values)
@@ -170,7 +169,7 @@ pub(super) fn beside(
     figure
 }
 
-/// The share of operations that exceed the percentile `metric`; `None` of other figures.
+/// Returns the share of operations that exceed the percentile `metric`; `None` of other figures.
 fn percentile(metric: &str) -> Option<f64> {
     let shares = [
         ("_p50", 0.5),
@@ -183,8 +182,8 @@ fn percentile(metric: &str) -> Option<f64> {
     shares.iter().find(|(suffix, _)| metric.ends_with(suffix)).map(|(_, share)| *share)
 }
 
-/// The share of operations that exceed the figure `metric`: of a percentile what lies beyond it.
-/// Few operations move a maximum, some a mean.
+/// Returns the share of operations that exceed the figure `metric`: of a percentile what lies
+/// beyond it. Few operations move a maximum, some a mean.
 fn beyond(metric: &str) -> f64 {
     const OF_A_MEAN: f64 = 0.05;
     percentile(metric).unwrap_or(OF_A_MEAN)
@@ -223,8 +222,8 @@ impl Effect {
 
     /// Returns the effect on a rate where workers waited for other programs for these fractions of
     /// the measurement. A load limited by the CPUs does that much less work. A shift in the same
-    /// direction of which that explains half is not claimed, nor is any shift where workers waited
-    /// long.
+    /// direction of which that explains half is not claimed. Neither is any shift where workers
+    /// waited long.
     fn rates_beside_others(self, [before, after]: [f64; 2]) -> Self {
         let theirs = ((1.0 - after) / (1.0 - before)).ln();
         let explained = self.scale == Scale::Ratio && theirs / self.shift.ln() >= EXPLAINED;

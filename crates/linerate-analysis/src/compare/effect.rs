@@ -1,15 +1,16 @@
-//! A figure before and after: pair by pair where runs were made in turn, else run against run
-//! (docs/methodology/with-and-without.md#the-figure and docs/methodology/diagnosis.md#verdict).
+//! A figure before and after: pair by pair where runs were made in turn, otherwise run against run
+//! (methodology 6.6, 6.7, 5.3).
 //!
 //! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its
 //! interval that of the signed-rank distribution, of runs that are not paired that of the rank sum.
 //! Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A
-//! difference within the margin is none; the margin is never below the resolution of the figure.
-//! One that single pairs of a placebo reach is below noise. A change is *proven* only if it moves
-//! the figure by at least 10 % and three times the noise floor, and a placebo does not.
+//! difference within the margin counts as none; the margin is never below the resolution of the
+//! figure. A difference that single pairs of a placebo reach is within noise. A change is *proven*
+//! only if it moves the figure by at least 10 % and three times the noise floor, and a placebo does
+//! not.
 //!
-//! What it does not see: whether two things changed at once (the conductor interleaves so that
-//! drift hits both alike).
+//! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
+//! both alike).
 
 use linerate_model::Verdict;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ use crate::statistics::{
 const PROOF_RATIO: f64 = 1.1;
 /// Times the noise floor that an effect must reach (docs/methodology/diagnosis.md#verdict).
 const PROOF_FLOORS: f64 = 3.0;
-/// A change smaller than this is none (docs/methodology/with-and-without.md#the-figure).
+/// Relative change below which a figure counts as unchanged (methodology 6.6).
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
@@ -32,7 +33,7 @@ const FLOOR_QUANTILE: f64 = 0.95;
 const FLOOR_OVER_MEDIAN: f64 = 1.959_964 / 0.674_490;
 /// Results more probable than this by chance are not claimed among many figures.
 const CHANCE: f64 = 0.05;
-/// More pairs than this are not asked for.
+/// Largest number of pairs that is recommended.
 const MOST_PAIRS: f64 = 1000.0;
 
 /// The direction in which a figure is better.
@@ -103,8 +104,7 @@ pub enum Doubt {
     Noise,
     /// Among this many figures one differs as much by chance.
     Chance,
-    /// Other programs used so much of the CPUs that their effect cannot be separated from this
-    /// shift.
+    /// Other programs used the CPUs too much: their effect cannot be separated from this shift.
     Others,
 }
 
@@ -129,7 +129,7 @@ pub struct Effect {
     /// Interval of the shift at 95 %, valid at whichever look its runs ended. `None` with fewer
     /// than six pairs, or four runs of each.
     pub interval: Option<(f64, f64)>,
-    /// Smaller than this is none: a ratio above one, or a difference.
+    /// Changes below this count as none: a ratio above one, or a difference.
     pub margin: f64,
     /// Probability of a shift as large if there were none (signed rank, or rank sum), over the part
     /// of the error it may spend; `None` if nothing differs.
@@ -152,8 +152,8 @@ pub struct Effect {
     pub floor: f64,
 }
 
-/// Compares pairs with the usual margin; values that are missing on either side take their pair
-/// with them. `None` if no pair is left.
+/// Compares pairs with the usual margin; a value missing on either side removes its pair. `None` if
+/// no pair is left.
 #[must_use]
 pub fn effect(
     figure: &str,
@@ -164,8 +164,8 @@ pub fn effect(
     effect_beyond(figure, before, after, better, Margin::default())
 }
 
-/// Compares pairs; values that are missing or infinite on either side take their pair with them.
-/// `None` if no pair is left.
+/// Compares pairs; a value missing or infinite on either side removes its pair. `None` if no pair
+/// is left.
 #[must_use]
 pub fn effect_beyond(
     figure: &str,
@@ -253,7 +253,7 @@ struct ShiftParts {
 }
 
 impl ShiftParts {
-    /// The effect; `changes` are what single pairs, or any two runs, differ by.
+    /// Returns the effect; `changes` are what single pairs, or any two runs, differ by.
     fn effect(self, figure: &str, changes: &[f64]) -> Option<Effect> {
         let (before, after) = self.typical;
         let margin = match self.scale {
@@ -277,7 +277,8 @@ impl ShiftParts {
             shift: told(self.shift.value),
             interval: self.shift.interval.map(|(low, high)| (told(low), told(high))),
             margin: told(margin),
-            // Whoever may spend a part of the error only needs as much less chance.
+            // A comparison that may spend only a part of the error needs a smaller probability by
+            // the same factor.
             p: self.shift.p.map(|p| (p / self.margin.part_of_error).min(1.0)),
             better: self.better,
             change,
@@ -307,9 +308,9 @@ fn judge(shift: &Shift, margin: f64, better: Better) -> Change {
     }
 }
 
-/// Pairs that would do, if intervals shrink with the root of their number: as many as bring the
-/// near end away from no change, or both ends within the margin. `None` where that is not known or
-/// too many.
+/// Returns the number of pairs that would be enough, if intervals shrink with the root of their
+/// number: the near end then excludes no change, or both ends are within the margin. `None` where
+/// that is unknown or too many.
 fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     let (low, high) = shift.interval?;
     let half = (high - low) / 2.0;
@@ -319,8 +320,8 @@ fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     (needed.is_finite() && needed <= MOST_PAIRS).then(|| (needed as u32).max(n as u32 + 1))
 }
 
-/// The fewest pairs, or runs of each side, of which the clearest result can be claimed among
-/// `n_figures` by ranks: all one way is one order of 2^n, or of n out of 2 n.
+/// Returns the fewest pairs, or runs of each side, of which the clearest result can be claimed
+/// among `n_figures` by ranks: all one way is one order of 2^n, or of n out of 2 n.
 fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
     let orders = |n: u32| -> f64 {
         if is_paired {

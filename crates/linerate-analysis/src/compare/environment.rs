@@ -231,7 +231,7 @@ fn renamed<'a>(
     before.interfaces(was).into_iter().zip(after.interfaces(is)).collect()
 }
 
-/// The leaves of a host's facts, by dotted name.
+/// Returns the leaves of a host's facts, by dotted name.
 fn facts(
     campaign: &Campaign,
     host: &HostRecord,
@@ -253,7 +253,7 @@ fn facts(
     leaves
 }
 
-/// Tables are walked into; a list is one leaf, as is what could not be read, whatever the reason.
+/// Descends into tables. A list is one leaf, and so is a fact that could not be read.
 fn walk(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     match value.as_object() {
         Some(table) if table.contains_key("unavailable") => {

@@ -14,7 +14,7 @@ use crate::study::{
     Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load,
 };
 
-/// Every search that both campaigns have, goal by goal.
+/// Returns every search that both campaigns have, goal by goal.
 pub(super) fn searches(
     before: &Study,
     after: &Study,
@@ -69,7 +69,7 @@ pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatc
         .collect()
 }
 
-/// The search of `study` that asks what `search` does.
+/// Returns the search of `study` that asks what `search` does.
 fn same<'a>(study: &'a Study, search: &SearchStudy) -> Option<&'a SearchStudy> {
     let asks = |one: &GoalStudy| {
         let goal = &one.goal;

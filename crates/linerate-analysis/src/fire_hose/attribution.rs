@@ -62,7 +62,7 @@ pub enum Culprit {
     Unknown,
 }
 
-/// A culprit and why.
+/// A component with the evidence against it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribution {
     /// The component.
@@ -124,7 +124,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     said(if drops.utilisation < SLOW { Culprit::NotLoss } else { Culprit::Nothing }, true, evidence)
 }
 
-/// Without the controller's word retransmissions are all there is to go by.
+/// Returns the attribution without controller counters, from retransmissions alone.
 fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
     if let Some(missed @ 1..) = drops.ring_missed {

@@ -51,13 +51,13 @@ pub struct Inferred {
 }
 
 impl BufferSearch {
-    /// A search that knows nothing.
+    /// Returns a search at its start.
     #[must_use]
     pub const fn new() -> Self {
         Self { passes: 0, overflows: None, stray_losses: 0 }
     }
 
-    /// Frames of the trains to send next; `None` when the search is over.
+    /// Returns the frames of the trains to send next; `None` when the search is over.
     #[must_use]
     pub fn next(&self) -> Option<u32> {
         match self.overflows {

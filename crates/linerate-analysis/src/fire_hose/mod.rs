@@ -1,5 +1,5 @@
-//! The fire hose: a fast link that pours into a shallow buffer in front of a slow one, and the TCP
-//! window that survives it.
+//! The fire hose: a fast link that feeds a shallow buffer in front of a slow one, and the TCP
+//! window that loses nothing.
 //!
 //! A management controller behind an NC-SI sideband, a switch port from 10 to 1 Gbit/s, a USB or
 //! Wi-Fi bridge, the queue of a virtual machine: all are a [`Hose`]. Units: bytes in flight, bit/s;
@@ -7,7 +7,7 @@
 //! docs/methodology/fire-hose.md#the-law; Intel, NC-SI Overview and Performance (2013) for the
 //! case.
 //!
-//! What it does not see: pause frames, buffers that several ports share, cell-sized allocation, and
+//! Not covered: pause frames, buffers that several ports share, cell-sized allocation, and
 //! congestion control that paces: such a sender may stay clean beyond the bracket.
 
 mod attribution;
@@ -73,7 +73,7 @@ pub struct Bracket {
 }
 
 impl Hose {
-    /// The bracket.
+    /// Returns the bracket.
     #[must_use]
     pub fn bracket(&self) -> Bracket {
         let room = self.buffer + self.burst;
@@ -106,7 +106,8 @@ impl Hose {
         Bytes(u64::from(n).saturating_sub(left) * self.frame.0)
     }
 
-    /// Full frames of a back-to-back burst that an empty buffer takes; `None` if there is no bound.
+    /// Returns the full frames of a back-to-back burst that an empty buffer takes; `None` if there
+    /// is no bound.
     #[must_use]
     pub fn longest_burst(&self) -> Option<u32> {
         self.can_overrun().then(|| {
@@ -115,21 +116,21 @@ impl Hose {
         })
     }
 
-    /// Payload the slow link carries: a segment each frame time.
+    /// Returns the payload the slow link carries: a segment each frame time.
     #[must_use]
     pub fn full_rate(&self) -> BitRate {
         BitRate(self.drain.0 * self.mss.0 as f64 / (self.frame + WIRE_OVERHEAD).0 as f64)
     }
 
-    /// Goodput without loss at a window of `window` in all: a window each round trip, and never
-    /// more than the slow link carries.
+    /// Returns the goodput without loss at a window of `window` in all: a window each round trip,
+    /// and never more than the slow link carries.
     #[must_use]
     pub fn goodput(&self, window: Bytes) -> BitRate {
         BitRate::over(window, self.rtt)
             .map_or(self.full_rate(), |rate| BitRate(rate.0.min(self.full_rate().0)))
     }
 
-    /// Flows that can share the hose without loss, two segments each (incast).
+    /// Returns the flows that can share the hose without loss, two segments each (incast).
     #[must_use]
     pub(crate) fn most_flows(&self) -> u64 {
         self.bracket().ack_clocked.0 / (LEAST_SEGMENTS * self.mss.0).max(1)

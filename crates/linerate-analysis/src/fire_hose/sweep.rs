@@ -71,7 +71,8 @@ pub fn onset(points: &[WindowPoint]) -> Option<Onset> {
 }
 
 impl Onset {
-    /// The form whose window lies nearest to where loss begins, and how far away it lies, in bytes.
+    /// Returns the form whose window lies nearest to where loss begins, and how far away it lies,
+    /// in bytes.
     #[must_use]
     pub fn nearest_form(&self, bracket: &Bracket) -> Option<(Form, i64)> {
         let (clean, lossy) = (self.last_clean?.0 as f64, self.first_lossy?.0 as f64);

@@ -21,7 +21,7 @@ pub enum Form {
     Whole,
 }
 
-/// The hash of `flow` on a host of this byte order.
+/// Returns the hash of `flow` on a host of this byte order.
 #[must_use]
 pub fn hash(flow: &Flow, form: Form) -> u32 {
     let [from, to] = [flow.from.port(), flow.to.port()].map(u16::to_be_bytes);

@@ -1,4 +1,4 @@
-//! Source ports for flows that are to go on chosen members.
+//! Source ports that place flows on chosen members.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -31,14 +31,15 @@ pub fn plan(
     plan
 }
 
-/// Members with fewer than `each` ports.
+/// Returns the members with fewer than `each` ports.
 #[must_use]
 pub fn missing(plan: &Plan, each: usize) -> Vec<u32> {
     plan.iter().filter(|(_, ports)| ports.len() < each).map(|(member, _)| *member).collect()
 }
 
-/// The ports in turn, one of each member after the other, as flows should have them: however many
-/// there are, members differ by one flow at the most. It ends where a member has no more.
+/// Returns the ports in turn, one of each member after the other, as flows should have them:
+/// however many there are, members differ by one flow at the most. It ends where a member has no
+/// more.
 #[must_use]
 pub fn in_turn(plan: &Plan) -> Vec<u16> {
     let rounds = plan.values().map(Vec::len).min().unwrap_or(0);

@@ -21,7 +21,8 @@ pub enum Verdict {
     Even,
     /// Less even than chance allows.
     Polarised,
-    /// More even than chance allows: flows are dealt out, not hashed, or their ports fit the hash.
+    /// More even than chance allows: flows are distributed in turn, not hashed, or their ports fit
+    /// the hash.
     TooEven,
     /// Too few flows for a decision.
     Inconclusive,
@@ -44,7 +45,7 @@ pub struct Spread {
     pub meaning: String,
 }
 
-/// Below this probability chance is no longer believed.
+/// Probability below which chance is rejected.
 const SIGNIFICANCE: f64 = 0.01;
 /// Flows up to which all spreads are counted; beyond, chi-squared is close.
 const EXACT_FLOWS: u64 = 32;
@@ -93,8 +94,8 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     Some(Spread { counts: counts.to_vec(), uneven, even, method, verdict, meaning })
 }
 
-/// Probabilities of a sum of squares at least, and at most, as large as that of `counts`: member
-/// after member takes its share of the flows that are left.
+/// Returns the probabilities of a sum of squares at least, and at most, as large as that of
+/// `counts`: member after member takes its share of the flows that are left.
 fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
     let seen = counts.iter().map(|count| (count * count) as usize).sum::<usize>();
     let most = flows * flows;
@@ -129,7 +130,7 @@ fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
     (uneven, even)
 }
 
-/// Probabilities of 0 to `flows` of them on a member that takes `share`, below one.
+/// Returns the probabilities of 0 to `flows` of them on a member that takes `share`, below one.
 fn binomial(flows: usize, share: f64) -> Vec<f64> {
     let mut terms = vec![(1.0 - share).powi(flows as i32)];
     for taken in 0..flows {

@@ -29,8 +29,8 @@ pub enum Fields {
     AddressesAndPorts,
 }
 
-/// The hash of `flow` under `key`; a key shorter than what is hashed and 32 bits more counts as
-/// followed by zeros.
+/// Returns the hash of `flow` under `key`; a key shorter than what is hashed and 32 bits more
+/// counts as followed by zeros.
 #[must_use]
 pub fn hash(flow: &Flow, fields: Fields, key: &[u8]) -> u32 {
     let mut input = octets(flow.from.ip());
@@ -54,17 +54,16 @@ pub fn hash(flow: &Flow, fields: Fields, key: &[u8]) -> u32 {
     hash
 }
 
-/// The queue of a packet with `hash`: the lowest bits choose an entry of `table`, whose length is a
-/// power of two.
+/// Returns the queue of a packet with `hash`: the lowest bits choose an entry of `table`, whose
+/// length is a power of two.
 ///
-/// # Panics
-/// If the table is empty.
+/// # Panics If the table is empty.
 #[must_use]
 pub fn queue(hash: u32, table: &[u32]) -> u32 {
     table[hash as usize % table.len()]
 }
 
-/// The table drivers set up by themselves: queue after queue in turn.
+/// Returns the table drivers set up by themselves: queue after queue in turn.
 #[must_use]
 pub fn default_table(queues: u32) -> Vec<u32> {
     (0..DEFAULT_ENTRIES).map(|entry| entry % queues.max(1)).collect()

@@ -1,10 +1,10 @@
-//! Ethernet: how many frames, and how many bits at layers 1 and 2, a link carries each way.
+//! Ethernet: frames and bits at layers 1 and 2 that a link carries each way.
 //!
 //! Units: bit/s and frames/s. Layers: a frame is L2 (with its check sequence and tags); the wire is
 //! L1 (with preamble and gap). Standard: IEEE 802.3 clauses 3.1, 3.2.7 and 4.4.2; IEEE 802.1Q
 //! clause 9.6 for tags. The frame rates are those of RFC 2544 appendix B.
 //!
-//! What it does not see: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm),
+//! Not covered: pause frames, a NIC's own packet-rate limit, clock tolerance (100 ppm),
 //! energy-efficient sleep, and gaps shortened by a deficit idle count.
 
 use linerate_model::{
@@ -20,7 +20,7 @@ use super::{Limit, OptionDoc};
 pub const WIRE_OVERHEAD: Bytes = Bytes(20);
 /// Addresses and type (14) plus frame check sequence (4), IEEE 802.3 clause 3.1.
 pub const FRAME_OVERHEAD: Bytes = Bytes(18);
-/// Frame check sequence, IEEE 802.3 clause 3.2.9: cards keep it to themselves.
+/// Frame check sequence, IEEE 802.3 clause 3.2.9: network cards do not pass it on.
 pub const CHECK_SEQUENCE: Bytes = Bytes(4);
 /// One VLAN tag, IEEE 802.1Q clause 9.6.
 pub(crate) const VLAN_TAG: Bytes = Bytes(4);
@@ -28,13 +28,13 @@ pub(crate) const VLAN_TAG: Bytes = Bytes(4);
 pub const SMALLEST_FRAME: Bytes = Bytes(64);
 /// The largest IP packet, and so the largest frame used in a calculation.
 const LARGEST_FRAME: Bytes = Bytes(65_535);
-/// More tags than any bridge stacks.
+/// Largest number of tags; no bridge stacks more.
 const MOST_TAGS: u32 = 8;
 
 const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
 
-/// Bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4 more for
-/// each VLAN tag.
+/// Returns the bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4
+/// more for each VLAN tag.
 #[must_use]
 pub fn packet_overhead(vlan_tags: u32) -> Bytes {
     Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
@@ -50,13 +50,15 @@ pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     if overhead < packet_overhead(0) { bytes } else { bytes.max(SMALLEST_FRAME + WIRE_OVERHEAD) }
 }
 
-/// The most frames a link of `rate` carries each way; `frame` includes check sequence and tags.
+/// Returns the most frames a link of `rate` carries each way; `frame` includes check sequence and
+/// tags.
 #[must_use]
 pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
     PacketRate(rate.0 / (frame + WIRE_OVERHEAD).bits())
 }
 
-/// The most frame bits a link of `rate` carries each way; `frame` includes check sequence and tags.
+/// Returns the most frame bits a link of `rate` carries each way; `frame` includes check sequence
+/// and tags.
 #[must_use]
 pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
     BitRate(packet_rate(rate, frame).0 * frame.bits())

@@ -50,20 +50,20 @@ pub static SPEEDS: &[Speed] = &[
 ];
 
 impl Speed {
-    /// Data bits per second after the line code, each way.
+    /// Returns the data bits per second after the line code, each way.
     #[must_use]
     pub(crate) fn data_rate(&self) -> BitRate {
         BitRate(self.line.0 * f64::from(self.code.0) / f64::from(self.code.1))
     }
 
-    /// Payload bits per second in frames of `payload` bytes, each way.
+    /// Returns the payload bits per second in frames of `payload` bytes, each way.
     #[must_use]
     pub fn bandwidth(&self, payload: Bytes) -> BitRate {
         BitRate(self.data_rate().0 * payload.bits() / (payload + FRAME_OVERHEAD).bits())
     }
 }
 
-/// The speed called `name`, e.g. 8 for 8GFC.
+/// Returns the speed called `name`, e.g. 8 for 8GFC.
 #[must_use]
 pub fn speed(name: u32) -> Option<&'static Speed> {
     SPEEDS.iter().find(|speed| speed.name == name)
@@ -77,7 +77,7 @@ fn default_payload() -> Bytes {
 #[serde(deny_unknown_fields)]
 struct Parameters {
     speed: u32,
-    /// Full frames: the highest bound.
+    /// Default: full frames, which give the highest bound.
     #[serde(default = "default_payload")]
     payload: Bytes,
 }

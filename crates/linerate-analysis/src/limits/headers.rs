@@ -39,7 +39,7 @@ pub(crate) const TCP_TIMESTAMPS: Bytes = Bytes(12);
 pub const UDP: Bytes = Bytes(8);
 
 impl IpVersion {
-    /// The size of its header.
+    /// Returns the size of its header.
     #[must_use]
     pub const fn header(self) -> Bytes {
         match self {
@@ -57,7 +57,8 @@ impl IpVersion {
         }
     }
 
-    /// The smallest MTU a link may have: RFC 791 3.2 (68 bytes) and RFC 8200 5 (1280 bytes).
+    /// Returns the smallest MTU a link may have: RFC 791 3.2 (68 bytes) and RFC 8200 5 (1280
+    /// bytes).
     #[must_use]
     pub(crate) const fn smallest_mtu(self) -> Bytes {
         match self {
@@ -74,7 +75,7 @@ impl IpVersion {
 }
 
 impl Timestamps {
-    /// The size of the option on each segment.
+    /// Returns the size of the option on each segment.
     #[must_use]
     pub const fn size(self) -> Bytes {
         match self {

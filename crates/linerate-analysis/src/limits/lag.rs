@@ -27,11 +27,10 @@ pub struct Occupancy {
     pub all_used: f64,
 }
 
-/// The occupancy of `links` links by `flows` flows. Exact up to the rounding of `f64`: only
+/// Returns the occupancy of `links` links by `flows` flows. Exact up to the rounding of `f64`: only
 /// probabilities are added and multiplied, never subtracted. O(flows^2 * links * busiest).
 ///
-/// # Panics
-/// If either is zero.
+/// # Panics If either is zero.
 #[must_use]
 pub fn occupancy(links: u32, flows: u32) -> Occupancy {
     assert!(links > 0 && flows > 0, "a group has at least one link and one flow");
@@ -49,8 +48,8 @@ pub fn occupancy(links: u32, flows: u32) -> Occupancy {
     }
 }
 
-/// Probability that the fullest link has exactly `m` flows, at index `m`; beyond the last, less
-/// than one in a million.
+/// Returns the probability that the fullest link has exactly `m` flows, at index `m`; beyond the
+/// last, less than one in a million.
 #[must_use]
 pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
     const NEGLIGIBLE: f64 = 1e-6;
@@ -263,7 +262,7 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
     ]
 }
 
-/// The group's rate: never more than the links the flows can lie on, and on average less.
+/// Returns the group's rate: never more than the links the flows can lie on, and on average less.
 fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy) -> [Ceiling; 2] {
     let most = links.min(flows);
     let bound = f64::from(most) * member.0;

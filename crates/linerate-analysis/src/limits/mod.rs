@@ -34,7 +34,7 @@ pub struct OptionDoc {
 
 /// A model of what theory allows.
 pub trait Limit: Sync {
-    /// The name of its calculator.
+    /// Returns the name of its calculator.
     fn name(&self) -> &'static str;
 
     /// One sentence: what it bounds, and by which standard.
@@ -43,10 +43,9 @@ pub trait Limit: Sync {
     /// Returns the model's options.
     fn options(&self) -> &'static [OptionDoc];
 
-    /// The ceilings that follow from `params`.
+    /// Returns the ceilings that follow from `params`.
     ///
-    /// # Errors
-    /// Every parameter that does not fit.
+    /// # Errors Every parameter that does not fit.
     fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>>;
 }
 
@@ -63,7 +62,7 @@ pub static LIMITS: &[&dyn Limit] = &[
     &window::Window,
 ];
 
-/// The limit model called `name`; `_` and `-` are the same, as on a command line.
+/// Returns the limit model called `name`; `_` and `-` are the same, as on a command line.
 #[must_use]
 pub fn limit(name: &str) -> Option<&'static dyn Limit> {
     let name = name.replace('_', "-");

@@ -152,7 +152,7 @@ fn full_rate(hose: &Hose) -> Ceiling {
     )
 }
 
-/// The three forms, and what of them to set.
+/// Returns the three forms, and what of them to set.
 fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
     let room = hose.buffer + hose.burst;
     let ratio = plain(hose.drain.0 / hose.feed.0);

@@ -49,12 +49,13 @@ pub(super) fn read<P: DeserializeOwned>(
     params.typed().map_err(|error| vec![error])
 }
 
-/// An option whose value was read but cannot be.
+/// Returns an option whose value was read but cannot be.
 pub(super) fn refusal(key: &str, cause: impl Into<String>) -> ParamError {
     ParamError { key: key.to_owned(), cause: cause.into(), expected: None, nearest: None }
 }
 
-/// A number for a derivation: as many digits as a pocket calculator shows, no trailing zeros.
+/// Returns a number for a derivation: as many digits as a pocket calculator shows, no trailing
+/// zeros.
 pub(super) fn plain(value: f64) -> String {
     const DIGITS: usize = 10;
     let whole_digits = format!("{:.0}", value.abs().trunc()).len();

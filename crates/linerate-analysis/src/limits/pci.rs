@@ -34,7 +34,7 @@ pub enum Clock {
 }
 
 impl Width {
-    /// Bytes moved in one data phase.
+    /// Returns the bytes moved in one data phase.
     #[must_use]
     pub const fn bytes(self) -> Bytes {
         match self {
@@ -45,7 +45,7 @@ impl Width {
 }
 
 impl Clock {
-    /// Clocks per second.
+    /// Returns the clocks per second.
     #[must_use]
     pub(crate) const fn hertz(self) -> f64 {
         match self {
@@ -61,7 +61,7 @@ pub(crate) const WRITE_OVERHEAD_CLOCKS: u64 = 3;
 /// Clocks more that a 64-bit address takes (dual address cycle).
 pub(crate) const DUAL_ADDRESS_CLOCKS: u64 = 1;
 
-/// A data phase every clock: what the bus never exceeds.
+/// Returns a data phase every clock: what the bus never exceeds.
 #[must_use]
 pub fn peak(width: Width, clock: Clock) -> BitRate {
     BitRate(width.bytes().bits() * clock.hertz())
@@ -75,7 +75,7 @@ pub fn bandwidth(width: Width, clock: Clock, burst: Bytes, overhead: u64) -> Bit
     BitRate(burst.bits() * clock.hertz() / (phases + overhead) as f64)
 }
 
-/// Data phases a burst takes; a part of the width takes a whole one.
+/// Returns the data phases a burst takes; a part of the width takes a whole one.
 fn data_phases(width: Width, burst: Bytes) -> u64 {
     burst.0.div_ceil(width.bytes().0)
 }

@@ -28,7 +28,7 @@ pub use link::{Addressing, EndToEndCheck, LANES, Link, LinkBytes, LinkLayerPacke
 use link::{FLIT_GENERATION, PAGE};
 use nic::{FrameBytes, Nic, Step, frame_bytes, frame_rate};
 
-/// Every device must support it, and hosts often grant no more.
+/// Smallest maximum payload: every device must support it, and hosts often grant no more.
 const SMALLEST_PAYLOAD: Bytes = Bytes(128);
 /// Largest of MPS, MRRS and transaction that is calculated with: a page.
 const LARGEST_PAYLOAD: Bytes = Bytes(4096);
@@ -52,20 +52,20 @@ const fn default_frame() -> Bytes {
 struct Parameters {
     r#gen: u32,
     lanes: u32,
-    /// Left out, transactions are as large as the maximum payload: the most efficient single
+    /// If omitted, transactions are as large as the maximum payload: the most efficient single
     /// packet.
     payload: Option<Bytes>,
-    /// Left out, each of the usual ones is shown.
+    /// If omitted, each of the usual ones is shown.
     mps: Option<Bytes>,
     /// The value after reset, PCI Express 7.5.3.4.
     #[serde(default = "default_read_request")]
     mrrs: Bytes,
-    /// Left out, completions are as large as the maximum payload.
+    /// If omitted, completions are as large as the maximum payload.
     completion: Option<Bytes>,
     /// Shorter headers: the higher bound.
     #[serde(default = "default_address")]
     address: u32,
-    /// Off on nearly all hosts.
+    /// Off by default, as on nearly all hosts.
     #[serde(default)]
     ecrc: bool,
     /// None: a hard upper bound.
@@ -74,16 +74,16 @@ struct Parameters {
     /// At a page's begin, where the fewest packets are needed.
     #[serde(default)]
     offset: Bytes,
-    /// Left out, as many as it takes.
+    /// If omitted, as many as it takes.
     tags: Option<u32>,
-    /// Left out, no time at all.
+    /// If omitted, no time at all.
     latency: Option<Nanos>,
-    /// Left out, transactions are bare.
+    /// If omitted, transactions are bare.
     nic: Option<Nic>,
     /// Ethernet's smallest, where descriptors weigh most.
     #[serde(default = "default_frame")]
     frame_size: Bytes,
-    /// Left out, there is no port in the way.
+    /// If omitted, there is no port in the way.
     port: Option<BitRate>,
 }
 
@@ -376,7 +376,7 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     ]
 }
 
-/// Reads that are under way at once bound what is read, Little's law.
+/// Returns the bound of reads by the number in flight at once, by Little's law.
 fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     let (tags, latency) = (parameters.tags?, parameters.latency?);
     const PER_SECOND: f64 = 1e9;
@@ -400,8 +400,8 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     Some(ceiling.of(BoundClass::Bus))
 }
 
-/// Frames of a card: sent, received, and both at once. Expected: descriptors are a model of the
-/// card.
+/// Returns the frames of a card: sent, received, and both at once. Expected: descriptors are a
+/// model of the card.
 fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
     let frame = parameters.frame_size;
     let sides = [
@@ -466,7 +466,7 @@ fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> String {
     )
 }
 
-/// The card's other end, beside its slot.
+/// Returns the card's other end, beside its slot.
 fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let rate = ethernet::packet_rate(port, frame);
     let on_wire = frame + ethernet::WIRE_OVERHEAD;

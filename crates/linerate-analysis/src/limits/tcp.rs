@@ -3,9 +3,9 @@
 //! Units: bit/s of payload. Layer: L4. Standards: RFC 9293 (TCP), RFC 7323 (timestamps), RFC 6349 3
 //! (the same arithmetic for test engineers), IEEE 802.3 for the wire.
 //!
-//! What it does not see: acknowledgements of data that flows the other way (up to 2.7 % of the wire
-//! with one for two segments), slow start, windows and loss (see [`super::window`]), and messages
-//! too small to fill a segment.
+//! Not covered: acknowledgements of data that flows the other way (up to 2.7 % of the wire with one
+//! for two segments), slow start, windows and loss (see [`super::window`]), and messages too small
+//! to fill a segment.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
@@ -16,13 +16,14 @@ use super::{Limit, OptionDoc, ethernet};
 
 const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4.2; RFC 6349 3";
 
-/// Payload each full packet carries: the MTU without `headers`; zero if nothing is left.
+/// Returns the payload each full packet carries: the MTU without `headers`; zero if nothing is
+/// left.
 #[must_use]
 pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
     Bytes(mtu.0.saturating_sub(headers.0))
 }
 
-/// The most payload a path of `rate` delivers each way in packets of `mtu` bytes.
+/// Returns the most payload a path of `rate` delivers each way in packets of `mtu` bytes.
 ///
 /// `frame_overhead` is what is counted per packet beyond the IP packet where `rate` holds: 38 on an
 /// Ethernet wire ([`ethernet::packet_overhead`]), 14 for a shaper that sees Ethernet headers, 0 for

@@ -44,7 +44,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The derivation, line by line.
+    /// Returns the derivation, line by line.
     #[must_use]
     pub fn derivation(&self) -> Vec<String> {
         let mut lines: Vec<String> = self
@@ -147,8 +147,8 @@ struct Node<F: Ord> {
     shared: Shared<F>,
 }
 
-/// The elements that some of `flows` cross, with those flows alone, tightest first; and the names
-/// of those that cross a tighter one.
+/// Returns the elements that some of `flows` cross, with those flows alone, tightest first; and the
+/// names of those that cross a tighter one.
 fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Node<F>>, Vec<String>) {
     let mut elements: Vec<Node<F>> = shared
         .iter()

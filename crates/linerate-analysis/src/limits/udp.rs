@@ -3,8 +3,8 @@
 //! Units: bit/s of payload, datagrams/s. Layer: L4. Standards: RFC 768 (UDP), RFC 791 3.2 and RFC
 //! 8200 4.5 (fragmentation), IEEE 802.3 for the wire.
 //!
-//! What it does not see: the sender's and receiver's cost per datagram, which is nearly always what
-//! binds first, and tunnels.
+//! Not covered: the sender's and receiver's cost per datagram, which is nearly always what binds
+//! first, and tunnels.
 
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
@@ -24,8 +24,8 @@ const IPV6_FRAGMENT_HEADER: u64 = 8;
 /// 16 bits of the packet.
 const LARGEST_DATAGRAM: u64 = 65_535;
 
-/// The IP packets one datagram of `payload` bytes becomes on a link of `mtu`, and their bytes in
-/// all.
+/// Returns the IP packets one datagram of `payload` bytes becomes on a link of `mtu`, and their
+/// bytes in all.
 #[must_use]
 pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
     let whole = payload + headers::udp(ip);
@@ -44,8 +44,8 @@ pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
     full.chain((rest > 0).then_some(Bytes(rest + per_fragment_header))).collect()
 }
 
-/// The most datagrams of `payload` bytes a path of `rate` delivers each way; `frame_overhead` as in
-/// [`super::tcp::goodput`].
+/// Returns the most datagrams of `payload` bytes a path of `rate` delivers each way;
+/// `frame_overhead` as in [`super::tcp::goodput`].
 #[must_use]
 pub(crate) fn datagram_rate(
     rate: BitRate,
@@ -61,7 +61,7 @@ pub(crate) fn datagram_rate(
     PacketRate(rate.0 / wire)
 }
 
-/// The most payload a path of `rate` delivers each way in datagrams of `payload` bytes.
+/// Returns the most payload a path of `rate` delivers each way in datagrams of `payload` bytes.
 #[must_use]
 pub fn goodput(
     rate: BitRate,
@@ -73,7 +73,7 @@ pub fn goodput(
     BitRate(datagram_rate(rate, payload, mtu, frame_overhead, ip).0 * payload.bits())
 }
 
-/// The largest payload that is not fragmented on a link of `mtu`.
+/// Returns the largest payload that is not fragmented on a link of `mtu`.
 #[must_use]
 pub(crate) fn largest_payload(mtu: Bytes, ip: IpVersion) -> Bytes {
     Bytes(mtu.0.saturating_sub(headers::udp(ip).0))
@@ -85,7 +85,7 @@ struct Parameters {
     rate: BitRate,
     #[serde(deserialize_with = "mtu")]
     mtu: Bytes,
-    /// Left out, the datagram fills one packet: the highest goodput there is.
+    /// If omitted, the datagram fills one packet: the highest goodput there is.
     payload: Option<Bytes>,
     /// VLAN tags. Hosts send untagged frames by default.
     #[serde(default)]

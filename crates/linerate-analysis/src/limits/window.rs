@@ -43,7 +43,7 @@ pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
     BitRate::over(window, rtt)
 }
 
-/// Bytes that fill a path of `rate` for one `rtt`, rounded to a whole byte.
+/// Returns the bytes that fill a path of `rate` for one `rtt`, rounded to a whole byte.
 #[must_use]
 pub(crate) fn bandwidth_delay_product(rate: BitRate, rtt: Nanos) -> Bytes {
     const BITS_PER_BYTE: f64 = 8.0;
@@ -224,7 +224,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
     errors
 }
 
-/// A segment at most every round trip.
+/// Returns a segment at most every round trip.
 fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
     let derivation = vec![
         format!("one window each round trip: {} B x 8 / {} s", window.0, plain(rtt.as_secs_f64())),

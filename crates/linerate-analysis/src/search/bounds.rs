@@ -18,7 +18,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Relative distance of the bounds, of the upper one.
+    /// Returns the relative distance of the bounds, of the upper one.
     #[must_use]
     pub fn width(&self) -> Option<f64> {
         let (lower, upper) = (self.lower?, self.upper?);
@@ -35,8 +35,8 @@ impl Bounds {
     }
 }
 
-/// The bounds of `requirement` over `trials`. A low loss above a high one is ignored: the answer is
-/// the conservative one.
+/// Returns the bounds of `requirement` over `trials`. A low loss above a high one is ignored, which
+/// is conservative.
 #[must_use]
 pub fn bounds(requirement: &Requirement, trials: &[Observation]) -> Bounds {
     let mut sorted: Vec<&Observation> = trials.iter().collect();

@@ -48,8 +48,8 @@ pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<
     })
 }
 
-/// The buffer's time in seconds (RFC 9004 6.4): a burst of `frames` at `burst_rate`, less what left
-/// it at `throughput`.
+/// Returns the buffer's time in seconds (RFC 9004 6.4): a burst of `frames` at `burst_rate`, less
+/// what left it at `throughput`.
 #[must_use]
 pub(crate) fn corrected_buffer_time(frames: f64, burst_rate: f64, throughput: f64) -> f64 {
     frames / burst_rate * (1.0 - throughput / burst_rate)

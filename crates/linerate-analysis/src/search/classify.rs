@@ -59,7 +59,7 @@ pub enum Class {
     Undecided,
 }
 
-/// The seconds of `trials`, all at one load.
+/// Returns the seconds of `trials`, all at one load.
 pub fn seconds<'a>(
     requirement: &Requirement,
     trials: impl IntoIterator<Item = &'a Observation>,

@@ -51,7 +51,7 @@ pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
     cuts
 }
 
-/// The cuts of `series` that make squared distances plus `penalty` for each cut smallest.
+/// Returns the cuts of `series` that make squared distances plus `penalty` for each cut smallest.
 pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     let n = series.len();
     // Sums of all before each place, of distances from the first reading so that large levels do
@@ -87,7 +87,7 @@ pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     cuts
 }
 
-/// The pieces that `cuts` make of `n` readings.
+/// Returns the pieces that `cuts` make of `n` readings.
 pub(super) fn pieces(n: usize, cuts: &[usize]) -> Vec<Range<usize>> {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain(std::iter::once(n));
@@ -115,8 +115,8 @@ fn relative_change(before: &[f64], after: &[f64]) -> f64 {
     if larger > 0.0 { (after - before).abs() / larger } else { 0.0 }
 }
 
-/// Two-sided probability of means as far apart by chance: Student's test of equal variances,
-/// `correlated` being how far a reading follows the one before.
+/// Returns the two-sided probability of means as far apart by chance: Student's test of equal
+/// variances, `correlated` being how far a reading follows the one before.
 pub(super) fn probability(before: &[f64], after: &[f64], correlated: f64) -> f64 {
     let (Some(first), Some(second)) = (mean(before), mean(after)) else { return 1.0 };
     let scatter =

@@ -25,9 +25,9 @@ pub struct Offset {
     pub uncertainty: f64,
 }
 
-/// The offset from one exchange of timestamps, ns: T1 and T4 by our clock, T2 and T3 by theirs.
-/// `None` where they cannot be: an answer before its request, or more time spent there than passed
-/// here.
+/// Returns the offset from one exchange of timestamps, ns: T1 and T4 by our clock, T2 and T3 by
+/// theirs. `None` where they cannot be: an answer before its request, or more time spent there than
+/// passed here.
 #[must_use]
 pub fn exchange(sent: u64, arrived: u64, answered: u64, heard: u64) -> Option<Offset> {
     let (here, there) = (heard.checked_sub(sent)?, answered.checked_sub(arrived)?);
@@ -58,8 +58,8 @@ pub struct Course {
     pub n: usize,
 }
 
-/// The least-squares line through `offsets`; with one, or all at one time, a line without skew.
-/// `None` without any.
+/// Returns the least-squares line through `offsets`; with one, or all at one time, a line without
+/// skew. `None` without any.
 #[must_use]
 pub fn course(offsets: &[Offset]) -> Option<Course> {
     let n = offsets.len();
@@ -78,7 +78,7 @@ pub fn course(offsets: &[Offset]) -> Option<Course> {
 }
 
 impl Course {
-    /// The offset at `ours` on our clock, ns.
+    /// Returns the offset at `ours` on our clock, ns.
     #[must_use]
     pub(crate) fn offset_at(&self, ours: f64) -> f64 {
         self.offset + self.skew * (ours - self.at)

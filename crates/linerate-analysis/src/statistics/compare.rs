@@ -11,7 +11,7 @@ use super::order::{median_of_sorted, sorted};
 
 /// Pairs up to which the signed-rank distribution is counted exactly.
 const EXACT: usize = 50;
-/// Two-sided error of an interval that is looked at once.
+/// Two-sided error of an interval that is examined once.
 pub(crate) const ALPHA: f64 = 0.05;
 
 /// An estimated shift.
@@ -19,8 +19,8 @@ pub(crate) const ALPHA: f64 = 0.05;
 pub struct Shift {
     /// Hodges-Lehmann estimate.
     pub value: f64,
-    /// Interval at 95 %, or as sure as was asked for; `None` where there are too few runs for one
-    /// (at 95 %: fewer than six pairs).
+    /// Interval at 95 %, or at the requested confidence; `None` where there are too few runs for
+    /// one (at 95 %: fewer than six pairs).
     pub interval: Option<(f64, f64)>,
     /// Probability that a run of the second set exceeds one of the first, ties halved.
     pub superiority: f64,
@@ -31,7 +31,7 @@ pub struct Shift {
     pub p: Option<f64>,
 }
 
-/// Shift of `b` against `a`, run by run; `None` of nothing or on unequal lengths.
+/// Returns shift of `b` against `a`, run by run; `None` without values or on unequal lengths.
 #[must_use]
 pub(crate) fn paired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     paired_shift_within(a, b, ALPHA)
@@ -59,8 +59,8 @@ pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Sh
     })
 }
 
-/// Shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its interval is
-/// wrong by no more than `error`. `None` where a value is not positive.
+/// Returns shift of the logarithm of `b / a`, run by run: `exp` of it is the typical ratio; its
+/// interval is wrong by no more than `error`. `None` where a value is not positive.
 #[must_use]
 pub(crate) fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     let logarithms = |values: &[f64]| {
@@ -69,7 +69,7 @@ pub(crate) fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift>
     paired_shift_within(&logarithms(a)?, &logarithms(b)?, error)
 }
 
-/// Shift of `b` against `a`, runs not paired; `None` if one is empty. O(n m log(n m)).
+/// Returns shift of `b` against `a`, runs not paired; `None` if one is empty. O(n m log(n m)).
 #[must_use]
 pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     unpaired_shift_within(a, b, ALPHA)
@@ -91,8 +91,8 @@ pub(crate) fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<
     Some(Shift { value, interval, superiority: superiority(a, b), p: rank_sum_p(a, b) })
 }
 
-/// Walsh averages to leave out at each end so that the rest covers the shift with all but `error`;
-/// `None` if even leaving out none does not.
+/// Returns Walsh averages to leave out at each end so that the rest covers the shift with all but
+/// `error`; `None` if even leaving out none does not.
 fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     let largest = n * (n + 1) / 2;
     if n > EXACT {
@@ -116,8 +116,8 @@ fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     within.count().checked_sub(1)
 }
 
-/// Two-sided probability of signed ranks as far from even as those of `changes`. Exact up to
-/// [`EXACT`] pairs that differ, normal beyond.
+/// Returns the two-sided probability of signed ranks as far from even as those of `changes`. Exact
+/// up to [`EXACT`] pairs that differ, normal beyond.
 fn signed_rank_p(changes: &[f64]) -> Option<f64> {
     let mut differing: Vec<f64> = changes.iter().copied().filter(|change| *change != 0.0).collect();
     if differing.is_empty() {
@@ -159,8 +159,8 @@ fn signed_rank_p(changes: &[f64]) -> Option<f64> {
     Some((2.0 * ways[..=smaller].iter().sum::<f64>() / all).min(1.0))
 }
 
-/// Two-sided probability of a rank sum as far from even as that of `b` against `a` (Mann and
-/// Whitney 1947).
+/// Returns the two-sided probability of a rank sum as far from even as that of `b` against `a`
+/// (Mann and Whitney 1947).
 fn rank_sum_p(a: &[f64], b: &[f64]) -> Option<f64> {
     let (m, n) = (a.len(), b.len());
     let all = sorted(&[a, b].concat());

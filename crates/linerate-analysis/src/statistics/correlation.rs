@@ -30,8 +30,8 @@ pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| covariance / scale)
 }
 
-/// The rank correlation of `values` with the order they were measured in, if it is strong enough to
-/// be called a drift.
+/// Returns the rank correlation of `values` with the order they were measured in, if it is strong
+/// enough to be called a drift.
 #[must_use]
 pub fn drifts(values: &[f64]) -> Option<f64> {
     let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
@@ -41,7 +41,8 @@ pub fn drifts(values: &[f64]) -> Option<f64> {
         .filter(|rho| probability_of(*rho, values.len()) < CHANCE)
 }
 
-/// Two-sided probability of a correlation this strong without any, Student's t approximation.
+/// Returns the two-sided probability of a correlation this strong without any, Student's t
+/// approximation.
 fn probability_of(rho: f64, n: usize) -> f64 {
     let freedom = n as f64 - 2.0;
     let t = rho.abs() * (freedom / (1.0 - rho * rho).max(f64::EPSILON)).sqrt();
@@ -49,7 +50,7 @@ fn probability_of(rho: f64, n: usize) -> f64 {
     2.0 * (1.0 - student.cdf(t))
 }
 
-/// Ranks from 1, tied values sharing the mean of their ranks.
+/// Returns the ranks from 1, tied values sharing the mean of their ranks.
 pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));

@@ -38,8 +38,8 @@ impl Latency {
     }
 }
 
-/// The latency of one run of which `delays` is the distribution; `None` of nothing, or if nothing
-/// arrived.
+/// Returns the latency of one run of which `delays` is the distribution; `None` of nothing, or if
+/// nothing arrived.
 #[must_use]
 pub fn latency(delays: &Distribution) -> Option<Latency> {
     let finite = |rank: Option<u64>| rank.map_or(f64::INFINITY, |ns| ns as f64);
@@ -66,8 +66,8 @@ pub struct InterPacket {
     pub n: u64,
 }
 
-/// The variation of `delays` in the order sent, ns; a lost frame is `None` and has no difference to
-/// either neighbour. `None` without two that follow each other.
+/// Returns the variation of `delays` in the order sent, ns; a lost frame is `None` and has no
+/// difference to either neighbour. `None` without two that follow each other.
 #[must_use]
 pub fn inter_packet(delays: &[Option<u64>]) -> Option<InterPacket> {
     let differences = delays.windows(2).filter_map(|pair| Some(pair[1]? as f64 - pair[0]? as f64));
@@ -81,7 +81,7 @@ pub fn inter_packet(delays: &[Option<u64>]) -> Option<InterPacket> {
     })
 }
 
-/// Times of a closed load, and what was filled in: never to be printed without that word.
+/// Times of a closed load completed with estimates; always labelled as an estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Corrected {
     /// Measured and filled in.
@@ -97,8 +97,7 @@ pub struct Corrected {
 /// delayed those behind it, the first by one interval less, and so on (HdrHistogram's correction
 /// for coordinated omission, Tene). The estimate assumes that the delayed operations would have
 /// been served at once; an open load measures it. `None` for an interval of zero, and where the
-/// times are so much longer than the interval that an estimate is meaningless. O(operations filled
-/// in).
+/// times are too long beside the interval for a meaningful estimate. O(operations filled in).
 #[must_use]
 pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Corrected> {
     /// Values filled in at most.

@@ -29,7 +29,7 @@ pub struct MeanInterval {
     pub high: f64,
 }
 
-/// The mean of `runs` with its interval; `None` below three runs or if one is not finite.
+/// Returns the mean of `runs` with its interval; `None` below three runs or if one is not finite.
 #[must_use]
 pub fn mean_interval(runs: &[f64]) -> Option<MeanInterval> {
     let value = mean(runs).filter(|mean| runs.len() >= LEAST_RUNS && mean.is_finite())?;

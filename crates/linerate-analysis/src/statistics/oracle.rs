@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// The cases of one golden file.
+/// Returns the cases of one golden file.
 pub(crate) fn cases(text: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(text).expect("the file is JSON");
     let cases = file["cases"].as_array().expect("a list of cases").clone();
@@ -16,7 +16,7 @@ pub(crate) fn cases(text: &str) -> Vec<Value> {
     cases
 }
 
-/// A list of numbers.
+/// Returns a list of numbers.
 pub(crate) fn numbers(value: &Value) -> Vec<f64> {
     value
         .as_array()

@@ -9,21 +9,21 @@
 use linerate_model::Estimate;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The confidence asked for; what is achieved is at least this from [`ENOUGH_RUNS`] runs on.
+/// The requested confidence, which is achieved from [`ENOUGH_RUNS`] runs on.
 const CONFIDENCE: f64 = 0.95;
 /// Smallest number of runs whose range covers the median with 95 % (2^-5 = 3.1 % outside).
 const ENOUGH_RUNS: usize = 6;
 
-/// The median of `values`: the mean of the two middle ones where their number is even. `None` of
-/// nothing. NaN sorts last.
+/// Returns the median of `values`: the mean of the two middle ones where their number is even.
+/// `None` without values. NaN sorts last.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
-/// Ranks (from 1) of the narrowest symmetric interval that covers the median of `n` values with at
-/// least 95 %, and the confidence achieved. Below six values these are the smallest and the
-/// largest; `None` below two.
+/// Returns the ranks (from 1) of the narrowest symmetric interval that covers the median of `n`
+/// values with at least 95 %, and the confidence achieved. Below six values these are the smallest
+/// and the largest; `None` below two.
 #[must_use]
 pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
     if n < 2 {
@@ -38,7 +38,7 @@ pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
     Some((low, n + 1 - low, confidence(low)))
 }
 
-/// Median over runs with its interval; `None` without runs.
+/// Returns the median over runs with its interval; `None` without runs.
 #[must_use]
 pub fn estimate(runs: &[f64]) -> Option<Estimate> {
     let sorted = sorted(runs);
@@ -54,7 +54,8 @@ pub fn estimate(runs: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The smallest of `values` that at least the share `q` of them does not exceed; `None` of nothing.
+/// Returns the smallest of `values` that at least the share `q` of them does not exceed; `None`
+/// without values.
 #[must_use]
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let sorted = sorted(values);

@@ -52,7 +52,7 @@ pub struct Percentile {
     pub low_ns: Option<u64>,
     /// Upper end.
     pub high_ns: Option<u64>,
-    /// With how much confidence it holds; `None` if there is no interval.
+    /// Confidence of the interval; `None` if there is none.
     pub confidence: Option<f64>,
     /// The method behind the interval.
     pub basis: Basis,
@@ -103,7 +103,7 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     })
 }
 
-/// The least and the greatest of `times`; `None` is infinite.
+/// Returns the least and the greatest of `times`; `None` is infinite.
 fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
     let greatest =
         times.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
@@ -117,8 +117,8 @@ const MOST_EXACT: u64 = 1 << 24;
 /// The normal distribution's quantile at 97.5 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Ranks (from 1) of `n` operations between which the percentile `quantile` lies with at least 95
-/// %, 2.5 % beyond each at most; `None` if `n` is too small for one of them.
+/// Returns the ranks (from 1) of `n` operations between which the percentile `quantile` lies with
+/// at least 95 %, 2.5 % beyond each at most; `None` if `n` is too small for one of them.
 #[must_use]
 pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
     if n > MOST_EXACT {
@@ -133,7 +133,7 @@ pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
     (low >= 1 && high <= n).then_some((low, high))
 }
 
-/// The interval by resampling `runs`, which together are `merged`; `None` is infinite.
+/// Returns the interval by resampling `runs`, which together are `merged`; `None` is infinite.
 fn over_runs(
     runs: &[&Distribution],
     merged: &Distribution,
@@ -160,7 +160,7 @@ fn over_runs(
     (end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0))
 }
 
-/// The sum of `counts`, or the largest number.
+/// Returns the sum of `counts`, or the largest number.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -177,7 +177,7 @@ fn counts_within(run: &Distribution, times: &[u64]) -> Vec<u64> {
     times.iter().map(within).collect()
 }
 
-/// The first of `n` places that is not `before`, which holds for the first ones only.
+/// Returns the first of `n` places that is not `before`, which holds for the first ones only.
 fn partition(n: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     while low < high {
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// To a hundredth of a per cent.
+    /// Returns the confidence rounded to a hundredth of a per cent.
     fn rounded(confidence: Option<f64>) -> f64 {
         (confidence.expect("an interval") * 1e4).round() / 1e4
     }

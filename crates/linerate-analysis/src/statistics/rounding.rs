@@ -37,7 +37,7 @@ pub fn half_up(value: f64, decimals: usize) -> String {
     if negative { format!("-{text}") } else { text }
 }
 
-/// A rate in bit/s to four significant digits: no more of it was measured.
+/// Returns a rate in bit/s to four significant digits: no more of it was measured.
 pub(crate) fn measured_rate(rate: f64) -> String {
     const DIGITS: i32 = 4;
     let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };

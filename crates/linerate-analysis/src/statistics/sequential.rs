@@ -1,16 +1,16 @@
-//! Intervals of a median that is looked at again and again, and hold whenever one stops
-//! (docs/methodology/repeats.md#number-of-runs).
+//! Intervals of a median that is examined repeatedly, valid whenever the series stops (methodology
+//! 6.4).
 //!
-//! Whoever looks after 6, 10, 15, ... runs and stops once the interval is narrow has as many
-//! chances to be wrong as looks. So the error is spent over the looks before anything is measured:
-//! the interval of each look is one of order statistics with its own share of 5 %, and the shares
-//! add up to no more. All intervals together then cover the median with at least 95 %, whatever the
-//! distribution and whatever the rule by which one stops, because each covers it with all but its
-//! share (Bonferroni).
+//! A series that is examined after 6, 10, 15, ... runs and stops once the interval is narrow has
+//! one chance of an error per look. The error is therefore divided over the looks before the
+//! measurement: the interval of each look is one of order statistics with its own share of 5 %, and
+//! the shares add up to no more. All intervals together then cover the median with at least 95 %,
+//! whatever the distribution and the stopping rule, because each covers it with all but its share
+//! (Bonferroni).
 //!
-//! The first look takes what the range of so few runs costs (six: 3.1 %); what is left is spread
-//! evenly over the later ones, and what one cannot use, as ranks are whole, is left to the next. It
-//! does not see drift or dependence between runs.
+//! The first look spends the error of the range of its few runs (six: 3.1 %). The rest is spread
+//! evenly over the later looks, and a part that a look cannot use, because ranks are whole, passes
+//! to the next one. Not covered: drift or dependence between runs.
 
 use linerate_model::Estimate;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -46,8 +46,8 @@ pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
     looks.iter().enumerate().map(share).collect()
 }
 
-/// The part of all error that the look of this number may have, whatever is estimated: the parts of
-/// all looks make one.
+/// Returns the part of all error that the look of this number may have, whatever is estimated: the
+/// parts of all looks make one.
 #[must_use]
 pub(crate) fn part_of_error(looks: &[u32], look: usize) -> f64 {
     if looks.len() < 2 {
@@ -90,8 +90,8 @@ pub(crate) fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<
     })
 }
 
-/// Half the interval of `values` at that look as a part of their median; `None` if they carry no
-/// interval within the look's share, or the median is zero.
+/// Returns the half the interval of `values` at that look as a part of their median; `None` if they
+/// carry no interval within the look's share, or the median is zero.
 #[must_use]
 pub(crate) fn half_width_at(values: &[f64], looks: &[u32], look: usize) -> Option<f64> {
     let allowed = spending(looks).get(look)?.allowed;
@@ -101,8 +101,8 @@ pub(crate) fn half_width_at(values: &[f64], looks: &[u32], look: usize) -> Optio
     (estimate.value != 0.0).then(|| (high - low) / 2.0 / estimate.value.abs())
 }
 
-/// The narrowest symmetric ranks of `n` values that miss the median with at most `allowed`: the
-/// lower one from 1, and what they miss it with.
+/// Returns the narrowest symmetric ranks of `n` values that miss the median with at most `allowed`:
+/// the lower one from 1, and what they miss it with.
 fn ranks_within(n: usize, allowed: f64) -> Option<(usize, f64)> {
     // A sum of shares may fall short of itself by its last digit.
     const DIGIT: f64 = 1e-12;

@@ -1,12 +1,12 @@
 //! Mean, spread and fairness.
 
-/// The arithmetic mean; `None` of nothing.
+/// Returns the arithmetic mean; `None` without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sample standard deviation (n - 1); `None` below two values.
+/// Returns the sample standard deviation (n - 1); `None` below two values.
 #[must_use]
 pub(crate) fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
@@ -14,7 +14,8 @@ pub(crate) fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Standard deviation over the mean's magnitude; `None` below two values or where the mean is zero.
+/// Returns standard deviation over the mean's magnitude; `None` below two values or where the mean
+/// is zero.
 #[must_use]
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;

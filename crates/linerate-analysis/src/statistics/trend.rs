@@ -20,7 +20,7 @@ pub struct Trend {
     pub probability: f64,
 }
 
-/// The trend of `values`; `None` below ten or of a constant. O(n^2).
+/// Returns the trend of `values`; `None` below ten or of a constant. O(n^2).
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();

@@ -1,5 +1,5 @@
-//! Figures of what became of a job's operations: due = answered + lost + open, and the losses among
-//! them.
+//! Figures of the outcomes of a job's operations: due = answered + lost + open, and the losses
+//! among them.
 //!
 //! Requests, connections, files and transfers have the account of [`super::operations`]. A datagram
 //! or frame belongs to the span in which it was sent ([`super::loss_series`]); answered are those
@@ -15,7 +15,7 @@ use super::operations::{Fates, Operations};
 use super::span::{Span, counted, total};
 use super::traffic::Job;
 
-/// Datagrams and frames of one direction: what became of those that were to be sent in the span.
+/// Datagrams and frames of one direction: outcomes of those due in the span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     sent: u64,
@@ -28,7 +28,7 @@ impl Sent {
     fn of(flow: &Flow<'_>, span: Span, loss: &LossStudy) -> Self {
         let whole = (loss.ledger.sent, loss.ledger.lost());
         // Ledgers of versions that did not count how numbers rose know the whole trial only; so
-        // does who sent nothing outside the span.
+        // does a job that sent nothing outside the span.
         let (sent, lost) =
             loss_series::during(span, *flow).filter(|(sent, _)| *sent != whole.0).unwrap_or(whole);
         let [due, started] =

@@ -33,9 +33,9 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
     surplus.clamp(0.0, before)
 }
 
-/// Bytes that `sender` had in flight when `span` began, at most: its congestion windows as last
-/// read before. A foreign receiver may acknowledge them within the span although they had arrived
-/// before, behind a hole.
+/// Returns the bytes that `sender` had in flight when `span` began, at most: its congestion windows
+/// as last read before. A foreign receiver may acknowledge them within the span although they had
+/// arrived before, behind a hole.
 pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
     let mut windows: BTreeMap<(u32, u32), (Nanos, f64)> = BTreeMap::new();
     for interval in sender.intervals.iter().filter(|interval| interval.end <= span.from) {
@@ -50,8 +50,8 @@ pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
     windows.into_values().map(|(_, window)| window).sum()
 }
 
-/// The most memory held for `receiver` at the end of any interval that began before the end of
-/// `span`, the most of each worker added.
+/// Returns the most memory held for `receiver` at the end of any interval that began before the end
+/// of `span`, the most of each worker added.
 pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
     for interval in receiver.intervals.iter().filter(|interval| interval.start < span.to) {
@@ -61,8 +61,8 @@ pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     workers.into_values().map(|bytes| bytes as f64).sum()
 }
 
-/// Memory held for `receiver` at `at`, all workers added. A worker held nothing when its first
-/// interval began.
+/// Returns the memory held for `receiver` at `at`, all workers added. A worker held nothing when
+/// its first interval began.
 fn held(receiver: &JobRecord, at: Nanos) -> f64 {
     let mut workers: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();
     for interval in &receiver.intervals {
@@ -75,8 +75,8 @@ fn held(receiver: &JobRecord, at: Nanos) -> f64 {
     workers.into_values().map(|mut read| value_at(&mut read, at)).sum()
 }
 
-/// The value at `at` of readings that lie on straight lines between each other; beyond the last it
-/// is the last.
+/// Returns the value at `at` of readings that lie on straight lines between each other; beyond the
+/// last it is the last.
 fn value_at(read: &mut [(Nanos, f64)], at: Nanos) -> f64 {
     read.sort_by_key(|(time, _)| *time);
     let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);

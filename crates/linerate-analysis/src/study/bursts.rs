@@ -99,7 +99,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / NANOS
 }
 
-/// The slowest frame of each burst over all of `kept`, ns, as many bursts as all of them have.
+/// Returns the slowest frame of each burst over all of `kept`, ns, as many bursts as all of them
+/// have.
 fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<u64>> {
     let n = kept.iter().map(Vec::len).min().unwrap_or(0);
     let of_burst = |number: usize| {

@@ -58,11 +58,11 @@ pub(super) enum Scope {
     All,
 }
 
-/// A ceiling, and what passes on top of it.
+/// A ceiling, and the burst that may exceed it.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) ceiling: Ceiling,
-    /// Bytes that pass on top of the rate: the bucket of a shaper.
+    /// Bytes that pass in addition to the rate: the bucket of a shaper.
     pub(super) burst: f64,
 }
 
@@ -80,7 +80,7 @@ impl Bound {
 /// A directed flow of data: a job's number and its direction.
 type FlowId = (usize, Direction);
 
-/// Something of known rate that flows cross.
+/// An element of known rate that flows cross.
 struct Element {
     part: BoundPart,
     rate: BitRate,
@@ -89,12 +89,12 @@ struct Element {
     crossed_by: BTreeSet<FlowId>,
     /// True for an interface that counts received frames.
     receives: bool,
-    /// Bytes that pass on top of the rate.
+    /// Bytes that pass in addition to the rate.
     burst: f64,
     source: String,
 }
 
-/// A measured flow, and what its packets look like.
+/// A measured flow and the sizes of its packets.
 struct Carried<'a> {
     id: FlowId,
     flow: Flow<'a>,
@@ -212,7 +212,7 @@ fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
         .collect()
 }
 
-/// The version of IP that `job` runs over: declared, or seen.
+/// Returns the version of IP that `job` runs over: declared, or seen.
 pub(super) fn ip_version(job: &Job<'_>) -> IpVersion {
     let declared = [&job.spec.to, &job.spec.from].into_iter().find_map(|end| end.address);
     let seen = || {
@@ -263,7 +263,7 @@ fn elements(
     elements
 }
 
-/// The endpoints that send and receive what `job` carries in `direction`.
+/// Returns the endpoints that send and receive what `job` carries in `direction`.
 fn ends<'a>(
     job: &Job<'a>,
     direction: Direction,
@@ -275,7 +275,7 @@ fn ends<'a>(
     }
 }
 
-/// The most goodput `one` reaches across `element`, with its derivation.
+/// Returns the most goodput `one` reaches across `element`, with its derivation.
 fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
     let ip = one.ip.name();
@@ -336,7 +336,7 @@ fn acknowledgements(
     element: &Element,
     carried: &[Carried<'_>],
 ) -> Option<String> {
-    /// Segments that one acknowledgement is asked for.
+    /// Segments per acknowledgement.
     const SEGMENTS: u64 = 2;
     let back = carried.iter().any(|other| other.id.0 == one.id.0 && other.id.1 != one.id.1);
     if !back || one.flow.is_datagrams() || !one.flow.is_tcp() {
@@ -470,7 +470,7 @@ fn of_all(
     found.iter().flat_map(told).collect()
 }
 
-/// The payload of every packet of `flows`, if it is one and no element divides it.
+/// Returns the payload of every packet of `flows`, if it is one and no element divides it.
 fn payload_of_all(
     flows: &BTreeSet<FlowId>,
     carried: &[Carried<'_>],
@@ -491,7 +491,7 @@ fn payload_of_all(
     payloads.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The elements that are full at `bound`, and the bytes that pass on top of their rates.
+/// Returns the elements that are full at `bound`, and the bytes that pass on top of their rates.
 fn binding(bound: &tree::Bound, elements: &[Element]) -> (CeilingSubject, f64) {
     let full = || bound.places.iter().filter_map(|place| elements.get(*place));
     (
@@ -500,7 +500,7 @@ fn binding(bound: &tree::Bound, elements: &[Element]) -> (CeilingSubject, f64) {
     )
 }
 
-/// The peer's largest window over the smallest round trip, the most any trial saw.
+/// Returns the peer's largest window over the smallest round trip, the most any trial saw.
 fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option<Bound> {
     let (number, direction) = one.id;
     let seen = trials.iter().filter_map(|(jobs, span)| {

@@ -16,11 +16,11 @@ use linerate_model::{
 
 use crate::statistics::{Course, Offset, course, exchange};
 
-/// Nothing is known of how a clock drifts outside the exchanges: quartz on a board, not disciplined
-/// (parts in a whole).
+/// Possible drift of a clock outside the exchanges: an undisciplined quartz on a board (as a
+/// fraction).
 const UNKNOWN_DRIFT: f64 = 50e-6;
-/// An exchange with a bound beyond this many times that of the best adds more doubt than it takes
-/// away.
+/// Exchanges with a bound above this multiple of the best one are not used, because they add more
+/// uncertainty than they remove.
 const GOOD: f64 = 2.0;
 
 /// Correction of the times of one end.
@@ -35,7 +35,8 @@ pub(super) struct Correction {
     uncertainty: f64,
 }
 
-/// The corrections of both ends of job `number`: none for an end that shares the other's clock.
+/// Returns the corrections of both ends of job `number`: none for an end that shares the other's
+/// clock.
 pub(super) fn corrections(trial: &TrialRecord, number: usize) -> [Option<Correction>; 2] {
     [Side::Active, Side::Passive].map(|side| correction(trial, number, side))
 }
@@ -52,7 +53,7 @@ fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correcti
     let until = barrier + (trial.spec.phases.loaded().0 + trial.spec.phases.drain.0) as f64;
     let (own, own_doubt) = course_of(clocks, own, barrier, until);
     let (other, other_doubt) = course_of(clocks, other, barrier, until);
-    /// Parts in a whole.
+    /// Parts per billion in one.
     const BILLION: f64 = 1e9;
     let unknown_gain = (other.skew - own.skew - told.peer.gains_ppb as f64 / BILLION).abs();
     let smear = unknown_gain * trial.spec.phases.interval.0 as f64 / 2.0;
@@ -80,8 +81,8 @@ impl Correction {
     }
 }
 
-/// The course of `host`'s clock during a trial that lasted from `from` to `until`, and how far it
-/// may be off; a host of which nothing was read has the conductor's clock.
+/// Returns the course of `host`'s clock during a trial that lasted from `from` to `until`, and how
+/// far it may be off; a host without readings has the conductor's clock.
 fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course, f64) {
     let same = Course { at: from, offset: 0.0, skew: 0.0, residual: 0.0, bound: 0.0, n: 0 };
     let Some(read) = clocks.hosts.iter().find(|clock| clock.host == host) else {
@@ -95,8 +96,8 @@ fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course
     (line, line.uncertainty() + outside * UNKNOWN_DRIFT)
 }
 
-/// The exchanges a line is drawn through: the best before and the best after, and those during the
-/// trial that are as good.
+/// Returns the exchanges a line is drawn through: the best before and the best after, and those
+/// during the trial that are as good.
 fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
     let offsets: Vec<Offset> = made
         .iter()

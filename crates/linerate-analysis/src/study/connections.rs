@@ -33,7 +33,7 @@ struct Readings<'a> {
 pub(super) struct Connections<'a>(BTreeMap<u32, Readings<'a>>);
 
 impl<'a> Connections<'a> {
-    /// The flows whose state `record` holds.
+    /// Returns the flows whose state `record` holds.
     pub(super) fn of(record: &'a JobRecord) -> Self {
         let mut flows: BTreeMap<u32, Readings<'a>> = BTreeMap::new();
         for interval in &record.intervals {
@@ -51,20 +51,20 @@ impl<'a> Connections<'a> {
         Self(flows)
     }
 
-    /// The flows on which `record` sent payload.
+    /// Returns the flows on which `record` sent payload.
     pub(super) fn sending(record: &'a JobRecord) -> Self {
         Self::of(record)
             .carrying(record, Counter::PayloadSent, |state| state.bytes_sent.max(state.bytes_acked))
     }
 
-    /// The flows on which `record` received payload.
+    /// Returns the flows on which `record` received payload.
     pub(super) fn receiving(record: &'a JobRecord) -> Self {
         Self::of(record).carrying(record, Counter::PayloadReceived, |state| state.bytes_received)
     }
 
-    /// The flows of which `record` counted some of `payload`. Without reports of its flows: those
-    /// whose `bytes` grew between two readings, because each connection exchanges a greeting before
-    /// the first. All of them if none grew: the kernel does not report these bytes.
+    /// Returns the flows of which `record` counted some of `payload`. Without reports of its flows:
+    /// those whose `bytes` grew between two readings, because each connection exchanges a greeting
+    /// before the first. All of them if none grew: the kernel does not report these bytes.
     fn carrying(
         mut self,
         record: &JobRecord,
@@ -96,7 +96,7 @@ impl<'a> Connections<'a> {
         self.0.is_empty()
     }
 
-    /// Change of a counter during `span`, by flow number.
+    /// Returns change of a counter during `span`, by flow number.
     pub(super) fn changes(
         &self,
         span: Span,
@@ -111,15 +111,15 @@ impl<'a> Connections<'a> {
         self.senders(span).len()
     }
 
-    /// The flows that [`Self::n_sending`] counts.
+    /// Returns the flows that [`Self::n_sending`] counts.
     fn senders(&self, span: Span) -> Vec<&Readings<'a>> {
         let sent = |readings: &&Readings<'a>| readings.change(span, |state| state.bytes_sent) > 0.0;
         let senders: Vec<&Readings<'a>> = self.0.values().filter(sent).collect();
         if senders.is_empty() { self.0.values().collect() } else { senders }
     }
 
-    /// The median of `value` over the readings of each flow that sent during `span`, flows added;
-    /// `None` if no reading has one.
+    /// Returns the median of `value` over the readings of each flow that sent during `span`, flows
+    /// added; `None` if no reading has one.
     pub(super) fn medians(
         &self,
         span: Span,
@@ -134,7 +134,7 @@ impl<'a> Connections<'a> {
         self.senders(span).into_iter().filter_map(of_flow).reduce(|a, b| a + b)
     }
 
-    /// Change of a counter during `span`, all flows added; `None` if no state is known.
+    /// Returns change of a counter during `span`, all flows added; `None` if no state is known.
     pub(super) fn change(
         &self,
         span: Span,
@@ -184,7 +184,7 @@ impl<'a> Connections<'a> {
         flows.filter(|flows| !flows.is_empty()).map(|flows| flows.iter().sum())
     }
 
-    /// States read during `span`.
+    /// Returns states read during `span`.
     pub(super) fn states(&self, span: Span) -> impl Iterator<Item = &'a TcpState> + '_ {
         self.0
             .values()
@@ -193,7 +193,8 @@ impl<'a> Connections<'a> {
             .map(|(_, state)| *state)
     }
 
-    /// Growth of a counter between readings, flow after flow: from when, until when, by how much.
+    /// Returns the growth of a counter between readings, flow after flow: from when, until when, by
+    /// how much.
     pub(super) fn steps(
         &self,
         counter: impl Fn(&TcpState) -> u64 + Copy,
@@ -201,7 +202,7 @@ impl<'a> Connections<'a> {
         self.0.values().flat_map(|readings| readings.steps(counter)).collect()
     }
 
-    /// Smoothed round-trip times as read, seconds.
+    /// Returns the smoothed round-trip times as read, seconds.
     pub(super) fn round_trips(&self) -> impl Iterator<Item = (Nanos, f64)> + '_ {
         let states = self.0.values().flat_map(|readings| readings.states.iter());
         states
@@ -220,7 +221,7 @@ impl<'a> Connections<'a> {
         telling.map(|(flow, (at, state))| (flow, *at, f64::from(state.send_window)))
     }
 
-    /// Smoothed round-trip time, mean over readings and flows, seconds.
+    /// Returns the smoothed round-trip time, mean over readings and flows, seconds.
     pub(super) fn rtt_seconds(&self, span: Span) -> Option<f64> {
         let seen: Vec<f64> = self
             .states(span)
@@ -230,7 +231,7 @@ impl<'a> Connections<'a> {
         crate::statistics::mean(&seen)
     }
 
-    /// Smallest round-trip time TCP saw, seconds.
+    /// Returns the smallest round-trip time TCP saw, seconds.
     pub(super) fn smallest_rtt_seconds(&self, span: Span) -> Option<f64> {
         let seen = self
             .states(span)

@@ -124,7 +124,8 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     figures.put_some(metric::WINDOW_SWING, direction, swing);
 }
 
-/// Share of the time the workers of a sending end that sent had nothing to send, mean over them.
+/// Returns the share of the time the workers of a sending end that sent had nothing to send, mean
+/// over them.
 fn source_wait(sender: &JobRecord, span: Span) -> Option<f64> {
     let sending =
         sender.intervals.iter().filter(|interval| interval.counters[Counter::PayloadSent] > 0);
@@ -203,8 +204,8 @@ pub(super) fn of_hosts(
     figures.put_some(metric::REMOTE_CPUS, Direction::Sum, remote);
 }
 
-/// Share of the CPUs that `end` is pinned to which lie in another node than its device; `None`
-/// where either is not known.
+/// Returns the share of the CPUs that `end` is pinned to which lie in another node than its device;
+/// `None` where either is not known.
 fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
     if !end.pin || end.cpus.is_empty() {
         return None;

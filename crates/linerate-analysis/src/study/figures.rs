@@ -66,12 +66,12 @@ impl Figures {
         }
     }
 
-    /// The figure of `metric` in `direction`.
+    /// Returns the figure of `metric` in `direction`.
     pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
         self.values.get(&(Metric::named(metric)?, direction)).copied()
     }
 
-    /// Takes away what `unwanted` picks by metric, direction and value.
+    /// Removes the figures that `unwanted` selects by metric, direction and value.
     pub(super) fn remove(&mut self, unwanted: impl Fn(&str, Direction, f64) -> bool) {
         self.values.retain(|(metric, way), value| !unwanted(metric.name, *way, *value));
     }
@@ -81,12 +81,12 @@ impl Figures {
         self.values.keys().copied()
     }
 
-    /// The figure at `key`.
+    /// Returns the figure at `key`.
     pub(super) fn at(&self, key: Key) -> Option<f64> {
         self.values.get(&key).copied()
     }
 
-    /// Adds what `more` has and this has not.
+    /// Adds the figures of `more` that are missing here.
     pub(super) fn extend(&mut self, more: Self) {
         for (key, value) in more.values {
             self.values.entry(key).or_insert(value);

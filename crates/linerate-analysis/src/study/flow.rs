@@ -54,12 +54,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The sender's own counters, `None` of a foreign one.
+    /// Returns the sender's own counters, `None` of a foreign one.
     pub(super) fn own_sender(&self) -> Option<&'a JobRecord> {
         self.sees_sender.then_some(self.sender)
     }
 
-    /// The receiver's own counters, `None` of a foreign one.
+    /// Returns the receiver's own counters, `None` of a foreign one.
     pub(super) fn own_receiver(&self) -> Option<&'a JobRecord> {
         self.sees_receiver.then_some(self.receiver)
     }
@@ -69,8 +69,8 @@ impl<'a> Flow<'a> {
         self.own_sender().map(Connections::sending).unwrap_or_default()
     }
 
-    /// The bytes that were delivered: those received, or where the receiving end is foreign those
-    /// that it acknowledged. Old ledgers know what was sent alone.
+    /// Returns the bytes that were delivered: those received, or where the receiving end is foreign
+    /// those that it acknowledged. Old ledgers know what was sent alone.
     pub(super) fn delivered(&self) -> Counter {
         match self.is_foreign() {
             false => Counter::PayloadReceived,
@@ -120,9 +120,9 @@ impl<'a> Flow<'a> {
         read(self.sender) || read(self.receiver) || self.workload.starts_with(TCP_PREFIX)
     }
 
-    /// Datagrams of this direction that were sent in `span` and never came. Ledgers without how
-    /// numbers rose know the trial's: as many of those as fall to `span`, any at all counting as
-    /// one at least.
+    /// Returns the datagrams of this direction that were sent in `span` and never came. Ledgers
+    /// without how numbers rose know the trial's: as many of those as fall to `span`, any at all
+    /// counting as one at least.
     pub(super) fn lost_during(&self, span: Span) -> u64 {
         if !self.is_datagrams() {
             return 0;
@@ -149,7 +149,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Payload bits delivered per second of `span`.
+    /// Returns the payload bits delivered per second of `span`.
     pub(super) fn goodput(&self, span: Span) -> f64 {
         let counted = || counted(self.receiver, self.delivered(), span);
         // Senders that count what is acknowledged know which of it is payload.
@@ -158,8 +158,8 @@ impl<'a> Flow<'a> {
         acknowledged.unwrap_or_else(counted) * BITS / span.seconds()
     }
 
-    /// The highest payload bits delivered in a second, of seconds counted from the start of `span`;
-    /// `None` without a whole one.
+    /// Returns the highest payload bits delivered in a second, of seconds counted from the start of
+    /// `span`; `None` without a whole one.
     pub(super) fn peak(&self, span: Span) -> Option<f64> {
         let second = Nanos::from_secs(1);
         let n = (span.to.since(span.from).0 / second.0) as usize;
@@ -174,7 +174,7 @@ impl<'a> Flow<'a> {
         seconds.into_iter().map(|bytes| bytes * BITS).reduce(f64::max)
     }
 
-    /// Payload of a datagram, if all were equally long.
+    /// Returns the payload of a datagram, if all were equally long.
     pub(super) fn datagram_payload(&self) -> Option<Bytes> {
         let sent =
             (total(self.sender, Counter::PayloadSent), total(self.sender, Counter::DatagramsSent));

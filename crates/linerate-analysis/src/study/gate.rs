@@ -1,23 +1,22 @@
-//! The gate (docs/methodology/layers.md#the-ceiling-gate): every number of a trial passes it before
-//! it is a figure, whatever prints it later.
+//! The gate (methodology 3.9): every number of a trial passes it before it becomes a figure.
 //!
 //! [`Admitted`] figures, series and [`Limits`] can only be built here, and a study is built from
 //! nothing else. The rules:
+//!
 //! - nothing is above its hard ceiling. A figure above it by no more than its tolerance is the
 //!   ceiling, since the excess is the measurement's; beyond that the trial is impossible, or, of a
 //!   peak or of one interval, that number is withheld (`path`);
 //! - a metric stays in its range ([`linerate_model::MetricRange`]): a share is at most one, a share
 //!   of time after its clocks' ticks are allowed for, a count of events is whole, and nothing is a
 //!   negative zero (`ranges`);
-//! - frames hold what they carry: a rate at L2 below the payload in it is withheld, of a run as of
+//! - frames contain their payload: a rate at L2 below the payload rate is withheld, of a run as of
 //!   a point (`ranges`);
-//! - one-way times are moved all together by the error of the clocks: where their median is no
-//!   longer than that error, none of them is a figure, neither metric, percentile nor distribution
-//!   (`times`);
-//! - the bounds of a search lie on the line at most: a load above it without loss filled a buffer
-//!   (`loads`).
+//! - an error of the clocks moves all one-way times together: where their median is no longer than
+//!   that error, metric, percentile and distribution are withheld (`times`);
+//! - the bounds of a search never exceed the line rate: a load above it without loss filled a
+//!   buffer (`loads`).
 //!
-//! Not seen: a number within every rule that is wrong all the same.
+//! Not covered: a wrong number that violates no rule.
 
 mod loads;
 mod path;
@@ -78,7 +77,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// The figure of `metric` in `direction`.
+    /// Returns the figure of `metric` in `direction`.
     pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
         self.figures.get(metric, direction)
     }
@@ -88,7 +87,7 @@ impl Admitted {
         self.figures.keys()
     }
 
-    /// The figure at `key`.
+    /// Returns the figure at `key`.
     pub(super) fn at(&self, key: Key) -> Option<f64> {
         self.figures.at(key)
     }
@@ -113,8 +112,7 @@ impl Admitted {
     }
 }
 
-/// Between which values a metric lies at a point: what intervals and means around admitted figures
-/// are cut to.
+/// Range of a metric at a point, to which intervals and means around admitted figures are cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     least: f64,
@@ -129,7 +127,7 @@ impl Limits {
         Self { least: range.least.unwrap_or(f64::NEG_INFINITY), most }
     }
 
-    /// `value`, or the limit beyond which it lies; never a negative zero.
+    /// Returns `value` cut to the limits; never a negative zero.
     pub(super) fn cut(self, value: f64) -> f64 {
         // Minus zero plus zero is zero.
         value.max(self.least).min(self.most) + 0.0
@@ -205,7 +203,7 @@ impl Gate<'_> {
         }
     }
 
-    /// The lowest hard bound on `metric` in `direction`.
+    /// Returns the lowest hard bound on `metric` in `direction`.
     fn ceiling(&self, metric: &str, direction: Direction) -> Option<&Bound> {
         let applies = |bound: &&Bound| {
             bound.ceiling.is_hard()

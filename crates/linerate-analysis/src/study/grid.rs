@@ -14,7 +14,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The ends of the bins, seconds.
+    /// Returns the ends of the bins, seconds.
     pub(super) fn ends(&self) -> Vec<f64> {
         (1..=self.n_bins as u64)
             .map(|bin| Nanos((bin * self.width).min(self.end)).as_secs_f64())
@@ -27,7 +27,7 @@ impl Grid {
         (from + self.width).min(self.end).saturating_sub(from) as f64
     }
 
-    /// The bin whose end is nearest to `at`.
+    /// Returns the bin whose end is nearest to `at`.
     pub(super) fn bin_ending_at(&self, at: Nanos) -> usize {
         ((at.0.saturating_sub(self.width / 2) / self.width) as usize).min(self.n_bins - 1)
     }

@@ -1,8 +1,8 @@
 //! Figures of whole hosts during a trial: CPU, interrupts, softnet, devices.
 //!
-//! They cannot be divided among jobs that run side by side, so they stand with the only measured
-//! job, or with `all`. Costs per byte and per packet divide by what *all* jobs of the trial moved,
-//! background included.
+//! They cannot be divided among jobs that run side by side, so they belong to the only measured
+//! job, or to `all`. Costs per byte and per packet are divided by the traffic of *all* jobs of the
+//! trial, background included.
 //!
 //! - `cpu_from`, `cpu_to`: sampler `cpu`: user, nice, system, irq and softirq of the hosts; where
 //!   both ends run on one kernel (equal boot id) the workers' own CPU time, and interrupts are
@@ -51,7 +51,8 @@ const BITS: f64 = 8.0;
 /// Bytes in the gigabyte of CPU costs.
 const GIGABYTE: f64 = 1e9;
 
-/// The figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background included.
+/// Returns the figures of the hosts of `trial` over `span`. `jobs` are all its jobs, background
+/// included.
 pub(super) fn figures(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -223,7 +224,7 @@ pub(super) fn used_by_others(
     Some((used - own - coarse).max(0.0))
 }
 
-/// CPU time of the workers of `jobs` on the kernel of `host` during `span`, ns.
+/// Returns CPU time of the workers of `jobs` on the kernel of `host` during `span`, ns.
 pub(super) fn used_by_workers(jobs: &[Job<'_>], hosts: &Hosts<'_>, host: &str, span: Span) -> f64 {
     let kernel = hosts.kernel(host);
     let ends = jobs

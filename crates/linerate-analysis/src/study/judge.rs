@@ -8,8 +8,8 @@
 //! swapped or whose working CPUs changed their frequency, drops at the per-CPU backlog, a clock
 //! incident, a disturbed environment, a CPU not granted, no steady state, an open load of which
 //! more than [`MOST_UNPACED`] was not started, or whose requests were started late as often.
-//! Dropped hostile bytes do not count against a trial, nor does a buffer of another size than asked
-//! for: that is a fact, and is shown.
+//! Dropped hostile bytes do not count against a trial. A buffer of another size than requested does
+//! not either; it is shown as a fact.
 
 use linerate_model::{
     Counter, IncidentKind, JobRecord, Nanos, Purpose, TrialOutcome, TrialRecord, Validity,
@@ -37,9 +37,9 @@ const SWITCH: f64 = 12_000.0;
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 /// Share of an open load's operations that may be missing or late. Batches of datagrams are late by
-/// design, so that only requests are held to it.
+/// design, so the limit applies to requests only.
 const MOST_UNPACED: f64 = 0.01;
-/// Operations that may be missing or late besides: one under way at each edge of the span.
+/// Operations that may be missing or late besides: one in flight at each edge of the span.
 const AT_EDGES: f64 = 2.0;
 
 /// A standing and the reasons for it; the worst reason decides.
@@ -84,7 +84,7 @@ pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
     standing
 }
 
-/// Lowers `standing` by what was recorded during the measurement.
+/// Lowers `standing` for everything recorded during the measurement.
 pub(super) fn measured(
     standing: &mut Standing,
     trial: &TrialRecord,
@@ -218,7 +218,7 @@ fn waited<'a>(
     )
 }
 
-/// In what an open load was not the one intended.
+/// Returns the reasons why an open load differs from the intended one.
 fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
     let (intended, started, late) =
@@ -251,8 +251,7 @@ fn unbalanced(job: &Job<'_>, span: Span) -> Option<Reason> {
     })
 }
 
-/// The share of connections that found no local port above which the rate is that of ports that
-/// come back.
+/// Share of connections without a free local port above which the rate is that of released ports.
 const MOST_WITHOUT_PORT: f64 = 0.001;
 
 /// Returns the reason if `job` ran out of local ports: from then on it opens connections only as
@@ -265,7 +264,7 @@ fn without_port(job: &Job<'_>, span: Span) -> Option<Reason> {
     (share > MOST_WITHOUT_PORT).then_some(Reason::NoLocalPort { job, refused, share })
 }
 
-/// Counters of which a job that did anything has one.
+/// Counters, at least one of which is set by a job that did anything.
 const DONE: [Counter; 6] = [
     Counter::PayloadSent,
     Counter::PayloadReceived,

@@ -42,8 +42,8 @@ pub(super) struct Branch<'a> {
     pub(super) mtu: Bytes,
 }
 
-/// The ways out of the host of `end` towards `other`: one, or one for each of several next hops.
-/// None if no device is known.
+/// Returns the ways out of the host of `end` towards `other`: one, or one for each of several next
+/// hops. None if no device is known.
 pub(super) fn branches<'a>(
     hosts: &Hosts<'a>,
     end: &'a Endpoint,
@@ -63,7 +63,7 @@ pub(super) fn branches<'a>(
         Some(Branch { layers: down(hosts, &end.host, top, port, apart), mtu })
     };
     let found: Vec<Branch<'a>> = tops.iter().filter_map(branch).collect();
-    // A way that is not known could be the fastest.
+    // An unknown path could be the fastest.
     if found.len() == tops.len() { found } else { Vec::new() }
 }
 

@@ -20,11 +20,11 @@ const ENOUGH_TO_GIVE_UP: usize = 10;
 pub struct Looks {
     /// The planned looks.
     pub until: Until,
-    /// The metric looked at; empty if no run has one.
+    /// The metric that the looks examine; empty if no run has one.
     pub metric: String,
     /// The looks so far.
     pub taken: Vec<Look>,
-    /// Runs that came to their end.
+    /// Runs that ended.
     pub runs: u32,
     /// Why the point ended.
     pub ended: LooksEnded,
@@ -35,15 +35,15 @@ pub struct Looks {
 pub struct Look {
     /// Number of runs at the look.
     pub runs: u32,
-    /// Half width of the interval, part of the median, of the direction that is known least; `None`
-    /// if there are too few figures for one.
+    /// Half width of the interval as a fraction of the median, for the least precise direction;
+    /// `None` if there are too few figures for one.
     pub half_width: Option<f64>,
-    /// Standard deviation over mean of the runs, of the direction that scatters most; `None` if
-    /// there are too few figures for one.
+    /// Standard deviation over mean of the runs, for the direction with the largest scatter; `None`
+    /// if there are too few figures for one.
     pub variation: Option<f64>,
     /// True if the interval is narrow enough.
     pub is_enough: bool,
-    /// True if it is not, and the runs differ so much that more of them are of no use.
+    /// True if it is not, and the runs differ too much for more of them to be of use.
     pub is_unstable: bool,
 }
 
@@ -61,20 +61,20 @@ impl Look {
 pub enum LooksEnded {
     /// The interval is narrow enough.
     Narrow,
-    /// It is as often repeated as the plan allows, and is not.
+    /// It is not, after as many runs as the plan allows.
     Most,
-    /// Runs differ by more than [`Looks::UNSTABLE`]: they measure something else beside.
+    /// Runs differ by more than [`Looks::UNSTABLE`]: something else disturbs them.
     Noisy,
-    /// Neither: the campaign was cut short, or runs were found wanting later.
+    /// Neither: the campaign was interrupted, or runs proved invalid later.
     Short,
 }
 
-/// Figures of one run that are looked at, by direction.
+/// Figures of one run that a look examines, by direction.
 pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
-    /// Standard deviation over mean of runs above which more of them are no use: what disturbs them
-    /// has to be found first (docs/methodology/repeats.md#stop-conditions).
+    /// Standard deviation over mean of runs above which more of them are no use: find the
+    /// disturbance first (methodology 6.12).
     pub const UNSTABLE: f64 = 0.3;
 
     /// Returns the share of the total error that a claim on these runs may spend, so that it holds
@@ -131,7 +131,7 @@ pub(super) fn number(until: &Until, runs: usize) -> usize {
         .unwrap_or(until.looks.len().saturating_sub(1))
 }
 
-/// The look of this number at the figures of the runs up to it.
+/// Returns the look of this number at the figures of the runs up to it.
 #[must_use]
 pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     let directions: std::collections::BTreeSet<Direction> =
@@ -155,7 +155,7 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     }
 }
 
-/// The looks at `study`, the point of `trials`, if it was to be looked at.
+/// Returns the looks at `study`, the point of `trials`, if looks were planned.
 pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks> {
     let until = trials.first()?.spec.until.as_deref()?;
     let ended = |trial: &&&TrialRecord| {
@@ -191,7 +191,7 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
     })
 }
 
-/// The metric that is looked at, in every direction, of all measured jobs together.
+/// Returns the metric that the looks examine, in every direction, of all measured jobs together.
 pub(super) fn chief<'a>(
     study: &'a PointStudy,
     until: &Until,
@@ -224,7 +224,7 @@ mod tests {
         Until { within: Ratio(0.02), of: None, looks: looks.to_vec() }
     }
 
-    /// Runs that go to and fro by `deviation` of 100 in one direction, and are steady in the other.
+    /// Runs that alternate by `deviation` of 100 in one direction, and are steady in the other.
     fn runs(n: usize, deviation: f64) -> Vec<LookedAt> {
         let value =
             |run: usize| 100.0 * (1.0 + if run.is_multiple_of(2) { deviation } else { -deviation });

@@ -1,4 +1,4 @@
-//! The loss ledger of a datagram job: what was sent and what became of it, to the last datagram.
+//! The loss ledger of a datagram job: the outcome of every datagram sent.
 //!
 //! `sent = unique + late + lost`, and `lost = gap + tail + all`: *gap* is missing below the highest
 //! sequence number seen, *tail* was sent after it, *all* belongs to flows of which the receiver saw
@@ -30,11 +30,11 @@ pub struct LossStudy {
     pub direction: Direction,
     /// Both ends' counts, reconciled.
     pub ledger: LossLedger,
-    /// Losses found: where, and how many of the lost ones.
+    /// Located losses: the place and the number of datagrams.
     pub located: Vec<(LossPlace, u64)>,
     /// Places whose counters were not read in every trial.
     pub unobserved: Vec<LossPlace>,
-    /// Lost and not found anywhere.
+    /// Lost datagrams without a place.
     pub unexplained: u64,
     /// Why the ledger does not balance; empty if it does.
     pub imbalance: Vec<String>,
@@ -93,7 +93,8 @@ fn add(sum: &mut LossLedger, more: &LossLedger) {
     sum.reordered += more.reordered;
 }
 
-/// The ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not known.
+/// Returns the ledger of what `sender` sent; `None` if it sent no datagrams or its totals are not
+/// known.
 pub(super) fn ledger(
     direction: Direction,
     sender: &JobRecord,
@@ -124,7 +125,8 @@ pub(super) fn ledger(
     (loss.ledger.sent > 0).then_some(loss)
 }
 
-/// The flows of one end by number; what several workers carried of one is added.
+/// Returns the flows of one end by number; parts of one flow that several workers carried are
+/// added.
 fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     let mut flows: BTreeMap<u32, FlowReport> = BTreeMap::new();
     for report in &end.flows {
@@ -157,7 +159,7 @@ pub(super) fn device_on_the_way<'a>(instance: &'a str, from: &str, to: &str) -> 
 /// The workload whose datagrams UDP sockets receive one by one.
 const UDP_STREAM: &str = "udp_stream";
 
-/// The ledger of a datagram job, per direction, losses located.
+/// Returns the ledger of a datagram job, per direction, losses located.
 pub(super) fn of_job(
     trial: &TrialRecord,
     job: &Job<'_>,

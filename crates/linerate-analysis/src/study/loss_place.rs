@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A place at which datagrams were lost, in the order of the path.
 ///
-/// In JSON it is its name. The name is made and read here and nowhere else.
+/// In JSON it is its name, which only this file writes and parses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum LossPlace {

@@ -32,7 +32,7 @@ pub(super) struct Lost {
     pub(super) lost: Vec<f64>,
 }
 
-/// The losses of `flow`; `None` where its receiver did not count how numbers rose.
+/// Returns the losses of `flow`; `None` where its receiver did not count how numbers rose.
 pub(super) fn of(grid: &Grid, flow: Flow<'_>) -> Option<Lost> {
     let (sender, receiver) = flow.own_sender().zip(flow.own_receiver())?;
     lost(grid, sender, receiver)
@@ -125,7 +125,7 @@ fn by_worker(record: &JobRecord) -> BTreeMap<u32, Vec<&Interval>> {
     workers
 }
 
-/// Datagrams of flows of which nothing came, sent by `worker` or, without one, by all.
+/// Returns the datagrams of flows of which nothing came, sent by `worker` or, without one, by all.
 fn vanished(sender: &JobRecord, receiver: &JobRecord, worker: Option<u32>) -> u64 {
     let came = |number: u32| {
         receiver.flows.iter().any(|flow| flow.flow == number && flow.next_sequence > 0)
@@ -161,7 +161,7 @@ impl Sent {
         }
     }
 
-    /// Adds to `found` what was sent and what of it is missing from `received`.
+    /// Adds to `found` the sent datagrams and those missing from `received`.
     fn losses(&self, grid: &Grid, received: &[&Interval], found: &mut Lost) {
         for (start, end, n) in &self.intervals {
             grid.spread(*start, *end, *n, &mut found.sent);
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(during(200, 300), Some((100, 13)));
     }
 
-    /// The same records with the counts of both ends by the sender's intervals.
+    /// Returns the same records with the counts of both ends by the sender's intervals.
     fn counted(
         mut record: JobRecord,
         departures: &[&[(u64, u64)]],

@@ -22,7 +22,7 @@ use super::traffic::Job;
 /// Share of the mean flow that a link must have carried to count as used.
 const LEAST_SHARE: f64 = 0.1;
 
-/// The figures of the channels that the flows of `jobs` cross.
+/// Returns the figures of the channels that the flows of `jobs` cross.
 pub(super) fn figures(
     campaign: &Campaign,
     trial: &TrialRecord,
@@ -76,7 +76,7 @@ fn crossing<'a>(
     found
 }
 
-/// Bytes a second that each member passed; `None` if one was not read.
+/// Returns the bytes a second that each member passed; `None` if one was not read.
 fn passed(channel: &Capacity, samples: &Samples<'_>, span: Span) -> Option<Vec<f64>> {
     let is_bytes =
         |read: &SeriesSpec| series::any(&[series::qdisc::BYTES, series::interface::TX_BYTES], read);

@@ -35,7 +35,7 @@ pub struct Mix {
     pub parameters: Point,
     /// The measured jobs that have a figure on both sides, in the order of the plan.
     pub jobs: Vec<MixedJob>,
-    /// The sum of what is left of each; `None` if a job has no figure.
+    /// The sum of the jobs' ratios; `None` if a job has no figure.
     pub joint: Option<Joint>,
     /// The shared resource, as far as the evidence shows.
     pub attribution: Attribution,
@@ -99,7 +99,7 @@ impl MixedJob {
     }
 }
 
-/// The mixes of `campaign`, whose points are judged and whose arms are compared.
+/// Returns the mixes of `campaign`, whose points are judged and whose arms are compared.
 pub(super) fn mixes(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
@@ -154,7 +154,7 @@ fn mixed_job(
 ) -> Option<MixedJob> {
     let of_job = || compared.iter().filter(|figure| figure.job == number);
     let of_metric = |metric: &Metric| {
-        // The sum of both directions, where there is one, is what a job is asked for.
+        // The sum of both directions, where there is one, is the demand of a job.
         of_job()
             .filter(|figure| figure.metric == metric.name)
             .max_by_key(|figure| figure.direction == Direction::Sum)
@@ -235,7 +235,7 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
     Some(Joint { value: shift.value, interval: shift.interval, n: known.len(), values })
 }
 
-/// The direction matrices that the mixes of each sweep form.
+/// Returns the direction matrices that the mixes of each sweep form.
 pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
     matrix::matrices(mixes)
 }

@@ -99,12 +99,12 @@ pub use transfer_counts::TransferCounts;
 
 use crate::statistics::{MeanInterval, Percentile, mean, median};
 
-/// Everything concluded from one campaign.
+/// All results of one campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Study {
     /// One for each sweep and point, in the order of the plan.
     pub points: Vec<PointStudy>,
-    /// Arms set against each other, in the order of the plan.
+    /// Comparisons of arms, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
     /// Every job alone and all together, in the order of the plan.
@@ -137,14 +137,13 @@ pub struct PointStudy {
     /// Where its flows between hosts have no bound: the reason for each end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbounded: Vec<String>,
-    /// The worst standing of its estimates.
+    /// The worst validity of its estimates.
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<Reason>,
     /// Its trials.
     pub trials: Vec<TrialStudy>,
-    /// If it was repeated until its figures are known well enough: what each look saw, and why it
-    /// ended.
+    /// For a point repeated until its figures are precise enough: the looks, and why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<Looks>,
     /// Counts of independent observers, per port and direction, beside the load expected there.
@@ -182,8 +181,8 @@ pub struct JobStudy {
     /// `reads`, `writes`, `gap`); one with too few operations is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<String, Vec<Percentile>>,
-    /// If it is a closed load of requests: what those would have waited that came at its pace, an
-    /// estimate.
+    /// For a closed load of requests: an estimate of the waiting times of clients that arrive at
+    /// its pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrected: Option<CorrectedStudy>,
     /// Service times of reads of disks and files.
@@ -234,8 +233,7 @@ pub struct MetricStudy {
     /// bound of the true value, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The second line: of a rate the mean over the runs that carry figures, with Student's
-    /// interval.
+    /// For a rate: the mean over the runs that carry figures, with Student's interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanInterval>,
     /// Per trial of the point, in the order of [`PointStudy::trials`]; `None` where there is no
@@ -293,7 +291,7 @@ pub struct Overhead {
 }
 
 impl JobStudy {
-    /// The study of the metric `name` in `direction`.
+    /// Returns the study of the metric `name` in `direction`.
     #[must_use]
     pub fn metric(&self, name: &str, direction: Direction) -> Option<&MetricStudy> {
         self.metrics.iter().find(|metric| metric.name == name && metric.direction == direction)
@@ -338,8 +336,8 @@ pub fn study(campaign: &Campaign) -> Study {
     Study { points, comparisons, mixes, matrices, searches, findings, overhead }
 }
 
-/// The trials of each sweep and point, in the order of the plan; those of searches are judged
-/// apart.
+/// Returns the trials of each sweep and point, in the order of the plan; those of searches are
+/// judged apart.
 fn repeats(campaign: &Campaign) -> Vec<Vec<&TrialRecord>> {
     let mut planned: Vec<&TrialRecord> =
         campaign.trials.iter().filter(|trial| trial.spec.search.is_none()).collect();

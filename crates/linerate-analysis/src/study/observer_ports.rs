@@ -38,8 +38,7 @@ const FCS: f64 = 4.0;
 const SMALLEST: f64 = 60.0;
 /// Share of the port's load by which both may differ (V4.4).
 const BOUND: f64 = 0.005;
-/// Share of the load one way by which both may differ at the most for an agreement to mean
-/// something.
+/// Largest bound, as a share of the load in one direction, at which an agreement is meaningful.
 const WIDEST: f64 = 0.03;
 /// Octets in a trial that belong to no load: address resolution, neighbour announcements, our own
 /// control connection.
@@ -74,13 +73,13 @@ pub struct PortStudy {
     pub port: String,
     /// The endpoint behind it.
     pub faces: String,
-    /// `Tx`: what that endpoint sends and the port takes in; `Rx`: what goes out to it.
+    /// `Tx`: data that the endpoint sends and the port receives; `Rx`: data the port sends to it.
     pub direction: Direction,
     /// Trials compared.
     pub n: usize,
     /// L4 payload of the load, bytes, retransmissions included.
     pub payload: f64,
-    /// Octets at L2 that the load amounts to.
+    /// Octets at L2 expected from the load.
     pub expected: f64,
     /// Octets at L2 that the port counted.
     pub octets: f64,
@@ -115,7 +114,8 @@ impl PortStudy {
         }
     }
 
-    /// Share of what the port counted that was not the load's; negative if the load is more.
+    /// Returns the share of what the port counted that was not the load's; negative if the load is
+    /// more.
     #[must_use]
     pub fn background(&self) -> Option<f64> {
         (self.octets > 0.0).then(|| (self.octets - self.expected) / self.octets)
@@ -151,7 +151,7 @@ struct Load {
     payload: f64,
     frames: f64,
     headers: f64,
-    /// Octets that may have come besides.
+    /// Octets that may have come in addition.
     doubt: f64,
 }
 
@@ -186,7 +186,7 @@ pub(super) fn ports(
     studies
 }
 
-/// Lowers the standing of a trial by what its observers saw otherwise.
+/// Lowers the standing of a trial whose observers disagree with the tool.
 pub(super) fn doubt(standing: &mut Standing, studies: &[PortStudy]) {
     for study in studies {
         let (observer, port, faces) =
@@ -256,8 +256,8 @@ fn load(
     Ok(sum)
 }
 
-/// The last state of each TCP connection of `end`; `None` if there is none, or the kernel counts no
-/// segments.
+/// Returns the last state of each TCP connection of `end`; `None` if there is none, or the kernel
+/// counts no segments.
 fn connections(end: &JobRecord) -> Option<Vec<&linerate_model::TcpState>> {
     let states: Vec<_> = end.flows.iter().filter_map(|flow| flow.tcp.as_ref()).collect();
     (!states.is_empty() && states.iter().any(|state| state.segments_out > 0)).then_some(states)
@@ -283,8 +283,8 @@ fn received(own: &JobRecord, other: &JobRecord, per_frame: f64) -> Option<Load> 
     Some(Load { payload, frames, headers: frames * per_frame, doubt: again + on_its_way.max(0.0) })
 }
 
-/// Datagrams that `sender` sent; `None` if it counted none, or some that no frame of Ethernet
-/// holds.
+/// Returns the datagrams that `sender` sent; `None` if it counted none, or some that no frame of
+/// Ethernet holds.
 fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
     /// Payload of the usual Ethernet: larger packets are fragments, or jumbo frames, and we do not
     /// know which.
@@ -314,10 +314,9 @@ fn readings(block: &SampleBlock, port: &str, name: &str) -> Vec<(Nanos, f64)> {
     values.filter_map(|(value, at)| value.map(|value| (*at, value))).collect()
 }
 
-/// Sets what `port` counted during `trial` against `load`.
+/// Compares the count of `port` during `trial` with `load`.
 ///
-/// # Errors
-/// Why that cannot be done.
+/// # Errors If they cannot be compared, with the reason.
 fn compare(
     study: &mut PortStudy,
     port: &ObservedPort,

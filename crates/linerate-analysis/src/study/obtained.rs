@@ -29,7 +29,7 @@ pub enum Given {
 }
 
 impl Given {
-    /// The word of a mode, or of an option whose value is one.
+    /// Returns the word of a mode, or of an option whose value is one.
     #[must_use]
     pub fn word(&self) -> Option<&str> {
         match self {
@@ -38,7 +38,7 @@ impl Given {
         }
     }
 
-    /// The number of an option as granted.
+    /// Returns the number of an option as granted.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -47,7 +47,8 @@ impl Given {
         }
     }
 
-    /// The number of an option at the end of the run, as far as that is known; else as granted.
+    /// Returns the number of an option at the end of the run, as far as that is known; else as
+    /// granted.
     #[must_use]
     pub(crate) fn number_at_end(&self) -> Option<f64> {
         match self {
@@ -64,7 +65,7 @@ impl Obtained {
         Self { from: vec![Given::Mode(word.into())], to: Vec::new() }
     }
 
-    /// An option that all flows were granted.
+    /// Returns an option that all flows were granted.
     #[must_use]
     pub fn granted(value: impl Into<Value>) -> Self {
         let granted = SocketValue { granted: Some(value.into()), ..SocketValue::default() };
@@ -88,7 +89,7 @@ impl Obtained {
         if own.is_empty() { other } else { own }
     }
 
-    /// The first number granted.
+    /// Returns the first number granted.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         self.values().find_map(Given::number)

@@ -48,8 +48,8 @@ impl Fates {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OfKind {
     pub(super) fates: Fates,
-    /// Service times, where the workload measured them of every operation; what never ended is lost
-    /// in it.
+    /// Service times, where the workload measured them of every operation; operations that never
+    /// ended count as lost.
     pub(super) service: Option<Distribution>,
     /// Waiting times of the operations that never ended.
     pub(super) unanswered: Distribution,
@@ -68,8 +68,8 @@ pub(super) struct Operations {
     pub(super) open: u64,
     /// Outcomes by kind, in the order of [`OperationKind::ALL`].
     kinds: [OfKind; OperationKind::ALL.len()],
-    /// Response times, where the workload measured them of every operation; what never ended is
-    /// lost in it.
+    /// Response times, where the workload measured them of every operation; operations that never
+    /// ended count as lost.
     pub(super) response: Option<Distribution>,
 }
 
@@ -295,8 +295,8 @@ impl<'a> Lane<'a> {
         carried.buckets.iter().filter(|(back, _)| is_before(*back)).map(|(_, count)| count).sum()
     }
 
-    /// The operations without an answer that were due in the span, as bounds: how long they were
-    /// `waited` for.
+    /// Returns the operations without an answer that were due in the span, as bounds: how long they
+    /// were `waited` for.
     fn unanswered(&self, waited: Of, with_unstarted: bool) -> Distribution {
         let mut sum = Distribution::default();
         for (place, part) in self.parts.iter().enumerate() {
@@ -324,7 +324,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The `n` longest of `times`.
+/// Returns the `n` longest of `times`.
 fn longest(times: &Distribution, n: u64) -> Distribution {
     let mut left = n;
     let mut buckets: Vec<(u64, u64)> = Vec::new();
@@ -339,7 +339,7 @@ fn longest(times: &Distribution, n: u64) -> Distribution {
     Distribution { buckets, ..Distribution::default() }
 }
 
-/// The `n` shortest of `times`.
+/// Returns the `n` shortest of `times`.
 fn shortest(times: &Distribution, n: u64) -> Distribution {
     let mut left = n;
     let mut buckets: Vec<(u64, u64)> = Vec::new();
@@ -353,8 +353,8 @@ fn shortest(times: &Distribution, n: u64) -> Distribution {
     Distribution { buckets, ..Distribution::default() }
 }
 
-/// Takes `strangers`, whose times are known to a hundredth and never too short, out of `times`:
-/// each the longest that is no longer.
+/// Removes `strangers`, whose times are known to a hundredth and never too short, from `times`: for
+/// each, the longest time that is no longer.
 fn without(times: &mut Distribution, strangers: &Distribution) {
     for &(ns, count) in strangers.buckets.iter().rev() {
         let mut left = count;
@@ -410,7 +410,7 @@ mod tests {
         cuts
     }
 
-    /// The interval in which something happens.
+    /// Returns the interval in which something happens.
     fn place(cuts: &[u64], at: u64) -> usize {
         cuts.partition_point(|cut| *cut <= at).min(cuts.len() - 1)
     }
@@ -527,8 +527,8 @@ mod tests {
         operations
     }
 
-    /// An open load of a request every `gap`, at most `depth` at once, whose peer answers nothing
-    /// from `stops` on.
+    /// Returns an open load of a request every `gap`, at most `depth` at once, whose peer answers
+    /// nothing from `stops` on.
     fn open(gap: u64, depth: usize, stops: u64) -> Vec<Operation> {
         let mut under_way: Vec<u64> = Vec::new();
         let mut operations = Vec::new();
@@ -548,8 +548,8 @@ mod tests {
         operations
     }
 
-    /// The account by looking at each operation, and their response times in order; those without
-    /// an answer are the last.
+    /// Returns the account by looking at each operation, and their response times in order; those
+    /// without an answer are the last.
     fn truth(operations: &[Operation], cuts: &[u64]) -> ([u64; 4], Vec<Option<u64>>) {
         let boundaries = boundaries(operations, cuts);
         let due = boundaries[1]..boundaries[9];

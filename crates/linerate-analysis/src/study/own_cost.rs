@@ -70,7 +70,7 @@ impl Times {
     }
 }
 
-/// The times on the kernel of `host`.
+/// Returns the times on the kernel of `host`.
 fn times(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -91,8 +91,8 @@ fn times(
     })
 }
 
-/// Packets of the devices that `jobs` use over those of all devices on the kernel of `host`; 1
-/// where that is not known.
+/// Returns the packets of the devices that `jobs` use over those of all devices on the kernel of
+/// `host`; 1 where that is not known.
 fn packet_share(
     trial: &TrialRecord,
     jobs: &[Job<'_>],

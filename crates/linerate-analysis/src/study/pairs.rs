@@ -32,7 +32,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The number that job `number` of the changed arm has in the arm called `name`.
+    /// Returns the number that job `number` of the changed arm has in the arm called `name`.
     #[must_use]
     pub fn job_in(&self, name: &str, number: usize) -> usize {
         let of_base = self.base.jobs.iter().position(|job| *job as usize == number);
@@ -76,7 +76,7 @@ pub struct Compared {
     pub found: Vec<(String, Vec<Option<f64>>)>,
 }
 
-/// The comparisons of `campaign`, whose points are judged.
+/// Returns the comparisons of `campaign`, whose points are judged.
 pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Comparison> {
     let arms: Vec<Option<&Arm>> = points.iter().map(|point| arm_of(campaign, point)).collect();
     let of_role = |role: Role| move |(_, arm): &(&PointStudy, &Arm)| arm.role == role;
@@ -129,12 +129,12 @@ pub(super) fn arm_of<'a>(campaign: &'a Campaign, point: &PointStudy) -> Option<&
     campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()
 }
 
-/// The coordinate of `point`, the arm apart.
+/// Returns the coordinate of `point`, the arm apart.
 pub(super) fn without_arm(point: &PointStudy) -> Point {
     arm_removed(&point.parameters)
 }
 
-/// The coordinate `parameters` without its arm.
+/// Returns the coordinate `parameters` without its arm.
 pub(super) fn arm_removed(parameters: &Point) -> Point {
     let mut parameters = parameters.clone();
     parameters.remove(ARM_AXIS);

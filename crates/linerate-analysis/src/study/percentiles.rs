@@ -1,5 +1,5 @@
-//! Percentiles of the times of a job over its runs, with intervals, as measured and as corrected
-//! for what a closed load hides.
+//! Percentiles of the times of a job over its runs, with intervals, as measured and corrected for
+//! coordinated omission in a closed load.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub struct CorrectedStudy {
     pub percentiles: Vec<Percentile>,
 }
 
-/// The correction of `runs` of `job`, a closed load; `None` if that is none of requests.
+/// Returns the correction of `runs` of `job`, a closed load; `None` if that is none of requests.
 pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<CorrectedStudy> {
     let asks = job.metric(metric::TRANSACTION_RATE, Direction::Sum).is_some();
     let pace_ns = job.service.percentile(0.5).flatten().filter(|_| asks)?;
@@ -112,8 +112,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A closed load of 1 ms a request, of which one in ten runs stood still for 50 ms once in a
-    /// while.
+    /// Returns a closed load of 1 ms a request, in which one in ten runs stops for 50 ms now and
+    /// then.
     fn runs(n: usize) -> Vec<Distributions> {
         let run = |number: usize| {
             let stalls = if number == 0 { 40 } else { 20 };

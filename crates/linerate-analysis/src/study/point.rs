@@ -47,7 +47,8 @@ struct Judged<'a> {
     standing: Standing,
     /// Fraction of the measurement that was lost to others.
     taken: Option<f64>,
-    /// For how much of the measurement the busiest worker of each end ran or waited for a CPU.
+    /// Fraction of the measurement for which the busiest worker of each end ran or waited for a
+    /// CPU.
     occupied: Option<[f64; 2]>,
     /// Periods in which workers of the tester, or the machine, did not run.
     stalls: Vec<Stall>,
@@ -69,7 +70,7 @@ struct Judged<'a> {
     all_classes: Classes,
 }
 
-/// The study of the point that `trials` repeat.
+/// Returns the study of the point that `trials` repeat.
 pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialRecord]) -> PointStudy {
     let mut judged: Vec<Judged<'_>> =
         trials.iter().map(|trial| judge(campaign, hosts, trial)).collect();
@@ -247,7 +248,7 @@ fn classes(
     (each, readings.classes(all))
 }
 
-/// Times of the parts of all measured jobs' files.
+/// Returns the times of the stages of all measured jobs' files.
 fn stages(jobs: &[Job<'_>], span: super::span::Span) -> linerate_model::Stages {
     let mut all = Distributions::default();
     jobs.iter()
@@ -256,7 +257,7 @@ fn stages(jobs: &[Job<'_>], span: super::span::Span) -> linerate_model::Stages {
     all.stages
 }
 
-/// The measured jobs' figures added up.
+/// Returns the measured jobs' figures added up.
 fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Figures {
     let measured = || {
         jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f)
@@ -342,7 +343,7 @@ fn trial_study(campaign: &Campaign, one: &Judged<'_>, bounds: &[Bound]) -> Trial
     }
 }
 
-/// The standing of the point, from its trials'.
+/// Returns the standing of the point, from its trials'.
 fn standing(judged: &[Judged<'_>], jobs: &[JobStudy]) -> Standing {
     let mut standing = Standing::default();
     let n = judged.len();

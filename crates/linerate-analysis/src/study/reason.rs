@@ -50,7 +50,7 @@ pub enum Reason {
     Offered { job: String, share: f64 },
     /// This share of the requests started late.
     StartedLate { job: String, share: f64 },
-    /// The time with which transfers were under way differs from their service times added up.
+    /// The time with transfers in flight differs from the sum of their service times.
     DepthError { job: String, depth: f64, error: f64 },
     /// A transfer in flight at the end took longer than any that is counted.
     LongTransfer { job: String, seconds: f64 },
@@ -58,7 +58,7 @@ pub enum Reason {
     DiskLess { job: String, direction: Direction, share: f64 },
     /// The disk moved more than the load's bytes, by this share.
     DiskMore { job: String, direction: Direction, share: f64 },
-    /// A worker, or a machine, stood still.
+    /// A worker, or a machine, did not run.
     Stood(Stall),
     /// The hypervisor used this fraction of the CPUs' time.
     Stolen { share: f64 },
@@ -132,7 +132,7 @@ impl Reason {
                 let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
                 [host.clone(), message.chars().filter(|letter| !is_number(*letter)).collect()]
             }
-            // The reason behind it is what matters.
+            // The reason inside it decides the kind.
             Self::OfTrials { reason, .. } => return reason.kind(),
             _ => self.about().map(str::to_owned),
         };

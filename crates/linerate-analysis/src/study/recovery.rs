@@ -74,9 +74,9 @@ fn lacks_its_end(sent: &[FlowReport], received: &[FlowReport]) -> bool {
 /// Seconds from `overload_end` to the end of the interval in which the last frame was lost: RFC
 /// 2544 26.5. Nothing lost afterwards: zero; `None` if nothing was lost at all.
 ///
-/// What was sent and not yet received grows with every loss, and for a while with every frame that
-/// is on its way or waits for its receiver. It is never below what is lost by then, so that the
-/// least of all that follows bounds the losses so far.
+/// The number of frames sent and not yet received grows with every loss, and for a while with every
+/// frame in flight. It is never below the number lost so far, so the minimum of all later values
+/// bounds the losses so far.
 fn by_intervals(jobs: &[Job<'_>], overload_end: Nanos) -> Option<f64> {
     let intervals = jobs.iter().flat_map(|job| &job.active.intervals);
     let mut ends: Vec<Nanos> =

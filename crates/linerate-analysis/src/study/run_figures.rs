@@ -1,4 +1,4 @@
-//! One run of a point that is looked at, as it ends: the same figures as of the point's study.
+//! Figures of one run of a point with looks, as it ends: the same as in the point's study.
 
 use linerate_model::{Campaign, TrialRecord};
 

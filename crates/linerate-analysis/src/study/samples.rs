@@ -15,7 +15,7 @@ use super::span::Span;
 const LEAST_COVERED: f64 = 0.5;
 /// Nanoseconds in a second.
 pub(super) const NANOS: f64 = 1e9;
-/// The loopback interface: nothing on it is a frame.
+/// The loopback interface: it carries no frames.
 pub(super) const LOOPBACK: &str = "lo";
 
 /// The readings of one host in one trial.
@@ -34,8 +34,8 @@ impl<'a> Samples<'a> {
         Self(vec![block])
     }
 
-    /// Growth per second of the counters `wanted` picks, all added; `None` if none was read well
-    /// enough.
+    /// Returns the growth per second of the counters `wanted` selects, all added; `None` if none
+    /// was read well enough.
     pub(super) fn rate(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         let mut sum = None;
         for block in &self.0 {
@@ -54,7 +54,7 @@ impl<'a> Samples<'a> {
         self.0.iter().flat_map(|block| &block.series).filter(|series| wanted(series)).count()
     }
 
-    /// The things that `sampler` reads, each once.
+    /// Returns the things that `sampler` reads, each once.
     pub(super) fn instances(&self, sampler: &str) -> BTreeSet<&'a str> {
         let series = self
             .0
@@ -64,12 +64,12 @@ impl<'a> Samples<'a> {
         series.map(|series| series.instance.as_str()).collect()
     }
 
-    /// Growth during `span` of the counters `wanted` picks, all added.
+    /// Returns the growth during `span` of the counters `wanted` selects, all added.
     pub(super) fn change(&self, span: Span, wanted: impl Fn(&SeriesSpec) -> bool) -> Option<f64> {
         self.rate(span, wanted).map(|rate| rate * span.seconds())
     }
 
-    /// The largest growth during `span` of any one counter that `wanted` picks.
+    /// Returns the largest growth during `span` of any one counter that `wanted` selects.
     pub(super) fn largest_change(
         &self,
         span: Span,
@@ -92,13 +92,13 @@ impl<'a> Samples<'a> {
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 
-    /// Growth per second of `column` for `instance`.
+    /// Returns the growth per second of `column` for `instance`.
     pub(super) fn of_instance(&self, span: Span, column: Series, instance: &str) -> Option<f64> {
         self.rate(span, |read| column.is(read) && read.instance == instance)
     }
 
-    /// The mean of the gauge `column` over the readings within `span`: of the things `wanted` picks
-    /// the one with the largest.
+    /// Returns the mean of the gauge `column` over the readings within `span`: of the things
+    /// `wanted` selects the one with the largest.
     pub(super) fn mean_of(
         &self,
         span: Span,
@@ -143,7 +143,7 @@ fn growth(block: &SampleBlock, column: &[Option<f64>], span: Span) -> Option<f64
     (change >= 0.0).then(|| change * NANOS / (to - from))
 }
 
-/// The value at `at`, which lies within the readings.
+/// Returns the value at `at`, which lies within the readings.
 fn value_at(read: &[(f64, f64)], at: f64) -> f64 {
     let after = read.partition_point(|(time, _)| *time < at).min(read.len() - 1);
     let (later, above) = read[after];
@@ -159,18 +159,18 @@ fn value_at(read: &[(f64, f64)], at: f64) -> f64 {
 pub(super) struct Hosts<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl<'a> Hosts<'a> {
-    /// The hosts of `campaign`.
+    /// Returns the hosts of `campaign`.
     pub(super) fn of(campaign: &'a Campaign) -> Self {
         Self(campaign.hosts.iter().map(|record| (record.host.as_str(), &record.facts)).collect())
     }
 
-    /// A fact of `host` by its dotted path; `None` if unknown or unavailable.
+    /// Returns a fact of `host` by its dotted path; `None` if unknown or unavailable.
     pub(super) fn fact(&self, host: &str, path: &str) -> Option<&'a Value> {
         let found = path.split('.').try_fold(*self.0.get(host)?, |tree, name| tree.get(name))?;
         (!found.is_null() && found.get("unavailable").is_none()).then_some(found)
     }
 
-    /// A fact of one interface of `host`.
+    /// Returns a fact of one interface of `host`.
     pub(super) fn interface_fact(&self, host: &str, device: &str, name: &str) -> Option<&'a Value> {
         let found = self.fact(host, "interfaces")?.get(device)?.get(name)?;
         (!found.is_null() && found.get("unavailable").is_none()).then_some(found)

@@ -12,7 +12,7 @@ use super::{GoalResult, SearchStudy};
 use crate::compare::{Better, Margin, effect_beyond};
 use crate::statistics::median;
 
-/// The comparisons of `campaign` among its `searches`.
+/// Returns the comparisons of `campaign` among its `searches`.
 pub(super) fn comparisons(campaign: &Campaign, searches: &[SearchStudy]) -> Vec<Comparison> {
     let arms: Vec<Option<&Arm>> = searches.iter().map(|search| arm_of(campaign, search)).collect();
     let compared =
@@ -91,7 +91,7 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
     })
 }
 
-/// The lower bound of `goal` in each repeat of `search`.
+/// Returns the lower bound of `goal` in each repeat of `search`.
 pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
     let n_repeats = search.runs.iter().map(|run| run.repeat + 1).max().unwrap_or(0);
     let of_repeat = |repeat: u32| {
@@ -110,7 +110,7 @@ pub(crate) fn search_step(search: &SearchStudy, goal: &str) -> Option<f64> {
     )
 }
 
-/// The unit of a rate that is a load.
+/// Returns the unit of a rate that is a load.
 pub(crate) fn unit_of_load(unit: LoadUnit) -> Unit {
     match unit {
         LoadUnit::Bits => Unit::BitPerSecond,

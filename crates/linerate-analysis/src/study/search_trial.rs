@@ -209,7 +209,7 @@ impl Counts {
         counts
     }
 
-    /// Frames that were not sent, beyond the edges of a load.
+    /// Returns the frames that were not sent, beyond the edges of a load.
     fn unsent(&self, duration: Nanos) -> u64 {
         let unsent = self.intended.saturating_sub(self.sent);
         let rate = self.intended as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -220,7 +220,7 @@ impl Counts {
         self.unsent(duration) > 0 && (self.sent as f64) < LEAST_OFFERED * self.intended as f64
     }
 
-    /// Frames that were sent and did not come.
+    /// Returns the frames that were sent and did not come.
     fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
     }
@@ -245,7 +245,7 @@ fn misled(purpose: Purpose, counts: &Counts) -> Vec<Reason> {
     doubts
 }
 
-/// The share of the frames that left more than 1 ms late, if it is too large.
+/// Returns the share of the frames that left more than 1 ms late, if it is too large.
 fn very_late(purpose: Purpose, counts: &Counts) -> Option<f64> {
     let late = counts.very_late as f64;
     let too_many = late > EDGE_FRAMES + MOST_VERY_LATE * counts.sent as f64;
@@ -285,8 +285,8 @@ pub(super) fn settle(trials: &mut [SearchTrial]) {
     }
 }
 
-/// Returns frames per second from the first departure to the last, of the only sender. `None` for
-/// several senders, or if departures were not recorded singly.
+/// Returns the frames per second from the first departure to the last, of the only sender. `None`
+/// for several senders, or if departures were not recorded singly.
 fn departed(jobs: &[Job<'_>]) -> Option<f64> {
     let senders =
         || jobs.iter().flat_map(Job::ends).filter(|end| total(end, Counter::DatagramsSent) > 0);

@@ -109,7 +109,7 @@ impl SearchStudy {
     }
 }
 
-/// The searches of `campaign`, in the order of the plan.
+/// Returns the searches of `campaign`, in the order of the plan.
 pub(super) fn searches(campaign: &Campaign) -> Vec<SearchStudy> {
     let mut trials: Vec<&TrialRecord> =
         campaign.trials.iter().filter(|trial| trial.spec.search.is_some()).collect();
@@ -221,7 +221,7 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Lin
     }
 }
 
-/// The bounds of `requirement` as the gate admits them, and why trials were left out.
+/// Returns the bounds of `requirement` as the gate admits them, and why trials were left out.
 fn admitted(
     requirement: &Requirement,
     trials: &[Observation],
@@ -268,9 +268,9 @@ fn is_bounded_by_tester(
     lossy.clone().next().is_some() && lossy.all(|trial| trial.generator_limited)
 }
 
-/// The longest burst without loss of each search for it: each begins with its longest, so that a
-/// burst that is not shorter than one that lost before begins a new one. The rate of the bursts is
-/// what they left at, where that was measured.
+/// Returns the longest burst without loss of each search for it: each begins with its longest, so
+/// that a burst that is not shorter than one that lost before begins a new one. The rate of the
+/// bursts is what they left at, where that was measured.
 fn bursts(
     search: &Search,
     trials: &[SearchTrial],

@@ -143,7 +143,8 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     series.insert(metric::RETRANSMITS.to_owned(), retransmits);
 }
 
-/// The grid that covers a trial whose intervals reach until `end`, as far as it was under load.
+/// Returns the grid that covers a trial whose intervals reach until `end`, as far as it was under
+/// load.
 fn covering(end: Nanos, loaded: Nanos, interval: Nanos) -> Grid {
     let end = if loaded > Nanos(0) { end.min(loaded) } else { end };
     let width = interval.0.max(1).max(end.0.div_ceil(MOST_BINS));
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes received by these workers: from, until (ms), bytes.
+    /// Returns the bytes received by these workers: from, until (ms), bytes.
     fn received(intervals: &[(u32, u64, u64, u64)]) -> JobRecord {
         let interval = |(worker, from, until, bytes): &(u32, u64, u64, u64)| {
             let (start, end) = (Nanos::from_millis(*from), Nanos::from_millis(*until));

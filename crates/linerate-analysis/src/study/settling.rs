@@ -100,7 +100,7 @@ impl Readings {
         })
     }
 
-    /// The rates of `job`.
+    /// Returns the rates of `job`.
     pub(super) fn of(self, job: &Job<'_>) -> Rates {
         let mut rates = Rates::default();
         for flow in job.flows() {
@@ -204,7 +204,7 @@ pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling)
     }
 }
 
-/// The levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
+/// Returns the levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
 fn levels_told(metric: &str, settling: &TrialSettling) -> String {
     /// Number of levels in a sentence; the JSON has all of them.
     const MOST_TOLD: usize = 6;

@@ -30,7 +30,8 @@ impl Span {
         end.0.min(self.to.0).saturating_sub(start.0.max(self.from.0)) as f64
     }
 
-    /// The share of `start..end` that lies in it. An instant counts whole if it lies inside.
+    /// Returns the share of `start..end` that lies in it. An instant counts whole if it lies
+    /// inside.
     pub(super) fn share(self, start: Nanos, end: Nanos) -> f64 {
         if end > start {
             self.shared_ns(start, end) / (end.0 - start.0) as f64
@@ -73,8 +74,8 @@ pub(super) fn total(record: &JobRecord, counter: Counter) -> u64 {
     flows.max(intervals)
 }
 
-/// The share of `span` that the intervals of `record` cover, the mean over its workers; `None`
-/// without workers.
+/// Returns the share of `span` that the intervals of `record` cover, the mean over its workers;
+/// `None` without workers.
 pub(super) fn coverage(record: &JobRecord, span: Span) -> Option<f64> {
     let mut workers: Vec<u32> = record.intervals.iter().map(|interval| interval.worker).collect();
     workers.sort_unstable();

@@ -74,7 +74,7 @@ impl Stall {
     }
 }
 
-/// The stalls of both ends of a job.
+/// Returns the stalls of both ends of a job.
 pub(super) fn of(spec: &JobSpec, active: &JobRecord, passive: &JobRecord) -> Vec<Stall> {
     let ends = [(Side::Active, &spec.from, active), (Side::Passive, &spec.to, passive)];
     let of_end = |(side, endpoint, end): (Side, &linerate_model::Endpoint, &JobRecord)| {
@@ -103,7 +103,7 @@ pub(super) fn disturb(stalls: &[Stall], interval: &Interval) -> bool {
     stalls.iter().any(|stall| stall.disturbs().shared_ns(interval.start, interval.end) > 0.0)
 }
 
-/// The stalls of measured jobs that disturb `span`, each with what stood still.
+/// Returns the stalls of measured jobs that disturb `span`, each with what stood still.
 pub(super) fn during(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
@@ -156,7 +156,7 @@ impl Watched {
     }
 }
 
-/// The workers of both ends of `job`.
+/// Returns the workers of both ends of `job`.
 fn watched(job: &Job<'_>) -> Vec<Watched> {
     let ends =
         [(Side::Active, &job.spec.from, job.active), (Side::Passive, &job.spec.to, job.passive)];

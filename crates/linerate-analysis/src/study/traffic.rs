@@ -17,8 +17,8 @@
 //! - `fairness`: Jain's index over `bytes_received` of each flow during the span, or over the
 //!   flows' totals, per direction
 //! - `lost`, `loss_ratio`: of what was due in the span: datagrams and frames sent in it that never
-//!   came (`loss_series`), per direction and `sum`; requests, connections, files and transfers
-//!   given up, direction `sum`
+//!   came (`loss_series`), per direction and `sum`; requests, connections, files and transfers that
+//!   were lost, direction `sum`
 //! - `late`, `duplicates`, `reordered`: loss ledger, whole trial, per direction and `sum`
 //! - `operations_*`, `unanswered_ratio`: the ledger of operations over the measured span
 //!   (`operations`), at the end that starts them; direction `sum`, of disks and files also reads
@@ -116,7 +116,7 @@ impl Distributions {
 }
 
 impl<'a> Job<'a> {
-    /// The directions in which payload was sent or received, tx first.
+    /// Returns the directions in which payload was sent or received, tx first.
     pub(super) fn flows(&self) -> Vec<Flow<'a>> {
         let ends = [
             (Direction::Tx, [self.active, self.passive]),
@@ -126,7 +126,7 @@ impl<'a> Job<'a> {
         ends.into_iter().filter_map(flow).collect()
     }
 
-    /// The flow in `direction`, if it carries data.
+    /// Returns the flow in `direction`, if it carries data.
     pub(super) fn flow(&self, direction: Direction) -> Option<Flow<'a>> {
         self.flows().into_iter().find(|flow| flow.direction == direction)
     }
@@ -241,7 +241,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The figures of `job` over `span`.
+/// Returns the figures of `job` over `span`.
 pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy]) -> Figures {
     let mut figures = Figures::default();
     if span.seconds() <= 0.0 {
@@ -334,7 +334,8 @@ pub(super) struct Waited {
     pub(super) switches: f64,
 }
 
-/// The waits of the workers of `end` during `span`; none where the kernel does not account them.
+/// Returns the waits of the workers of `end` during `span`; none where the kernel does not account
+/// them.
 pub(super) fn waits(end: &JobRecord, span: Span) -> Vec<Waited> {
     let mut workers: BTreeMap<u32, Waited> = BTreeMap::new();
     for interval in &end.intervals {
@@ -349,7 +350,7 @@ pub(super) fn waits(end: &JobRecord, span: Span) -> Vec<Waited> {
     workers.into_values().filter(|waited| waited.ns > 0.0).collect()
 }
 
-/// CPU of the busiest worker of `end`, cores; `None` where none was counted.
+/// Returns CPU of the busiest worker of `end`, cores; `None` where none was counted.
 fn busiest(end: &JobRecord, span: Span) -> Option<f64> {
     let busiest = most(end, span, &[Counter::CpuUser, Counter::CpuSystem])?;
     Some(busiest / NANOS / span.seconds())

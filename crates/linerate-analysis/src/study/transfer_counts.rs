@@ -57,7 +57,8 @@ pub struct TransferCounts {
     pub write_max_ns: u64,
 }
 
-/// The counts of `job` over `span` of `trial`, worker by worker; none if it did not transfer.
+/// Returns the counts of `job` over `span` of `trial`, worker by worker; none if it did not
+/// transfer.
 pub(super) fn counts(trial: &TrialRecord, job: &Job<'_>, span: Span) -> Vec<TransferCounts> {
     if !job.is_of_disk() {
         return Vec::new();

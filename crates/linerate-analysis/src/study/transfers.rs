@@ -255,7 +255,7 @@ fn file_shares(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: 
     }
 }
 
-/// Bytes the kernel counted at the job's device over the job's own, written and read.
+/// Returns the bytes the kernel counted at the job's device over the job's own, written and read.
 fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>, Option<f64>) {
     let Some(device) =
         mode(job.active, "device").filter(|_| mode(job.active, "cache") == Some("direct"))

@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(told, [Reason::Swapped { host: "a".into(), pages: 7.0 }]);
     }
 
-    /// A CPU at these frequencies, GHz, that worked for these shares of the seconds before each
-    /// reading.
+    /// Returns a CPU at these frequencies, GHz, that worked for these shares of the seconds before
+    /// each reading.
     fn clocked(gigahertz: [f64; 5], busy: [f64; 5]) -> Vec<(String, SampleBlock)> {
         let mut ns = 0.0;
         let worked = busy.map(|share| {

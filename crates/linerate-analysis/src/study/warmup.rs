@@ -27,7 +27,7 @@ const MOST_FOR_CHANGES: usize = 10_000;
 /// Intervals averaged into one to look for changes: as many as MSER-5 takes.
 const BATCH: usize = 5;
 
-/// The measured span of `trial`.
+/// Returns the measured span of `trial`.
 pub(super) fn measured(trial: &TrialRecord) -> Span {
     let phases = &trial.spec.phases;
     let planned = Span { from: phases.warmup_span(), to: phases.loaded() };
@@ -54,7 +54,7 @@ pub(super) fn measured(trial: &TrialRecord) -> Span {
     warm_from(&series[left..]).map_or(found, |more| from(left + more))
 }
 
-/// The interval from which `series` holds the level it warmed up to.
+/// Returns the interval from which `series` holds the level it warmed up to.
 fn warm_from(series: &[f64]) -> Option<usize> {
     if series.len() > MOST_FOR_CHANGES {
         return None;

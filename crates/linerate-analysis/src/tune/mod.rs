@@ -5,8 +5,8 @@
 //! logarithms inside, as ratios outside. How a change is compared with none and proven:
 //! [`crate::compare`].
 //!
-//! What it does not see: whether two things changed at once (the conductor interleaves so that
-//! drift hits both alike), and buffers that other traffic fills at the same time.
+//! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
+//! both alike), and buffers that other traffic fills at the same time.
 
 pub mod experiments;
 mod observed;
@@ -56,8 +56,8 @@ pub struct Choice {
     pub clean: bool,
 }
 
-/// The window worth trying: the clean one that is fastest if it is about as fast as the best, else
-/// the best. `own` is the goodput with the kernel's own window.
+/// Returns the window worth trying: the clean one that is fastest if it is about as fast as the
+/// best, else the best. `own` is the goodput with the kernel's own window.
 #[must_use]
 pub fn choose(onset: &Onset, own: BitRate) -> Choice {
     let clean = onset.best_clean.filter(|clean| clean.goodput.0 >= AS_GOOD * onset.best.goodput.0);

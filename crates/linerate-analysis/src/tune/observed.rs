@@ -46,7 +46,7 @@ fn total(record: &JobRecord, counter: Counter) -> u64 {
     record.flows.iter().map(|flow| flow.counters[counter]).sum()
 }
 
-/// The rates of a flood (job 0 of `trial`, `udp_stream`); `None` if nothing came through.
+/// Returns the rates of a flood (job 0 of `trial`, `udp_stream`); `None` if nothing came through.
 #[must_use]
 pub fn rates(trial: &TrialRecord) -> Option<Rates> {
     let (sender, receiver) = (trial.job(0, Side::Active)?, trial.job(0, Side::Passive)?);
@@ -83,8 +83,8 @@ pub fn trains(trial: &TrialRecord, length: u32) -> Option<Trains> {
     (trains > 0).then(|| Trains { length, sent: trains, lost: sent.saturating_sub(received) })
 }
 
-/// The largest window that the sender of job 0 saw advertised in the second half of `trial`, bytes:
-/// after the receiver's kernel has had time to change its mind.
+/// Returns the largest window that the sender of job 0 saw advertised in the second half of
+/// `trial`, bytes: after the receiver's kernel has had time to change its mind.
 #[must_use]
 pub fn window_seen(trial: &TrialRecord) -> Option<u64> {
     let half = linerate_model::Nanos(trial.spec.phases.loaded().0 / 2);
@@ -95,7 +95,7 @@ pub fn window_seen(trial: &TrialRecord) -> Option<u64> {
     windows.filter(|window| *window > 0).max()
 }
 
-/// Segments that the sender of job 0 retransmitted.
+/// Returns the segments that the sender of job 0 retransmitted.
 #[must_use]
 pub fn retransmitted(trial: &TrialRecord) -> Option<u64> {
     let flows = &trial.job(0, Side::Active)?.flows;
@@ -103,7 +103,8 @@ pub fn retransmitted(trial: &TrialRecord) -> Option<u64> {
     counts.sum()
 }
 
-/// The last reading of the gauge `column` at `host` during `trial`; `None` if it was not read.
+/// Returns the last reading of the gauge `column` at `host` during `trial`; `None` if it was not
+/// read.
 #[must_use]
 pub fn reading_of(trial: &TrialRecord, host: &str, column: Series) -> Option<f64> {
     let (_, block) = trial.samples.iter().find(|(from, _)| from == host)?;

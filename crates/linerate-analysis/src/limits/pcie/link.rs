@@ -135,9 +135,9 @@ pub(crate) fn line_rate(generation: u32, lanes: u32) -> Option<BitRate> {
         .then(|| BitRate(transfers * 1e9 * f64::from(lanes) * f64::from(data) / f64::from(of)))
 }
 
-/// The longest a receiver waits with an acknowledgement, and the guideline for credit updates,
-/// which is the same: symbol times. `(mps + 28) x factor / lanes + delay`, PCI Express 5.0 tables
-/// 2-46 to 2-48 and 3-7 to 3-9 (faster generations take those of 8 GT/s).
+/// Returns the longest a receiver waits with an acknowledgement, and the guideline for credit
+/// updates, which is the same: symbol times. `(mps + 28) x factor / lanes + delay`, PCI Express 5.0
+/// tables 2-46 to 2-48 and 3-7 to 3-9 (faster generations take those of 8 GT/s).
 #[must_use]
 pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> u64 {
     /// Framing, sequence number, header and checks of the longest packet, symbols.
@@ -158,9 +158,9 @@ pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> 
 }
 
 impl Link {
-    /// The link of `generation` and `lanes` as a device finds it after reset of its limits: 32-bit
-    /// addresses, no end-to-end check, nothing for the link layer, transactions that begin at a
-    /// page, so that the result is a hard upper bound. `None` if there is no such link.
+    /// Returns the link of `generation` and `lanes` as a device finds it after reset of its limits:
+    /// 32-bit addresses, no end-to-end check, nothing for the link layer, transactions that begin
+    /// at a page, so that the result is a hard upper bound. `None` if there is no such link.
     #[must_use]
     pub fn new(
         generation: u32,
@@ -213,25 +213,25 @@ impl Link {
         }
     }
 
-    /// Overhead of a memory request: 20 or 24 bytes, and what was asked for beyond.
+    /// Returns the overhead of a memory request: 20 or 24 bytes, and what was asked for beyond.
     #[must_use]
     pub fn request_overhead(&self) -> Bytes {
         self.extras() + self.request_header()
     }
 
-    /// Header of a memory request.
+    /// Returns the header of a memory request.
     #[must_use]
     pub(crate) fn request_header(&self) -> Bytes {
         if self.addressing == Addressing::Bits32 { HEADER_3DW } else { HEADER_4DW }
     }
 
-    /// Overhead of a completion with data: 20 bytes, and what was asked for beyond.
+    /// Returns the overhead of a completion with data: 20 bytes, and what was asked for beyond.
     #[must_use]
     pub(crate) fn completion_overhead(&self) -> Bytes {
         self.extras() + HEADER_3DW
     }
 
-    /// End-to-end check of each packet.
+    /// Returns the end-to-end check of each packet.
     #[must_use]
     pub(crate) fn check_bytes(&self) -> Bytes {
         if self.check == EndToEndCheck::Present { ECRC } else { Bytes(0) }
@@ -247,20 +247,20 @@ impl Link {
         self.framing + self.check_bytes() + self.link_layer_bytes()
     }
 
-    /// Packets of a write of `size` bytes.
+    /// Returns the packets of a write of `size` bytes.
     #[must_use]
     pub(crate) fn write_packets(&self, size: Bytes) -> u64 {
         self.pieces(size).map(|(_, piece)| piece.0.div_ceil(self.max_payload.0)).sum()
     }
 
-    /// Requests of a read of `size` bytes.
+    /// Returns the requests of a read of `size` bytes.
     #[must_use]
     pub(crate) fn read_requests(&self, size: Bytes) -> u64 {
         self.pieces(size).map(|(_, piece)| piece.0.div_ceil(self.max_read_request.0)).sum()
     }
 
-    /// The fewest completions of a read of `size` bytes: all but the last of a request end at the
-    /// read completion boundary.
+    /// Returns the fewest completions of a read of `size` bytes: all but the last of a request end
+    /// at the read completion boundary.
     #[must_use]
     pub fn completions(&self, size: Bytes) -> u64 {
         let of_request = |(start, length): (Bytes, Bytes)| {
@@ -279,8 +279,8 @@ impl Link {
             .sum()
     }
 
-    /// The parts of a transaction that boundaries of pages cut it into: start and length. All whole
-    /// pages are one part: page boundaries are packet boundaries there.
+    /// Returns the parts of a transaction that boundaries of pages cut it into: start and length.
+    /// All whole pages are one part: page boundaries are packet boundaries there.
     fn pieces(&self, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> {
         let start = Bytes(self.offset.0 % PAGE.0);
         let head = if start.0 == 0 { Bytes(0) } else { Bytes(size.0.min(PAGE.0 - start.0)) };
@@ -307,19 +307,19 @@ impl Link {
         }
     }
 
-    /// The most the device writes to memory in transactions of `size` bytes.
+    /// Returns the most the device writes to memory in transactions of `size` bytes.
     #[must_use]
     pub fn write(&self, size: Bytes) -> BitRate {
         self.bandwidth(size, self.write_bytes(size))
     }
 
-    /// The most the device reads from memory in transactions of `size` bytes.
+    /// Returns the most the device reads from memory in transactions of `size` bytes.
     #[must_use]
     pub fn read(&self, size: Bytes) -> BitRate {
         self.bandwidth(size, self.read_bytes(size))
     }
 
-    /// The most it moves when it reads and writes equally often: both directions added.
+    /// Returns the most it moves when it reads and writes equally often: both directions added.
     #[must_use]
     pub fn both(&self, size: Bytes) -> BitRate {
         let (write, read) = (self.write_bytes(size), self.read_bytes(size));
@@ -327,7 +327,7 @@ impl Link {
         BitRate(2.0 * self.bandwidth(size, bytes).0)
     }
 
-    /// The busier direction decides.
+    /// Returns the busier direction decides.
     fn bandwidth(&self, size: Bytes, bytes: LinkBytes) -> BitRate {
         BitRate(self.packet_rate().0 * size.bits() / bytes.up.max(bytes.down).bits())
     }

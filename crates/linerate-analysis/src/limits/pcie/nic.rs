@@ -210,7 +210,7 @@ pub fn frame_bytes(steps: &[Step], link: &Link, frame: Bytes) -> FrameBytes {
         .fold(FrameBytes::default(), core::ops::Add::add)
 }
 
-/// Frames a second that `link` has room for: the busier direction decides.
+/// Returns the frames a second that `link` has room for: the busier direction decides.
 #[must_use]
 pub fn frame_rate(link: &Link, bytes: FrameBytes) -> PacketRate {
     const BITS: f64 = 8.0;

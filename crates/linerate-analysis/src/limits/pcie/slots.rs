@@ -52,18 +52,16 @@ pub struct Slots {
     pub devices: BTreeSet<String>,
 }
 
-/// Devices that the fact `pcie` knows.
+/// Returns the devices that the fact `pcie` knows.
 #[must_use]
 pub fn known(facts: &Value) -> Vec<&str> {
     facts.as_object().map(|chains| chains.keys().map(String::as_str).collect()).unwrap_or_default()
 }
 
 impl Slots {
-    /// The tree above `devices`, from the fact `pcie`.
+    /// Returns the tree above `devices`, from the fact `pcie`.
     ///
-    /// # Errors
-    /// Why there is no bus to bound one of them: it has no PCI device, or one that exists only
-    /// inside a hypervisor.
+    /// # Errors Why there is no bus to bound one of them: it has no PCI device, or one that exists only inside a hypervisor.
     pub fn of(facts: &Value, devices: &[String]) -> Result<Self, String> {
         let mut slots: Vec<Slot> = Vec::new();
         for device in devices {
@@ -125,7 +123,7 @@ impl Slots {
         Some(if direction == Direction::Tx { link.read(PAGE) } else { link.write(PAGE) })
     }
 
-    /// The most that `devices` move together in `direction`.
+    /// Returns the most that `devices` move together in `direction`.
     #[must_use]
     pub fn bound(
         &self,
@@ -143,7 +141,7 @@ impl Slots {
         tree::bound(&shared, devices)
     }
 
-    /// The tree line by line, the edges that are full first marked.
+    /// Returns the tree line by line, the edges that are full first marked.
     #[must_use]
     pub fn lines(&self, assumed: (Bytes, Bytes)) -> Vec<String> {
         let bounds =
@@ -178,8 +176,8 @@ impl Slots {
         parts.join(", ")
     }
 
-    /// Ceilings of each device alone and of all together, writes and reads, with the binding edge
-    /// named.
+    /// Returns the ceilings of each device alone and of all together, writes and reads, with the
+    /// binding edge named.
     #[must_use]
     pub fn ceilings(&self, assumed: (Bytes, Bytes)) -> Vec<Ceiling> {
         let alone = self.devices.iter().map(|device| BTreeSet::from([device.clone()]));
@@ -226,8 +224,8 @@ impl Slots {
         )
     }
 
-    /// The options of the calculator `pcie` for the edge that bounds writes of the only device
-    /// asked for; `None` for several, or without a link.
+    /// Returns the options of the calculator `pcie` for the edge that bounds writes of the only
+    /// device asked for; `None` for several, or without a link.
     #[must_use]
     pub fn options(&self, params: &Params) -> Option<Params> {
         if self.devices.len() != 1 {
@@ -276,8 +274,8 @@ fn told(size: Option<Bytes>) -> String {
     size.map_or_else(|| "not readable".to_owned(), |size| format!("{} B", size.0))
 }
 
-/// The link that `function` of the fact `pcie` bounds: generation of its highest speed, and its
-/// lanes now.
+/// Returns the link that `function` of the fact `pcie` bounds: generation of its highest speed, and
+/// its lanes now.
 #[must_use]
 pub fn link_of(function: &Value) -> Option<(u32, u32)> {
     let fastest =
@@ -291,7 +289,7 @@ fn speed(function: &Value, name: &str) -> Option<f64> {
     function.get(name).and_then(Value::as_f64)
 }
 
-/// A number of `function` above zero.
+/// Returns a number of `function` above zero.
 #[must_use]
 pub fn size(function: &Value, name: &str) -> Option<Bytes> {
     function.get(name).and_then(Value::as_u64).filter(|size| *size > 0).map(Bytes)
@@ -364,7 +362,7 @@ mod tests {
         })
     }
 
-    /// A card with a port of eight lanes and a disk of four behind a switch with four lanes
+    /// Returns a card with a port of eight lanes and a disk of four behind a switch with four lanes
     /// upwards.
     fn behind_a_switch() -> Value {
         let root = function("0000:00:1c.0", "root port", (8.0, 8.0), (4, 4), 256);

@@ -21,7 +21,7 @@ use crate::limits::pcie::{self, slots};
 
 /// Ethernet addresses and type, which a device moves with the packet, IEEE 802.3 clause 3.1.
 const FRAME_HEADER: Bytes = Bytes(14);
-/// The links that the flows of `carried` cross.
+/// Returns the links that the flows of `carried` cross.
 pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
     let mut elements: Vec<Element> = Vec::new();
     for one in carried {
@@ -40,8 +40,8 @@ pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]
     elements
 }
 
-/// The links above the device that carries what `end` and `other` exchange, written to memory or
-/// read from it; `None` if it has none or they are not known.
+/// Returns the links above the device that carries what `end` and `other` exchange, written to
+/// memory or read from it; `None` if it has none or they are not known.
 fn chain(
     hosts: &Hosts<'_>,
     end: &Endpoint,

@@ -28,7 +28,7 @@ struct CrossedElement<'a> {
     n_flows: usize,
 }
 
-/// The interfaces and disciplines that the flows of `carried` pass.
+/// Returns the interfaces and disciplines that the flows of `carried` pass.
 pub(super) fn elements(
     hosts: &Hosts<'_>,
     jobs: &[Job<'_>],

@@ -25,7 +25,7 @@ pub(super) struct Shaper<'a> {
     all: f64,
     /// bit/s that a flow reaches in a class, fastest first.
     classes: Vec<f64>,
-    /// Bytes that pass on top of the rate.
+    /// Bytes that pass in addition to the rate.
     pub(super) burst: f64,
 }
 
@@ -36,7 +36,7 @@ impl Shaper<'_> {
     }
 }
 
-/// The shapers that every packet of a device with these disciplines passes.
+/// Returns the shapers that every packet of a device with these disciplines passes.
 pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
     let mut found = Vec::new();
     let mut parent = ROOT.to_owned();

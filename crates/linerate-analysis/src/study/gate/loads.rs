@@ -29,8 +29,8 @@ pub(in crate::study) struct Proofs {
 }
 
 impl Line {
-    /// The lowest hard bound of the first job's loads counted in `unit`; `payload` is that of its
-    /// datagrams, bytes.
+    /// Returns the lowest hard bound of the first job's loads counted in `unit`; `payload` is that
+    /// of its datagrams, bytes.
     pub(in crate::study) fn of(
         bounds: &[Bound],
         unit: LoadUnit,
@@ -54,7 +54,7 @@ impl Line {
         Some(Self { bound: bound.clone(), doubt, per_byte })
     }
 
-    /// The line.
+    /// Returns the line.
     pub(in crate::study) fn value(&self) -> f64 {
         self.bound.ceiling.value
     }
@@ -115,7 +115,7 @@ mod tests {
 
     const FIRST: CeilingScope = CeilingScope::Job { job: 0, pair: None };
 
-    /// A line of 812.7 datagrams of 1472 B a second, shaped by a bucket of 5 kB.
+    /// Returns a line of 812.7 datagrams of 1472 B a second, shaped by a bucket of 5 kB.
     fn line(shaped: bool) -> Line {
         let ceiling = Ceiling::new(
             "link",

@@ -65,8 +65,9 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
     if part_s.is_some() { Judgement::Withheld(why.to_string()) } else { Judgement::Impossible(why) }
 }
 
-/// Seconds of the span of which `metric` is a rate of goodput, for which goodput's ceilings hold:
-/// one second, or those in which files were under way. `None` of metrics of the whole span.
+/// Returns the seconds of the span of which `metric` is a rate of goodput, for which goodput's
+/// ceilings hold: one second, or those in which files were under way. `None` of metrics of the
+/// whole span.
 fn part_s(gate: &Gate<'_>, metric: &str) -> Option<f64> {
     match metric {
         metric::GOODPUT_PEAK => Some(1.0),
@@ -143,8 +144,8 @@ impl Edges {
     }
 }
 
-/// Bytes that `receivers` read in their intervals across `edge` beyond what a path of `carried`
-/// bytes a second brings in that time.
+/// Returns the bytes that `receivers` read in their intervals across `edge` beyond what a path of
+/// `carried` bytes a second brings in that time.
 fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
     let across = || {
         let intervals = receivers.iter().flat_map(|record| &record.intervals);
@@ -176,7 +177,7 @@ pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -
         + bytes * edges.per_byte / possible
 }
 
-/// Bytes by which the count of one interval may be off, the worst receiver's.
+/// Returns the bytes by which the count of one interval may be off, the worst receiver's.
 fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
     let of_flow = |flow: Flow<'_>| {
         let counts: Vec<u64> =

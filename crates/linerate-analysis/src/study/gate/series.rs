@@ -1,5 +1,4 @@
-//! Readings over time: each interval by itself is no more than the path allows in it. One that is
-//! more is a gap.
+//! Readings over time: a value above the bound of the path in its interval becomes a gap.
 
 use std::collections::BTreeMap;
 

@@ -75,7 +75,7 @@ impl OneWay {
     }
 }
 
-/// `percentile` with what the clocks may be wrong added to its interval on both sides.
+/// Returns the `percentile` with the clocks' uncertainty added to both ends of its interval.
 pub(in crate::study) fn widened(percentile: Percentile, doubt_ns: f64) -> Percentile {
     let doubt = doubt_ns.ceil() as u64;
     Percentile {

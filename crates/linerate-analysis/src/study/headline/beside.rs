@@ -66,7 +66,7 @@ pub(super) fn searches(study: &Study) -> Option<[&SearchStudy; 2]> {
     Some([of_arm(&comparison.base.name)?, of_arm(&comparison.changed.name)?])
 }
 
-/// The first of those that changed most.
+/// Returns the first of those that changed most.
 fn most_changed<'a>(
     comparisons: impl DoubleEndedIterator<Item = &'a Comparison>,
 ) -> Option<&'a Comparison> {

@@ -31,7 +31,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The devices that packets pass at an end.
+    /// Returns the devices that packets pass at an end.
     fn passed(&self, end: PathEnd, hosts: &Hosts<'a>) -> Vec<&'a str> {
         leaving::device_chains(hosts, self.side(end).1, self.side(facing(end)).1).concat()
     }
@@ -40,7 +40,7 @@ impl<'a> Seen<'a> {
         Samples::of(self.trial, &self.side(end).1.host)
     }
 
-    /// A counter of an end a second.
+    /// Returns a counter of an end a second.
     pub(super) fn rate(&self, end: PathEnd, counter: Counter) -> Option<f64> {
         let (record, _) = self.side(end);
         let told = !record.intervals.is_empty();
@@ -106,12 +106,12 @@ fn stack<'a>(first: &Seen<'a>, end: PathEnd, hosts: &Hosts<'a>) -> Vec<Stage> {
     stages
 }
 
-/// The end that `end` exchanges data with.
+/// Returns the end that `end` exchanges data with.
 fn facing(end: PathEnd) -> PathEnd {
     if end == PathEnd::Receiver { PathEnd::Sender } else { PathEnd::Receiver }
 }
 
-/// The device that sockets of `end` use, or those of its next hops.
+/// Returns the device that sockets of `end` use, or those of its next hops.
 fn own_devices(end: &Endpoint) -> Vec<&str> {
     match &end.device {
         Some(device) => vec![device.as_str()],
@@ -129,7 +129,7 @@ fn protocol(first: &Seen<'_>) -> &'static str {
     }
 }
 
-/// The kinds of queueing discipline of `devices`, as far as they are read.
+/// Returns the kinds of queueing discipline of `devices`, as far as they are read.
 fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
     let samples = first.samples(PathEnd::Sender);
     let of_device = samples.instances(qdisc::SAMPLER).into_iter().filter_map(|instance| {
@@ -191,9 +191,9 @@ fn socket(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     [bits, packets, refused].into_iter().flatten().collect()
 }
 
-/// A discipline counts what its children count too: the largest is all of it. Packets pass the
-/// disciplines of devices above one another, so that the largest is all of those too; they share
-/// those of several next hops.
+/// Returns a discipline counts what its children count too: the largest is all of it. Packets pass
+/// the disciplines of devices above one another, so that the largest is all of those too; they
+/// share those of several next hops.
 fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     let (end, other) = (one.side(PathEnd::Sender).1, one.side(PathEnd::Receiver).1);
     let samples = one.samples(PathEnd::Sender);
@@ -219,7 +219,7 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     [bits, waiting, drops].into_iter().flatten().collect()
 }
 
-/// Packets dropped: a whole number, where the span ends between two samples too.
+/// Returns the packets dropped: a whole number, where the span ends between two samples too.
 fn dropped(packets: f64) -> Reading {
     Reading::new("dropped", packets.round(), Unit::Count, None)
 }
@@ -267,7 +267,7 @@ pub(super) fn disk(one: &Seen<'_>, end: PathEnd, device: &str, columns: &[Series
     bytes.into_iter().chain(busy).collect()
 }
 
-/// CPU time of all workers of an end over the span, cores.
+/// Returns CPU time of all workers of an end over the span, cores.
 pub(super) fn cores(one: &Seen<'_>, end: PathEnd) -> Option<f64> {
     let of = |counter| one.rate(end, counter).unwrap_or(0.0);
     let cores = (of(Counter::CpuUser) + of(Counter::CpuSystem)) / NANOS;

@@ -8,7 +8,7 @@ use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
 use super::{Limit, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, measured};
 
-/// A share of losses found at one place that makes it the place.
+/// Share of the losses at one place from which on it is the place of the losses.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: stage, metric, and the direction to read (`None`:
@@ -119,7 +119,7 @@ pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec
     told.collect()
 }
 
-/// The lowest bound known at `stage`.
+/// Returns the lowest bound known at `stage`.
 pub(super) fn ceiling(
     stage: &Stage,
     point: &PointStudy,
@@ -145,8 +145,8 @@ pub(super) fn ceiling(
     })
 }
 
-/// Losses of `job` that counters locate at `stage`; `None` where its counters were not read or
-/// nothing keeps a ledger.
+/// Returns the losses of `job` that counters locate at `stage`; `None` where its counters were not
+/// read or nothing keeps a ledger.
 pub(super) fn lost(stage: &Stage, job: &JobStudy, direction: Direction) -> Option<u64> {
     let loss = job.loss.iter().find(|loss| loss.direction == direction)?;
     let found: u64 =
@@ -191,7 +191,7 @@ pub(super) struct Bottleneck {
 
 /// The part of a path that limits.
 enum At {
-    /// These stages, whatever they are called.
+    /// These stages, whatever their names.
     Places(&'static [(PathEnd, StageKind)]),
     /// The parts that set the ceiling of the job's goodput.
     Parts(Vec<BoundPart>),
@@ -223,7 +223,7 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
     })
 }
 
-/// The job whose path shows what `finding` is about; `None` where that is no single one.
+/// Returns the job whose path shows what `finding` is about; `None` where that is no single one.
 pub(super) fn job(finding: &Finding, point: &PointStudy) -> Option<usize> {
     bottleneck(finding, point)?.job
 }

@@ -38,7 +38,7 @@ const ALL: &str = "all";
 /// The workload that moves nothing.
 const NULL_WORKLOAD: &str = "null";
 
-/// A campaign in one sentence and one picture.
+/// Headline of a campaign: its main figure, its limit and its path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
     /// The sweep of the point.
@@ -69,7 +69,7 @@ pub struct Headline {
     pub against: Option<Box<Headline>>,
 }
 
-/// A figure of what was moved.
+/// The main figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     /// Its metric; `load` for the result of a search.
@@ -116,7 +116,7 @@ pub struct Limit {
     pub rule: Option<String>,
     /// The claim.
     pub claim: Option<String>,
-    /// The experiment that put it to the test.
+    /// The experiment that tested it.
     pub experiment: Option<Tested>,
     /// The recommended next step.
     pub next: Option<String>,
@@ -129,7 +129,7 @@ impl Limit {
     }
 }
 
-/// An experiment and what it made of goodput.
+/// An experiment and its effect on goodput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tested {
     /// The changed setting.
@@ -150,7 +150,7 @@ struct Seen<'a> {
     span: Span,
 }
 
-/// The sentence and the picture of `campaign`, judged by `study`; `None` where nothing was
+/// Returns the sentence and the picture of `campaign`, judged by `study`; `None` where nothing was
 /// measured.
 #[must_use]
 pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
@@ -161,7 +161,7 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
         Some(best) => match beside::arms(study, best) {
             Some(arms) => arms.map(told_of),
             None => {
-                // The path drawn is that of the job which the sentence is about.
+                // The path drawn is that of the job in the finding.
                 let leading = diagnosis::of_point(study, best).into_iter().next();
                 let number =
                     leading.and_then(|finding| mark::job(&finding, best)).or_else(|| busiest(best));
@@ -177,7 +177,7 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     Some(Headline { against: Some(Box::new(changed)), ..base })
 }
 
-/// The point that moved most.
+/// Returns the point with the highest rate.
 fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
@@ -192,7 +192,7 @@ fn best(study: &Study) -> Option<&PointStudy> {
     carrying.rev().max_by(by_rank).or_else(|| study.points.first())
 }
 
-/// The number of the job of `point` that carries most.
+/// Returns the number of the job of `point` that carries most.
 fn busiest(point: &PointStudy) -> Option<usize> {
     let rate = |job: &JobStudy| {
         figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value)
@@ -203,7 +203,7 @@ fn busiest(point: &PointStudy) -> Option<usize> {
     measured(point).max_by(by_rate).map(|(number, _)| number)
 }
 
-/// The measured jobs, without the one that adds them up.
+/// Returns the measured jobs, without the one that adds them up.
 fn measured(point: &PointStudy) -> impl Iterator<Item = (usize, &JobStudy)> {
     point.jobs.iter().enumerate().filter(|(_, job)| !job.background && job.workload != ALL)
 }
@@ -237,7 +237,7 @@ fn unsettled(point: &PointStudy) -> Option<String> {
     settled.filter(|settled| !settled.has_single_number).map(|settled| settled.word.clone()).next()
 }
 
-/// The direction in which `job` carries most.
+/// Returns the direction in which `job` carries most.
 fn direction(job: &JobStudy) -> Direction {
     let carried = |direction| {
         let names = [metric::GOODPUT, metric::TRANSFER_RATE];
@@ -330,7 +330,7 @@ fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> 
     trials.iter().filter_map(of_trial).collect()
 }
 
-/// Every stage with what was seen there.
+/// Returns every stage with what was seen there.
 fn stages<'a>(
     campaign: &'a Campaign,
     studied: Option<(&PointStudy, &JobStudy)>,
@@ -371,7 +371,7 @@ fn stages<'a>(
     stages
 }
 
-/// The median of each reading over the trials that have it.
+/// Returns the median of each reading over the trials that have it.
 fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
     let mut told: Vec<Reading> = Vec::new();
     for reading in trials.iter().flatten() {
@@ -388,7 +388,7 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
     told
 }
 
-/// The leading finding of a point.
+/// Returns the leading finding of a point.
 fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
     let leading =
         findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);

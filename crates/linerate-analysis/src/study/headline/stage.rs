@@ -1,4 +1,4 @@
-//! Stages of a path: where each lies, what was read there and what it lets pass.
+//! Stages of a path: position, readings and ceiling of each.
 
 use linerate_model::{BoundClass, BoundPart, Layer, Unit};
 use serde::{Deserialize, Serialize};

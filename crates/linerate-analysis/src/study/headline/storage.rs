@@ -1,8 +1,8 @@
-//! The stages of a load on a disk or file: application, page cache, what is under way, disk; and
-//! the disk of a file that crosses a network.
+//! The stages of a load on a disk or file: application, page cache, queue and disk; and the disk of
+//! a file that crosses a network.
 //!
-//! What the disk did is what the kernel counted of it, of everybody. The share the disk did of what
-//! was asked for is both counts over one another.
+//! The disk's figures are the kernel's counters, which include all programs. The served share is
+//! the disk's count over the requested one.
 
 use linerate_model::series::disk as columns;
 use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
@@ -12,13 +12,13 @@ use super::super::transfers::mode;
 use super::ends::{cores, disk};
 use super::{PathEnd, Reading, Seen, Stage, StageKind};
 
-/// The cache mode in which the page cache is passed by.
+/// The cache mode that bypasses the page cache.
 const DIRECT: &str = "direct";
 
 const BITS_PER_BYTE: f64 = 8.0;
-/// A rate is reached to this.
+/// Fraction of a rate that counts as reached.
 const REACHED: f64 = 0.99;
-/// Share of its core from which a worker has no time for more.
+/// Share of its core from which on a worker has no time for more.
 const BUSY: f64 = 0.9;
 
 /// Returns the known limit of a load on a disk or file that no rule covers, and what to try: a rate
@@ -155,7 +155,7 @@ mod tests {
         of_transfers(3.2e-3, cores, params)
     }
 
-    /// The same with transfers of this many seconds.
+    /// Returns the same with transfers of this many seconds.
     fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> String {
         let figure = |(name, value): (&str, f64)| MetricStudy {
             name: name.into(),

@@ -86,8 +86,8 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     } = places;
     let Places { out, into, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
-    // A queueing discipline counts what its children drop too, so that the largest of a device's is
-    // all of them.
+    // A queueing discipline includes the drops of its children, so the largest count of a device is
+    // the total.
     let queued = |samples: &Samples<'_>, column: Series, device: Option<&str>| {
         let wanted =
             |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
@@ -97,7 +97,7 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let of_chain = |chain: &Vec<&str>, column: Series| -> Vec<f64> {
         chain.iter().filter_map(|device| queued(sending, column, Some(device))).collect()
     };
-    // The lowest queue of a chain passes what none above it dropped.
+    // The lowest queue of a chain passes the packets that none above it dropped.
     let passed = out
         .iter()
         .filter_map(|chain| of_chain(chain, qdisc::PACKETS).into_iter().reduce(f64::min))
@@ -208,7 +208,8 @@ fn counted_once(
 /// Socket buffers that the receiving device passed up and IP did not receive, without those dropped
 /// at the `backlog`.
 fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
-    /// Frames of other protocols (ARP, LLDP, STP) in a trial: so few packets are no drops.
+    /// Frames of other protocols (ARP, LLDP, STP) in a trial: this few packets are not counted as
+    /// drops.
     const NOT_IP: f64 = 10.0;
     let Places { receiver: (receiving, to), over_udp, .. } = places;
     let device = to.device.as_deref().filter(|_| *over_udp)?;
@@ -224,20 +225,20 @@ fn at_ingress(places: &Places<'_>, backlog: Option<f64>) -> Option<f64> {
         .map(|found| if found > NOT_IP { found } else { 0.0 })
 }
 
-/// Drops at ingress, which are a difference of two counters, with those that hide packets that came
-/// after the device's counter was read and before IP's was: the control connection ends the
-/// readings, so that its segments come just then. At the most `missing` ones, which did not arrive
-/// and were found nowhere.
+/// Returns drops at ingress corrected for the time between two readings. Drops are a difference of
+/// two counters, and packets that arrive after the device's counter was read and before IP's hide
+/// some of them: the control connection ends the readings, so its segments arrive just then. The
+/// correction is at most the `missing` datagrams, which did not arrive and were located nowhere.
 fn with_those_between_readings(drops: f64, missing: f64) -> f64 {
     /// Packets of the control connection between both readings, at the most; up to 3 were seen.
     const BETWEEN_READINGS: f64 = 10.0;
     if drops > 0.0 { drops + missing.clamp(0.0, BETWEEN_READINGS) } else { 0.0 }
 }
 
-/// Datagrams of the load that did not reach the IP of the receiving host, at the most; `None` if
-/// that was not counted.
+/// Returns the datagrams of the load that did not reach the IP of the receiving host, at the most;
+/// `None` if that was not counted.
 fn never_arrived(places: &Places<'_>) -> Option<f64> {
-    /// Datagrams with which the two ends of a flow find each other, at the most.
+    /// Largest number of datagrams with which the two ends of a flow find each other.
     const OPENING: f64 = 4.0;
     let Places { receiver: (receiving, _), sent, alone, over_udp, .. } = places;
     let ip = |column: Series| change(receiving, column, None).filter(|_| *alone && *over_udp);
@@ -270,14 +271,14 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     let total = |counter| span::total(received, counter) as f64;
     let (messages, datagrams) =
         (total(Counter::SocketDrops), total(Counter::SocketDroppedDatagrams));
-    // A receiver that does not count datagrams counts what cannot be coalesced.
+    // A receiver without a count of datagrams receives none that are coalesced.
     let at_socket = if datagrams > 0.0 { datagrams } else { messages };
     let family = family(received);
     let udp = |column: Series| change(receiving, column, family).filter(|_| *alone && *over_udp);
     let Some((overflows, checksums)) = udp(udp::RCVBUF_ERRORS).zip(udp(udp::IN_CSUM_ERRORS)) else {
         return vec![(LossPlace::ReceiverSocket, Some(at_socket))];
     };
-    // The rest of the errors are what a filter attached to the socket refused.
+    // The rest of the errors were refused by a filter attached to the socket.
     let refused = udp(udp::IN_ERRORS).map_or(0.0, |errors| {
         (errors - overflows - checksums - udp(udp::MEM_ERRORS).unwrap_or(0.0)).max(0.0)
     });
@@ -306,8 +307,8 @@ fn at_receiver(places: &Places<'_>, lost: u64) -> Vec<Drops> {
     places
 }
 
-/// Datagrams of a message, rounded up: as they were handed to the sending socket, or as they came
-/// together.
+/// Returns the datagrams of a message, rounded up: as they were handed to the sending socket, or as
+/// they came together.
 fn widest_message(sent: &JobRecord, received: &JobRecord) -> f64 {
     let total = |end, counter| span::total(end, counter) as f64;
     let ratio =
@@ -317,8 +318,8 @@ fn widest_message(sent: &JobRecord, received: &JobRecord) -> f64 {
         .max(1.0)
 }
 
-/// The instance of sampler `udp` that counts the datagrams of `received`; both if that is not
-/// known.
+/// Returns the instance of sampler `udp` that counts the datagrams of `received`; both if that is
+/// not known.
 fn family(received: &JobRecord) -> Option<&'static str> {
     let local: core::net::SocketAddr = received.flows.first()?.local.parse().ok()?;
     Some(if local.ip().to_canonical().is_ipv4() { "ipv4" } else { "ipv6" })

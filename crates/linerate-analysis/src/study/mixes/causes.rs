@@ -27,7 +27,7 @@ const FULL: f64 = 0.9;
 /// Factor by which the jobs alone must exceed the capacity; with less demand they need not compete
 /// for it.
 const MORE: f64 = 1.02;
-/// Waiting for a CPU explains a loss from this share of it on.
+/// Share of a loss that waiting for a CPU must explain to be its cause.
 const EXPLAINED: f64 = 0.5;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
@@ -118,7 +118,7 @@ pub(super) fn attribution(
     }
 }
 
-/// The study of `job` where it ran alone.
+/// Returns the study of `job` where it ran alone.
 fn base<'a>(
     alone: &[(&'a PointStudy, &Arm)],
     job: &MixedJob,
@@ -134,8 +134,8 @@ fn typical(job: &super::super::JobStudy, metric: &str, direction: Direction) -> 
     median(&values)
 }
 
-/// The bound of all jobs together that they ask more of than it has, and fill: its name and what
-/// was seen.
+/// Returns the bound of all jobs together whose capacity is below their demand and that they fill:
+/// its name and the evidence.
 fn known_edge(
     point: &PointStudy,
     alone: &[(&PointStudy, &Arm)],
@@ -191,8 +191,8 @@ fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (b
     }
 }
 
-/// A PCI Express link below which a disk and a network device of one host hang, that the jobs ask
-/// more of than it has, and fill.
+/// Returns a PCI Express link below which a disk and a network device of one host hang, whose
+/// capacity is below the jobs' demand and that they fill.
 fn common_link(
     campaign: &Campaign,
     hosts: &Hosts<'_>,

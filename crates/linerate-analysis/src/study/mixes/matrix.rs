@@ -1,8 +1,8 @@
-//! The direction matrix: which pairs of directions hurt each other (storage reference 5.7).
+//! The direction matrix: pairs of directions that interfere (storage reference 5.7).
 //!
-//! Links between memory and devices carry each direction by itself. If jobs that go the same way
-//! lose and those that go opposite ways do not, what they share is such a link; if all lose alike
-//! it is something that knows no direction: CPU, memory, a half-duplex bus.
+//! Links between memory and devices carry each direction by itself. If jobs in the same direction
+//! lose and those in opposite directions do not, they share such a link. If all lose alike, the
+//! shared resource has no direction: CPU, memory, a half-duplex bus.
 
 use linerate_model::{Point, Verdict};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct DirectionMatrix {
     pub sweep: String,
     /// Coordinates that its cells share.
     pub parameters: Point,
-    /// The host whose memory is meant.
+    /// The host whose memory is used.
     pub host: String,
     /// The two workloads.
     pub workloads: [String; 2],
@@ -45,17 +45,17 @@ pub struct MatrixCell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatrixVerdict {
-    /// Nothing is shared that is full.
+    /// No shared resource is saturated.
     Nothing,
     /// A link that carries each direction by itself, such as PCI Express.
     EachWay,
-    /// Something that knows no direction.
+    /// A resource without a direction.
     Undirected,
     /// Neither pattern, or undecided cells.
     Unclear,
 }
 
-/// The matrices that `mixes` of two jobs each form, sweep by sweep.
+/// Returns the matrices that `mixes` of two jobs each form, sweep by sweep.
 pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
     let placed: Vec<Placed<'_>> = mixes.iter().filter_map(placed).collect();
     let mut matrices: Vec<DirectionMatrix> = Vec::new();

@@ -136,7 +136,7 @@ pub(super) fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     study
 }
 
-/// `found`, and the cost if a trial that carries figures has none.
+/// Returns `found`, and the CPU cost if a trial that carries figures has none.
 fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
     let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
     found.extend(why.map(|why| Withheld {
@@ -156,7 +156,7 @@ fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
     carrying(judged).all(picked)
 }
 
-/// Distributions of the jobs `wanted` picks by number, of each trial that carries figures.
+/// Distributions of the jobs `wanted` selects by number, of each trial that carries figures.
 fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
     let of = |one: &Judged<'_>| {
         let mut sum = Distributions::default();
@@ -172,8 +172,8 @@ fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Ve
     carrying(judged).map(of).collect()
 }
 
-/// Percentiles of `each` run of the jobs `wanted` picks by number, as wide as their clocks are
-/// unknown.
+/// Percentiles of `each` run of the jobs `wanted` selects by number, widened by the uncertainty of
+/// their clocks.
 fn told_percentiles(
     judged: &[Judged<'_>],
     each: &[Distributions],
@@ -195,14 +195,14 @@ fn told_percentiles(
     told
 }
 
-/// All trials merged.
+/// Returns all trials merged.
 fn merged(each: &[Distributions]) -> Distributions {
     let mut merged = Distributions::default();
     each.iter().for_each(|one| merged.merge(one));
     merged
 }
 
-/// The metrics of what `of` picks of each trial: its figures, and how its rates went.
+/// Returns the metrics of what `of` picks of each trial: its figures, and how its rates went.
 fn metrics<'a>(
     judged: &'a [Judged<'_>],
     of: impl Fn(&'a Judged<'_>) -> (&'a Admitted, &'a Classes),
@@ -265,8 +265,8 @@ fn metrics<'a>(
     keys.into_iter().map(study).collect()
 }
 
-/// The median of `known` over the runs `judged`, with an interval that holds however often it was
-/// looked at.
+/// Returns the median of `known` over the runs `judged`, with an interval that holds for any number
+/// of looks.
 fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
     let until = judged.first().and_then(|one| one.trial.spec.until.as_deref());
     let looked =
@@ -274,8 +274,8 @@ fn estimated(judged: &[Judged<'_>], known: &[f64]) -> Option<Estimate> {
     until.map_or_else(|| estimate(known), looked)
 }
 
-/// `estimate` of a one-way time with what the clocks may be wrong added to its interval on both
-/// sides.
+/// Returns the `estimate` of a one-way time with the clocks' uncertainty added to both ends of its
+/// interval.
 fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -> Estimate {
     let doubts = figures
         .iter()

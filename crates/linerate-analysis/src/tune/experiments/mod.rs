@@ -173,7 +173,7 @@ pub struct Missed {
 /// Known facts of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Present values, by setting, or why each is not to be had or changed.
+    /// Present values by setting, or why each is not available or cannot be changed.
     pub settings: BTreeMap<&'static str, Result<String, Hindrance>>,
     /// Congestion controls the kernel has.
     pub congestion_controls: Vec<String>,
@@ -206,14 +206,14 @@ impl Known<'_> {
         proposed.map_err(|hindrance| Untried { end, setting, hindrance })
     }
 
-    /// A figure of the stream, in its direction or of both.
+    /// Returns a figure of the stream, in its direction or of both.
     fn value(&self, metric: &str) -> Option<f64> {
         let job = self.job()?;
         let of = |direction| Some(job.metric(metric, direction)?.estimate?.value);
         of(Direction::Tx).or_else(|| of(Direction::Sum))
     }
 
-    /// A share of the stream, `what` it is, if it is above `least`.
+    /// Returns a share of the stream, `what` it is, if it is above `least`.
     fn share(&self, metric: &str, least: f64, what: &str) -> Result<f64, Hindrance> {
         match self.value(metric) {
             Some(share) if share > least => Ok(share),
@@ -261,7 +261,7 @@ pub(super) mod cases {
     use super::*;
     use crate::MetricStudy;
 
-    /// A stream with these figures that reaches `share` of its ceiling.
+    /// Returns a stream with these figures that reaches `share` of its ceiling.
     pub(in crate::tune) fn point(share: f64, figures: &[(&str, f64)]) -> PointStudy {
         let metric = |name: &str, value: f64, share: Option<f64>| MetricStudy {
             at_least: None,
@@ -285,7 +285,7 @@ pub(super) mod cases {
         }
     }
 
-    /// A host with these settings.
+    /// Returns a host with these settings.
     pub(in crate::tune) fn host(settings: &[(&'static str, &str)]) -> Host {
         Host {
             settings: settings

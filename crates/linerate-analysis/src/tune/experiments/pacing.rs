@@ -112,9 +112,9 @@ fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
     }
 }
 
-/// The payload that full segments carry at [`PACE`] of the drain rate. The kernel counts payload
-/// alone where it paces by itself, and headers too where the fq discipline does: what is safe for
-/// the one is for the other.
+/// Returns the payload that full segments carry at [`PACE`] of the drain rate. The kernel counts
+/// payload alone where it paces by itself, and headers too where the fq discipline does: what is
+/// safe for the one is for the other.
 fn pace(rates: &Rates) -> BitRate {
     let packet = rates.packet.0 as f64;
     BitRate((PACE * rates.drain.0 * (packet - HEADERS).max(0.0) / (packet + WIRE_OVERHEAD)).floor())

@@ -55,7 +55,7 @@ impl TuningExperiment for Rings {
     }
 }
 
-/// The share of packets for which the ring had no room, where that is enough to matter.
+/// Returns the share of packets for which the ring had no room, where that is enough to matter.
 fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
     let Some(Missed { missed, received }) = path.missed else {
         return Err(Hindrance::no_evidence("packets that the ring had no room for: not counted"));

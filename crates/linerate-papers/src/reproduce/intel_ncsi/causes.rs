@@ -19,7 +19,7 @@ const PAPER: [(&str, f64, f64); 2] = [("Linux", 63.98, 63.32), ("Windows", 7.88,
 /// Buffer size of the lab's controllers, bits.
 const BUFFER_BITS: f64 = 8192.0 * 8.0;
 
-/// Returns payload delivered to the management controller, bit/s.
+/// Returns the payload delivered to the management controller, bit/s.
 fn goodput(study: &Study, row: &str) -> Option<f64> {
     if MEDIA.contains(&row) {
         return value(study, row, metric::TRANSACTION_RATE, Direction::Sum)
@@ -48,7 +48,7 @@ pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str,
     gains.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Returns goodput before and after of one row.
+/// Returns the goodput before and after of one row.
 pub(super) fn figures(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
     pair(default, tuned, row)
 }

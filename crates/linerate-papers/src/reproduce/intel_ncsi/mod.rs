@@ -67,7 +67,7 @@ fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Optio
     Some(whole(only(study, name)?)?.metric(metric, direction)?.estimate?.value)
 }
 
-/// Returns goodput in one direction of one cell of the tables, bit/s.
+/// Returns the goodput in one direction of one cell of the tables, bit/s.
 fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection) -> Option<f64> {
     value(
         study,
