@@ -8,7 +8,7 @@ use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to};
+use super::{Replay, ReplayItem, agrees_to, item};
 use linerate_analysis::limits::pcie::Link;
 use linerate_analysis::limits::{ethernet, headers, lag, tcp};
 
@@ -115,34 +115,29 @@ fn single_flow(printed: &Printed) -> ReplayItem {
         tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0
             / 1e6;
     let value = printed.tcp.single_flow;
-    ReplayItem {
-        id: "E3.a".into(),
-        what: "single TCP flow over one 10 Gbit/s port at MTU 9000".into(),
-        printed: format!("{value} Mbit/s"),
-        recomputed: format!(
+    item(
+        "E3.a",
+        "single TCP flow over one 10 Gbit/s port at MTU 9000",
+        format!("{value} Mbit/s"),
+        format!(
             "at most {ceiling:.0} Mbit/s of payload fit: {:.1} % of the ceiling",
             value / ceiling * 100.0
         ),
-        agrees: value <= ceiling,
-        digits: None,
-        why_it_matters:
-            "above what the wire carries: counted with headers, at the sender, or by a wrong clock"
-                .into(),
-    }
+        value <= ceiling,
+        "above what the wire carries: counted with headers, at the sender, or by a wrong clock",
+    )
 }
 
 fn dual_fabric(tcp: &Tcp) -> ReplayItem {
     let factor = tcp.single_flow_dual_fabric / tcp.single_flow;
-    ReplayItem {
-        id: "dual-fabric".into(),
-        what: "one flow on each of two fabrics over one flow".into(),
-        printed: format!("{} and {} Mbit/s", tcp.single_flow_dual_fabric, tcp.single_flow),
-        recomputed: format!("{} / {} = {factor:.3}", tcp.single_flow_dual_fabric, tcp.single_flow),
-        agrees: agrees_to(2.0, factor, 2),
-        digits: None,
-        why_it_matters: "a flow never leaves its member link: two fabrics are exactly twice one"
-            .into(),
-    }
+    item(
+        "dual-fabric",
+        "one flow on each of two fabrics over one flow",
+        format!("{} and {} Mbit/s", tcp.single_flow_dual_fabric, tcp.single_flow),
+        format!("{} / {} = {factor:.3}", tcp.single_flow_dual_fabric, tcp.single_flow),
+        agrees_to(2.0, factor, 2),
+        "a flow never leaves its member link: two fabrics are exactly twice one",
+    )
 }
 
 /// Compares the PCIe share. The paper omits the maximum payload, so the ceiling is one of two.
@@ -159,25 +154,20 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
         let (share, ceiling) = share(max_payload);
         format!("{share:.1} % of {ceiling:.2} Gbit/s with payloads of {max_payload} B")
     };
-    ReplayItem {
-        id: "E3.d-mps".into(),
-        what: "pktgen with expander against what PCIe carries".into(),
-        printed: format!(
+    item(
+        "E3.d-mps",
+        "pktgen with expander against what PCIe carries",
+        format!(
             "{:.2} % of {} \
             Gbit/s",
             pktgen.share_of_pcie_percent, pktgen.pcie_gigabits
         ),
-        recomputed: format!("{}, {}", told(128), told(256)),
-        agrees: [128, 256]
-            .iter()
-            .any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
-        digits: None,
-        why_it_matters:
-            "packets have headers: the slot was all but full where a seventh of it seemed left, \
+        format!("{}, {}", told(128), told(256)),
+        [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
+        "packets have headers: the slot was all but full where a seventh of it seemed left, \
                 and how full hangs on \
-                         the maximum payload (MPS), which the paper does not give"
-                .into(),
-    }
+                         the maximum payload (MPS), which the paper does not give",
+    )
 }
 
 /// Compares rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill
@@ -185,47 +175,42 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
 fn links_filled(printed: &Printed) -> ReplayItem {
     let tcp = &printed.tcp;
     let (two, four) = (tcp.multi_flow / tcp.single_flow, tcp.multi_flow_expander / tcp.single_flow);
-    ReplayItem {
-        id: "E3.c-links".into(),
-        what: "links that \"multi flow\" fills, number of flows not given".into(),
-        printed: format!("{} and {} Mbit/s", tcp.multi_flow, tcp.multi_flow_expander),
-        recomputed: format!(
+    item(
+        "E3.c-links",
+        "links that \"multi flow\" fills, number of flows not given",
+        format!("{} and {} Mbit/s", tcp.multi_flow, tcp.multi_flow_expander),
+        format!(
             "{two:.2} of 2 links and {four:.2} of 4; two flows fill {:.2} of 2 on average, four \
                 {:.2} of 4",
             lag::occupancy(2, 2).links_used,
             lag::occupancy(4, 4).links_used
         ),
-        agrees: two <= 2.0 && four <= 4.0,
-        digits: None,
-        why_it_matters: "possible, and without the number of flows no hash can be judged by it"
-            .into(),
-    }
+        two <= 2.0 && four <= 4.0,
+        "possible, and without the number of flows no hash can be judged by it",
+    )
 }
 
 fn second_limit(tcp: &Tcp) -> ReplayItem {
     let share = |dual: f64, single: f64| dual / (2.0 * single);
     let vic = share(tcp.multi_flow_dual_fabric, tcp.multi_flow);
     let expander = share(tcp.multi_flow_expander_dual_fabric, tcp.multi_flow_expander);
-    ReplayItem {
-        id: "second-limit".into(),
-        what: "many flows on two fabrics, against twice one fabric".into(),
-        printed: format!(
+    item(
+        "second-limit",
+        "many flows on two fabrics, against twice one fabric",
+        format!(
             "{} and {} \
             Mbit/s",
             tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric
         ),
-        recomputed: format!(
+        format!(
             "{vic:.2} and {expander:.2} of twice {} and \
             {}",
             tcp.multi_flow, tcp.multi_flow_expander
         ),
-        agrees: vic <= 1.0 && expander <= 1.0,
-        digits: None,
-        why_it_matters:
-            "possible; what is missing to 1 is a second limit: one queue, one socket's \
-            memory, or the host"
-                .into(),
-    }
+        vic <= 1.0 && expander <= 1.0,
+        "possible; what is missing to 1 is a second limit: one queue, one socket's \
+            memory, or the host",
+    )
 }
 
 /// Compares a packet rate times its size with the printed maximum, within half a unit of the rate's
@@ -244,18 +229,15 @@ fn packets(
     let gigabits = |rate: f64| rate * unit * bytes * 8.0 / 1e9;
     let value = gigabits(rate);
     let tolerance = gigabits(half_digit) + maximum * NEAR;
-    ReplayItem {
-        id: id.into(),
-        what: format!("packet rate at {bytes} B against the printed bandwidth"),
-        printed: format!("{rate} x {unit:.0} packets/s, {maximum} Gbit/s"),
-        recomputed: format!("{rate} x {unit:.0} x {bytes} B x 8 = {value:.2} Gbit/s"),
-        agrees: (value - maximum).abs() <= tolerance,
-        digits: None,
-        why_it_matters:
-            "rate times size is bandwidth; where it is not, one of the two figures belongs to \
-                another point"
-                .into(),
-    }
+    item(
+        id,
+        format!("packet rate at {bytes} B against the printed bandwidth"),
+        format!("{rate} x {unit:.0} packets/s, {maximum} Gbit/s"),
+        format!("{rate} x {unit:.0} x {bytes} B x 8 = {value:.2} Gbit/s"),
+        (value - maximum).abs() <= tolerance,
+        "rate times size is bandwidth; where it is not, one of the two figures belongs to \
+                another point",
+    )
 }
 
 #[cfg(test)]

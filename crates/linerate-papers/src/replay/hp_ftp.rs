@@ -9,7 +9,7 @@ use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to};
+use super::{Replay, ReplayItem, agrees_to, item};
 use linerate_analysis::limits::{ethernet, headers, tcp};
 
 /// The paper's title.
@@ -51,25 +51,6 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
         sinks(printed),
         clients(printed),
     ]
-}
-
-fn item(
-    id: &str,
-    what: &str,
-    printed: String,
-    recomputed: String,
-    agrees: bool,
-    why: &str,
-) -> ReplayItem {
-    ReplayItem {
-        id: id.into(),
-        what: what.into(),
-        printed,
-        recomputed,
-        agrees,
-        digits: None,
-        why_it_matters: why.into(),
-    }
 }
 
 fn io_total(printed: &Printed) -> ReplayItem {

@@ -8,7 +8,7 @@ use linerate_model::{Bytes, metric};
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to};
+use super::{Replay, ReplayItem, agrees_to, item};
 use linerate_analysis::limits::fibre_channel;
 use linerate_analysis::limits::pcie::{Link, LinkLayerPackets};
 
@@ -80,25 +80,6 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
         identical_rows(printed),
         search_step(printed),
     ]
-}
-
-fn item(
-    id: &str,
-    what: &str,
-    printed: String,
-    recomputed: String,
-    agrees: bool,
-    why: &str,
-) -> ReplayItem {
-    ReplayItem {
-        id: id.into(),
-        what: what.into(),
-        printed,
-        recomputed,
-        agrees,
-        digits: None,
-        why_it_matters: why.into(),
-    }
 }
 
 /// Returns the report's link with maximum payloads of `max_payload` bytes.

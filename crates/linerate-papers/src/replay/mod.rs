@@ -49,6 +49,26 @@ pub struct ReplayItem {
     pub why_it_matters: String,
 }
 
+/// Returns an item that this crate computes, rather than one listed in a data file.
+fn item(
+    id: impl Into<String>,
+    what: impl Into<String>,
+    printed: impl Into<String>,
+    recomputed: impl Into<String>,
+    agrees: bool,
+    why: impl Into<String>,
+) -> ReplayItem {
+    ReplayItem {
+        id: id.into(),
+        what: what.into(),
+        printed: printed.into(),
+        recomputed: recomputed.into(),
+        agrees,
+        digits: None,
+        why_it_matters: why.into(),
+    }
+}
+
 /// A paper that can be replayed.
 #[derive(Debug)]
 pub struct Paper {

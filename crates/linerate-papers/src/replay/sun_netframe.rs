@@ -8,7 +8,7 @@ use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to};
+use super::{Replay, ReplayItem, agrees_to, item};
 use linerate_analysis::limits::pci::{self, Clock, Width};
 use linerate_analysis::limits::{ethernet, headers, tcp};
 
@@ -116,25 +116,6 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
     ];
     items.extend(packet_sizes(printed));
     items
-}
-
-fn item(
-    id: &str,
-    what: &str,
-    printed: String,
-    recomputed: String,
-    agrees: bool,
-    why: &str,
-) -> ReplayItem {
-    ReplayItem {
-        id: id.into(),
-        what: what.into(),
-        printed,
-        recomputed,
-        agrees,
-        digits: None,
-        why_it_matters: why.into(),
-    }
 }
 
 /// Returns a gain in per cent as a factor.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ReplayItem, Tables};
+use super::{ReplayItem, Tables, item};
 use linerate_analysis::statistics::mean;
 
 #[derive(Deserialize)]
@@ -111,15 +111,14 @@ pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
 fn compare(claim: &Claim, tables: &Tables) -> ReplayItem {
     let averages = averages(&claim.series, tables);
     let mean = mean(&averages).expect("a claim names its series");
-    ReplayItem {
-        id: claim.id.clone(),
-        what: claim.what.clone(),
-        printed: format!("{} {} Mbit/s", claim.says.word(), claim.megabits),
-        recomputed: format!("mean of {averages:?} = {mean:.2} Mbit/s"),
-        agrees: claim.says.fits(mean, claim.megabits),
-        digits: None,
-        why_it_matters: claim.why.clone(),
-    }
+    item(
+        claim.id.clone(),
+        claim.what.clone(),
+        format!("{} {} Mbit/s", claim.says.word(), claim.megabits),
+        format!("mean of {averages:?} = {mean:.2} Mbit/s"),
+        claim.says.fits(mean, claim.megabits),
+        claim.why.clone(),
+    )
 }
 
 fn direction_named(collapse: &Collapse, tables: &Tables) -> ReplayItem {
@@ -140,15 +139,14 @@ fn direction_named(collapse: &Collapse, tables: &Tables) -> ReplayItem {
     let said = |(name, alone, both): &(&str, f64, f64)| {
         format!("{name} {alone:.2} to {both:.2} Mbit/s ({:+.0} %)", (both / alone - 1.0) * 100.0)
     };
-    ReplayItem {
-        id: collapse.id.clone(),
-        what: collapse.what.clone(),
-        printed: format!("poor {}", collapse.says),
-        recomputed: changes.iter().map(said).collect::<Vec<_>>().join("; "),
-        agrees: fell_most == collapse.says,
-        digits: None,
-        why_it_matters: collapse.why.clone(),
-    }
+    item(
+        collapse.id.clone(),
+        collapse.what.clone(),
+        format!("poor {}", collapse.says),
+        changes.iter().map(said).collect::<Vec<_>>().join("; "),
+        fell_most == collapse.says,
+        collapse.why.clone(),
+    )
 }
 
 fn averages(names: &[String], tables: &Tables) -> Vec<f64> {
@@ -160,11 +158,11 @@ fn window_unit(window: &Window) -> ReplayItem {
     let kilobits = |bytes: u64| bytes as f64 * 8.0 / 1e3;
     let agrees = kilobits(window.initial_bytes).round() as u64 == window.initial_kb
         && kilobits(window.final_bytes).round() as u64 == window.final_kb;
-    ReplayItem {
-        id: "E1.e".to_owned(),
-        what: "unit of the TCP windows".to_owned(),
-        printed: format!("{} Kb and {} Kb", window.initial_kb, window.final_kb),
-        recomputed: format!(
+    item(
+        "E1.e",
+        "unit of the TCP windows",
+        format!("{} Kb and {} Kb", window.initial_kb, window.final_kb),
+        format!(
             "{} B = {:.1} KiB = {:.0} kbit; {} B = {:.1} KiB = {:.0} kbit",
             window.initial_bytes,
             kibibytes(window.initial_bytes),
@@ -174,21 +172,19 @@ fn window_unit(window: &Window) -> ReplayItem {
             kilobits(window.final_bytes)
         ),
         agrees,
-        digits: None,
-        why_it_matters: "read as bits the windows are an eighth, and the device's buffer of 8 KiB \
-            would have sufficed"
-            .to_owned(),
-    }
+        "read as bits the windows are an eighth, and the device's buffer of 8 KiB \
+            would have sufficed",
+    )
 }
 
 fn against_standard(statement: Statement) -> ReplayItem {
-    ReplayItem {
-        id: statement.id,
-        what: statement.what,
-        agrees: statement.printed == statement.standard,
-        printed: statement.printed,
-        recomputed: statement.standard,
-        digits: None,
-        why_it_matters: statement.why,
-    }
+    let agrees = statement.printed == statement.standard;
+    item(
+        statement.id,
+        statement.what,
+        statement.printed,
+        statement.standard,
+        agrees,
+        statement.why,
+    )
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Replay, ReplayItem};
+use super::{Replay, ReplayItem, item};
 use linerate_analysis::statistics::mean_half_up;
 
 /// The paper's title.
@@ -50,16 +50,14 @@ fn tables() -> Tables {
 fn average(name: &str, series: &Series) -> ReplayItem {
     let printed = half_up_average(series);
     let n = series.values.len();
-    ReplayItem {
-        id: name.to_owned(),
-        what: format!("average of {n} seconds"),
-        agrees: printed.0 == printed.1,
-        printed: format!("{} Mbit/s", printed.0),
-        recomputed: format!("{} Mbit/s, rounded half up in decimal", printed.1),
-        digits: None,
-        why_it_matters: "the tables are what they say; what they count is another question"
-            .to_owned(),
-    }
+    item(
+        name.to_owned(),
+        format!("average of {n} seconds"),
+        format!("{} Mbit/s", printed.0),
+        format!("{} Mbit/s, rounded half up in decimal", printed.1),
+        printed.0 == printed.1,
+        "the tables are what they say; what they count is another question",
+    )
 }
 
 /// E1.a: number of averages that follow, and that would follow in binary floating point.
@@ -74,21 +72,19 @@ fn all_averages(tables: &Tables) -> ReplayItem {
         let mean = series.values.iter().sum::<f64>() / series.values.len() as f64;
         format!("{mean:.2}") == format!("{:.2}", series.printed)
     });
-    ReplayItem {
-        id: "E1.a".to_owned(),
-        what: "averages of the four tables".to_owned(),
-        printed: format!("{all} averages"),
-        recomputed: format!(
+    item(
+        "E1.a",
+        "averages of the four tables",
+        format!("{all} averages"),
+        format!(
             "{decimal} follow, rounded half up in decimal; {} in \
             binary",
             binary.count()
         ),
-        agrees: decimal == all,
-        digits: None,
-        why_it_matters: "ties such as 61.005 have no exact binary form: samples are kept as the \
-            decimals they were"
-            .to_owned(),
-    }
+        decimal == all,
+        "ties such as 61.005 have no exact binary form: samples are kept as the \
+            decimals they were",
+    )
 }
 
 /// Returns the average as printed, and as it follows from the seconds.

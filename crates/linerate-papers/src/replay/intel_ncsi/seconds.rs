@@ -1,7 +1,7 @@
 //! The 1920 seconds behind the averages: step size, drift, standstill, and the precision of one run
 //! (E1.h and E1.i of methodology 1).
 
-use super::{PLACES, ReplayItem, Series, Tables};
+use super::{PLACES, ReplayItem, Series, Tables, item};
 use linerate_analysis::statistics::{
     Settling, mean, mean_half_up, quantum_among, settling, trend, unpaired_shift,
 };
@@ -56,22 +56,21 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
     let found = quantum_among(&values, &half_widths, &candidates)?;
     let bytes = (found.step * 1e6 / 8.0).round();
     let kibibytes = bytes / 1024.0;
-    Some(ReplayItem {
-        id: format!("quantum {kibibytes} KiB"),
-        what: format!("{who}: seconds, to 0.01 Mbit/s"),
-        printed: format!("{} seconds of goodput", values.len()),
-        recomputed: format!(
+    Some(item(
+        format!("quantum {kibibytes} KiB"),
+        format!("{who}: seconds, to 0.01 Mbit/s"),
+        format!("{} seconds of goodput", values.len()),
+        format!(
             "{} of the {} informative seconds are multiples of {bytes} B",
             found.multiples, found.telling
         ),
-        agrees: false,
-        digits: None,
-        why_it_matters: format!(
+        false,
+        format!(
             "iperf counted calls of write(), not bytes delivered: a second is known to {:.3} \
                 Mbit/s, and the two consoles wrote in different sizes",
             found.step
         ),
-    })
+    ))
 }
 
 fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
@@ -80,11 +79,11 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
     let parts = [&series.values[..first], &series.values[first..second], &series.values[second..]];
     let means: Vec<String> =
         parts.iter().filter_map(|part| mean(part)).map(|mean| format!("{mean:.1}")).collect();
-    Some(ReplayItem {
-        id: "E1.h trend".to_owned(),
-        what: format!("{name}: one average for {} seconds", series.values.len()),
-        printed: format!("{:.2} Mbit/s", series.printed),
-        recomputed: format!(
+    Some(item(
+        "E1.h trend",
+        format!("{name}: one average for {} seconds", series.values.len()),
+        format!("{:.2} Mbit/s", series.printed),
+        format!(
             "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, \
                 p {:.0e}){}",
             means.join(", "),
@@ -93,12 +92,9 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
             found.probability,
             settling(&series.values).map_or_else(String::new, |found| told(&found))
         ),
-        agrees: false,
-        digits: None,
-        why_it_matters:
-            "the series has no steady rate, so its average depends on when the run was stopped"
-                .to_owned(),
-    })
+        false,
+        "the series has no steady rate, so its average depends on when the run was stopped",
+    ))
 }
 
 /// Returns the class of a series and its levels in words.
@@ -118,21 +114,19 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
         .position(|seconds| seconds.iter().all(|second| *second == 0.0))?;
     let n_still = series.values[start..].iter().take_while(|second| **second == 0.0).count();
     let moving: Vec<f64> = series.values.iter().copied().filter(|second| *second > 0.0).collect();
-    Some(ReplayItem {
-        id: "E1.h stall".to_owned(),
-        what: format!("{name}: one average over a stall"),
-        printed: format!("{:.2} Mbit/s", series.printed),
-        recomputed: format!(
+    Some(item(
+        "E1.h stall",
+        format!("{name}: one average over a stall"),
+        format!("{:.2} Mbit/s", series.printed),
+        format!(
             "nothing for {n_still} seconds from second {}, {} Mbit/s without them",
             start + 1,
             mean_half_up(&moving, PLACES, PLACES)?
         ),
-        agrees: false,
-        digits: None,
-        why_it_matters: "a transfer that stands still for seconds is a fault of its own, and the \
-            average hides it"
-            .to_owned(),
-    })
+        false,
+        "a transfer that stands still for seconds is a fault of its own, and the \
+            average hides it",
+    ))
 }
 
 /// E1.i: the text claims "did not change" from one run each.
@@ -141,22 +135,19 @@ fn one_run(tables: &Tables) -> Option<ReplayItem> {
         ["11.1.1 default RHEL | B1 uni N2B", "11.2.1 modified RHEL | B1 uni N2B"];
     let shift = unpaired_shift(&tables[default].values, &tables[tuned].values)?;
     let (low, high) = shift.interval?;
-    Some(ReplayItem {
-        id: "E1.i".to_owned(),
-        what: "RHEL, network to BMC, default against tuned, first controller".to_owned(),
-        printed: format!("no change, runs vary by {RUN_TO_RUN} Mbit/s"),
-        recomputed: format!(
+    Some(item(
+        "E1.i",
+        "RHEL, network to BMC, default against tuned, first controller",
+        format!("no change, runs vary by {RUN_TO_RUN} Mbit/s"),
+        format!(
             "shift {:+.2} [{low:+.2}, {high:+.2}] Mbit/s, seconds taken as units (Hodges-Lehmann, \
                 95 %)",
             shift.value
         ),
-        agrees: low <= 0.0 && high >= 0.0,
-        digits: None,
-        why_it_matters:
-            "consistent, not proven: with one run a cell the variation between runs, which is \
-                wider, is unknown"
-                .to_owned(),
-    })
+        low <= 0.0 && high >= 0.0,
+        "consistent, not proven: with one run a cell the variation between runs, which is \
+                wider, is unknown",
+    ))
 }
 
 #[cfg(test)]
