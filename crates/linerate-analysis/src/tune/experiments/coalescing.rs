@@ -31,27 +31,29 @@ impl TuningExperiment for Coalescing {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let look = |(setting, after): (&'static str, &str)| {
-            path.at(PathEnd::Receiver, setting, |before| {
-                if before != "0" {
-                    return Err(Hindrance::already(format!(
-                        "the interface waits already ({setting} is {before})"
-                    )));
-                }
-                let full = path.full_of_softirqs()?;
-                Ok(Proposal {
-                    name: format!("{setting} {after}"),
-                    after: after.to_owned(),
-                    why: format!(
-                        "softirqs take {:.0} % of a CPU, and the interface interrupts at once",
-                        full * 100.0
-                    ),
-                    ratio: [LEAST_EFFECT, path.room().clamp(LEAST_EFFECT, MOST)],
-                })
-            })
-        };
-        TRIED.into_iter().map(look).collect()
+        TRIED.into_iter().map(|tried| candidate(path, tried)).collect()
     }
+}
+
+/// Returns the candidate that sets `setting` to `after` at the receiver.
+fn candidate(path: &Known<'_>, (setting, after): (&'static str, &str)) -> Looked {
+    path.at(PathEnd::Receiver, setting, |before| {
+        if before != "0" {
+            return Err(Hindrance::already(format!(
+                "the interface waits already ({setting} is {before})"
+            )));
+        }
+        let full = path.full_of_softirqs()?;
+        Ok(Proposal {
+            name: format!("{setting} {after}"),
+            after: after.to_owned(),
+            why: format!(
+                "softirqs take {:.0} % of a CPU, and the interface interrupts at once",
+                full * 100.0
+            ),
+            ratio: [LEAST_EFFECT, path.room().clamp(LEAST_EFFECT, MOST)],
+        })
+    })
 }
 
 #[cfg(test)]

@@ -32,40 +32,42 @@ impl TuningExperiment for CongestionControl {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let look = |other: Option<&String>| {
-            path.at(PathEnd::Sender, SETTING, |before| {
-                let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
-                let room = path.room();
-                if room <= LEAST_ROOM {
-                    return Err(Hindrance::no_evidence(format!(
-                        "the path has room for no more than \
-                        x{room:.2}"
-                    )));
-                }
-                let other = other.ok_or_else(|| {
-                    Hindrance::already(
-                        "the kernel has no other \
-                    loaded",
-                    )
-                })?;
-                Ok(Proposal {
-                    name: format!("{other} instead of {before}"),
-                    after: other.clone(),
-                    why: format!(
-                        "{:.2} % of the segments are sent again, and the path has room for \
-                            x{room:.1}",
-                        again * 100.0
-                    ),
-                    ratio: [LEAST_EFFECT, room],
-                })
-            })
-        };
         let present = path.sender.settings.get(SETTING).and_then(|value| value.as_ref().ok());
         let others = path.sender.congestion_controls.iter().filter(|name| Some(*name) != present);
-        let looked: Vec<Looked> = others.map(|other| look(Some(other))).collect();
+        let looked: Vec<Looked> = others.map(|other| candidate(path, Some(other))).collect();
         // One line is enough for what hinders all of them.
-        if looked.iter().any(Result::is_ok) { looked } else { vec![look(None)] }
+        if looked.iter().any(Result::is_ok) { looked } else { vec![candidate(path, None)] }
     }
+}
+
+/// Returns the candidate `other`, or why it is not tried; `None` if the kernel has no other.
+fn candidate(path: &Known<'_>, other: Option<&String>) -> Looked {
+    path.at(PathEnd::Sender, SETTING, |before| {
+        let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
+        let room = path.room();
+        if room <= LEAST_ROOM {
+            return Err(Hindrance::no_evidence(format!(
+                "the path has room for no more than \
+                x{room:.2}"
+            )));
+        }
+        let other = other.ok_or_else(|| {
+            Hindrance::already(
+                "the kernel has no other \
+            loaded",
+            )
+        })?;
+        Ok(Proposal {
+            name: format!("{other} instead of {before}"),
+            after: other.clone(),
+            why: format!(
+                "{:.2} % of the segments are sent again, and the path has room for \
+                    x{room:.1}",
+                again * 100.0
+            ),
+            ratio: [LEAST_EFFECT, room],
+        })
+    })
 }
 
 #[cfg(test)]

@@ -40,30 +40,32 @@ impl TuningExperiment for Offloads {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let look = |(setting, end, cpu): (&'static str, PathEnd, &str)| {
-            path.at(end, setting, |before| {
-                if before != "0" {
-                    return Err(Hindrance::already(format!("{setting} is on")));
-                }
-                let busiest = if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) {
-                    cpu
-                } else {
-                    metric::SOFTIRQ_CORE
-                };
-                let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
-                Ok(Proposal {
-                    name: format!("{setting} on"),
-                    after: "1".into(),
-                    why: format!(
-                        "{:.0} % of a core is used there, and every segment crosses by itself",
-                        used * 100.0
-                    ),
-                    ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
-                })
-            })
-        };
-        SWITCHES.into_iter().map(look).collect()
+        SWITCHES.into_iter().map(|switch| candidate(path, switch)).collect()
     }
+}
+
+/// Returns the candidate that switches `setting` on at `end`, where the figure `cpu` is high.
+fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &str)) -> Looked {
+    path.at(end, setting, |before| {
+        if before != "0" {
+            return Err(Hindrance::already(format!("{setting} is on")));
+        }
+        let busiest = if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) {
+            cpu
+        } else {
+            metric::SOFTIRQ_CORE
+        };
+        let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
+        Ok(Proposal {
+            name: format!("{setting} on"),
+            after: "1".into(),
+            why: format!(
+                "{:.0} % of a core is used there, and every segment crosses by itself",
+                used * 100.0
+            ),
+            ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
+        })
+    })
 }
 
 #[cfg(test)]

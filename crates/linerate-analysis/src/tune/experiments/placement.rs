@@ -25,31 +25,34 @@ impl TuningExperiment for Placement {
     }
 
     fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let Host { n_cpus, all_cpus, .. } = &path.receiver;
+        let all_cpus = &path.receiver.all_cpus;
         let changes = [
             ("irq_cpus", all_cpus.as_str(), "interrupts on any CPU"),
             ("rps_cpus", all_cpus.as_str(), "packets spread over all CPUs"),
             ("threaded", "1", "polled in threads"),
         ];
-        let look = |(setting, after, name): (&'static str, &str, &str)| {
-            path.at(PathEnd::Receiver, setting, |before| {
-                if before == after {
-                    return Err(Hindrance::already(format!("{setting} is {before}")));
-                }
-                if *n_cpus < 2 {
-                    return Err(Hindrance::already("the host has one CPU"));
-                }
-                let full = path.full_of_softirqs()?;
-                Ok(Proposal {
-                    name: name.to_owned(),
-                    after: after.to_owned(),
-                    why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
-                    ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(*n_cpus as f64)],
-                })
-            })
-        };
-        changes.into_iter().map(look).collect()
+        changes.into_iter().map(|change| candidate(path, change)).collect()
     }
+}
+
+/// Returns the candidate that sets `setting` to `after` at the receiver.
+fn candidate(path: &Known<'_>, (setting, after, name): (&'static str, &str, &str)) -> Looked {
+    let n_cpus = path.receiver.n_cpus;
+    path.at(PathEnd::Receiver, setting, |before| {
+        if before == after {
+            return Err(Hindrance::already(format!("{setting} is {before}")));
+        }
+        if n_cpus < 2 {
+            return Err(Hindrance::already("the host has one CPU"));
+        }
+        let full = path.full_of_softirqs()?;
+        Ok(Proposal {
+            name: name.to_owned(),
+            after: after.to_owned(),
+            why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
+            ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(n_cpus as f64)],
+        })
+    })
 }
 
 #[cfg(test)]

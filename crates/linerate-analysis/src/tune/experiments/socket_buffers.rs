@@ -45,32 +45,34 @@ impl TuningExperiment for SocketBuffers {
             (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
             (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
         ];
-        let look = |(end, setting, metric, what): (PathEnd, &'static str, &str, &str)| {
-            path.at(end, setting, |before| {
-                let waited =
-                    path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
-                let odd = || Hindrance::already(format!("{before:?} is no three numbers"));
-                let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
-                Ok(Proposal {
-                    name: format!("{setting} x{factor}"),
-                    after,
-                    why: format!(
-                        "the sender waited for {what} {:.0} % of the time",
-                        waited * 100.0
-                    ),
-                    ratio: [
-                        predicted(factor as f64, path.room()).max(LEAST_EFFECT),
-                        factor as f64 * SCATTER,
-                    ],
-                })
-            })
-        };
-        waits.into_iter().map(look).collect()
+        waits.into_iter().map(|wait| candidate(path, wait)).collect()
     }
 }
 
-/// Half of the growth at the least, or as good as all the room
-/// (docs/methodology/diagnosis.md#rules, D5).
+/// Returns the candidate of a larger buffer `setting` at `end`, where the sender waited for `what`
+/// by the figure `metric`.
+fn candidate(
+    path: &Known<'_>,
+    (end, setting, metric, what): (PathEnd, &'static str, &str, &str),
+) -> Looked {
+    path.at(end, setting, |before| {
+        let waited =
+            path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
+        let odd = || Hindrance::already(format!("{before:?} is no three numbers"));
+        let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
+        Ok(Proposal {
+            name: format!("{setting} x{factor}"),
+            after,
+            why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
+            ratio: [
+                predicted(factor as f64, path.room()).max(LEAST_EFFECT),
+                factor as f64 * SCATTER,
+            ],
+        })
+    })
+}
+
+/// Half of the growth at the least, or as good as all the room (methodology 5.3, D5).
 fn predicted(factor: f64, room: f64) -> f64 {
     (1.0 + (factor - 1.0) / 2.0).min(NEARLY * room)
 }

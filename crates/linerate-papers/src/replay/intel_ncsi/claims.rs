@@ -179,12 +179,5 @@ fn window_unit(window: &Window) -> ReplayItem {
 
 fn against_standard(statement: Statement) -> ReplayItem {
     let agrees = statement.printed == statement.standard;
-    item(
-        statement.id,
-        statement.what,
-        statement.printed,
-        statement.standard,
-        agrees,
-        statement.why,
-    )
+    item(statement.id, statement.what, statement.printed, statement.standard, agrees, statement.why)
 }
