@@ -252,7 +252,7 @@ mod tests {
         let long = "fn a() {}\n".repeat(MOST_LINES + 1);
         let tested = format!(
             "fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "    fn b() {}\n".repeat(MOST_LINES + 1)
+            "    fn b() {}\n".repeat(MOST_LINES)
         );
         let repository = Repository::of(&[
             ("crates/linerate/src/a.rs", &long),

@@ -125,7 +125,7 @@ fn server_limit(printed: &Printed) -> ReplayItem {
     item(
         "E4.b",
         "the claimed limit of the server",
-        "the server's limits".into(),
+        "the server's limits",
         format!(
             "CPUs at {} %, the link at {:.1} %: no observed resource was full",
             printed.cpu_percent,

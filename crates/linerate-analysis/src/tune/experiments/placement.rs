@@ -4,7 +4,7 @@
 //! Evidence: one CPU is full of softirqs. Cost: packets cross caches, and connections whose work
 //! was on one CPU use two.
 
-use super::{Hindrance, Host, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
+use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
 /// Experiment with the placement of packet processing.
