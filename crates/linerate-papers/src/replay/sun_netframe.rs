@@ -445,7 +445,7 @@ fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
             let bytes = maximum.megabits * MEGA / 8.0 / (maximum.kilopackets * 1e3);
             let per_acknowledgement = bytes / (segment - bytes);
             item(
-                &format!("packet-size-{name}"),
+                format!("packet-size-{name}"),
                 "bytes per packet in table 2, if both maxima come from one run",
                 format!("{} Mbit/s, {} thousand packets/s", maximum.megabits, maximum.kilopackets),
                 format!(
