@@ -58,6 +58,7 @@ fn candidate(path: &Known<'_>, (setting, after, name): (&'static str, &str, &str
 #[cfg(test)]
 mod tests {
     use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
+    use super::super::Host;
     use super::super::cases::{host, known, parted, point};
     use super::*;
 
