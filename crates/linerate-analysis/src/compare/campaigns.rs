@@ -12,9 +12,10 @@
 //! Searches are matched in the same way, and their results are compared (`searches`).
 //!
 //! Many figures are compared at once, so a claim about one figure must hold among all figures of
-//! its [`Family`] (Holm, methodology 6.6). A campaign with many points and few repeats can hardly
-//! decide a single cell. Figures are therefore also compared over all points at once, one value per
-//! repeat: the geometric mean over the points (methodology 6.8).
+//! its [`Family`] (Holm, docs/methodology/with-and-without.md#the-figure). A campaign with many
+//! points and few repeats can hardly decide a single cell. Figures are therefore also compared over
+//! all points at once, one value per repeat: the geometric mean over the points
+//! (docs/methodology/repeats.md#aggregation).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
 //! A figure before and after: pair by pair where runs were made in turn, otherwise run against run
-//! (methodology 6.6, 6.7, 5.3).
+//! (docs/methodology/with-and-without.md#the-figure and
+//! docs/methodology/with-and-without.md#the-placebo and docs/methodology/diagnosis.md#verdict).
 //!
 //! Ratios are compared as logarithms: the typical ratio is the Hodges-Lehmann estimate, its
 //! interval that of the signed-rank distribution, of runs that are not paired that of the rank sum.
@@ -23,7 +24,8 @@ use crate::statistics::{
 const PROOF_RATIO: f64 = 1.1;
 /// Times the noise floor that an effect must reach (docs/methodology/diagnosis.md#verdict).
 const PROOF_FLOORS: f64 = 3.0;
-/// Relative change below which a figure counts as unchanged (methodology 6.6).
+/// Relative change below which a figure counts as unchanged
+/// (docs/methodology/with-and-without.md#the-figure).
 const MARGIN: f64 = 0.02;
 /// The noise floor is this quantile of what single pairs of nothing against nothing differ by.
 const FLOOR_QUANTILE: f64 = 0.95;
@@ -343,7 +345,8 @@ impl Effect {
     }
 
     /// Returns this effect beside that of a placebo. An effect as large as single runs of the
-    /// placebo is within noise: neither better nor worse (methodology 6.7).
+    /// placebo is within noise: neither better nor worse
+    /// (docs/methodology/with-and-without.md#the-placebo).
     #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
         if self.scale != placebo.scale {

@@ -2,8 +2,8 @@
 //!
 //! Searches are matched by sweep and coordinate, their goals by definition. The lower bound of each
 //! run is compared. The distance between the bounds is the resolution of a search: a smaller
-//! difference is none, however few the runs (methodology 6.9, S5.5). A bound set by the tester
-//! rather than the device is not a figure.
+//! difference is none, however few the runs (docs/methodology/searches.md#results, S5.5). A bound
+//! set by the tester rather than the device is not a figure.
 
 use linerate_model::{Direction, Validity};
 

@@ -90,8 +90,8 @@ impl Onset {
             .map(|(form, window)| (form, distance(window).round() as i64))
     }
 
-    /// Returns whether loss begins where the law predicts, within two segments (methodology 2.2,
-    /// V1.12).
+    /// Returns whether loss begins where the law predicts, within two segments
+    /// (docs/methodology/papers.md#shapes, V1.12).
     #[must_use]
     pub fn within(&self, bracket: &Bracket, hose: &Hose) -> Option<bool> {
         let (clean, lossy) = (self.last_clean?, self.first_lossy?);

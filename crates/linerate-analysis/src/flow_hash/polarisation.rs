@@ -1,11 +1,12 @@
 //! Test whether flows are spread over members as an even hash would spread them.
 //!
-//! Source: methodology 3.7. Counts of flows per member are one draw of a multinomial distribution
-//! if the hash is even and flows are independent. With few flows the exact probability of a draw at
-//! most as likely as the observed one is used; with many, Pearson's chi-squared. Both tails matter.
-//! A spread that is too uneven is a *polarised* hash (ports of one parity, or a hash applied twice
-//! in a row). A spread that is too even shows dependence (ports in sequence under an XOR): such a
-//! hash balances one pattern of ports, and other patterns remain untested.
+//! Source: docs/methodology/ceilings.md#groups-of-links. Counts of flows per member are one draw of
+//! a multinomial distribution if the hash is even and flows are independent. With few flows the
+//! exact probability of a draw at most as likely as the observed one is used; with many, Pearson's
+//! chi-squared. Both tails matter. A spread that is too uneven is a *polarised* hash (ports of one
+//! parity, or a hash applied twice in a row). A spread that is too even shows dependence (ports in
+//! sequence under an XOR): such a hash balances one pattern of ports, and other patterns remain
+//! untested.
 //!
 //! Not covered: flows of unequal size, and a hash that is even over these ports and not over
 //! others. Repeat the test with random and with sequential ports.

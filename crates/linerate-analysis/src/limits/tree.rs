@@ -1,9 +1,10 @@
 //! Bounds of a tree: the joint rate of several flows where some of them share a bus, a slot or a
 //! link.
 //!
-//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree (methodology 3.4): every
-//! node passes the smaller of its own capacity and the sum of its children. The binding node is
-//! named, so that a report can show *which* bus is full.
+//! Units: bit/s, all at the same layer. Source: the maximum flow of a tree
+//! (docs/methodology/ceilings.md#capacity-of-a-tree): every node passes the smaller of its own
+//! capacity and the sum of its children. The binding node is named, so that a report can show
+//! *which* bus is full.
 //!
 //! A flow is a directed pair of endpoints. Conventional PCI is half duplex: put both directions of
 //! a device into the bus's set, and its capacity bounds their sum. PCI Express and Ethernet are

@@ -1,4 +1,4 @@
-//! Change points of the mean of a series (methodology 6.3).
+//! Change points of the mean of a series (docs/methodology/repeats.md#steady-state).
 //!
 //! Candidates are the cuts that minimise the squared distances from the means of the pieces plus a
 //! penalty for each cut: optimal partitioning (Jackson et al. 2005), whose result PELT (Killick,

@@ -1,4 +1,5 @@
-//! Shift between two sets of runs: Hodges-Lehmann estimates with rank intervals (methodology 6.6).
+//! Shift between two sets of runs: Hodges-Lehmann estimates with rank intervals
+//! (docs/methodology/with-and-without.md#the-figure).
 //!
 //! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank
 //! distribution (normal beyond [`EXACT`] pairs). Unpaired: the median of all differences, interval
@@ -240,8 +241,8 @@ mod tests {
     use super::*;
     use crate::statistics::intel;
 
-    /// Methodology 6.6: Intel, modified against default buffers, Mbit/s, with seconds as units of
-    /// replication.
+    /// docs/methodology/with-and-without.md#the-figure: Intel, modified against default buffers,
+    /// Mbit/s, with seconds as units of replication.
     #[test]
     fn intel_shifts_match_the_reference() {
         for (from, to, value, low, high, superiority) in [

@@ -1,4 +1,5 @@
-//! Spearman's rank correlation, and the drift test based on it (methodology 6.12).
+//! Spearman's rank correlation, and the drift test based on it
+//! (docs/methodology/repeats.md#stop-conditions).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -1,4 +1,5 @@
-//! Quantum detection: test whether interval counts come in steps (methodology 0.2 and 6.2).
+//! Quantum detection: test whether interval counts come in steps
+//! (docs/methodology/repeats.md#quanta).
 //!
 //! A tool that counts `write()` calls instead of delivered bytes shows multiples of its buffer:
 //! Intel's 2013 figures are multiples of 128 KiB/s and 8 KiB/s throughout. The quantum bounds the

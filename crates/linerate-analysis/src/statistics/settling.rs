@@ -1,5 +1,5 @@
 //! Classification of a series by whether and how it settles: the classes of Barrett et al. (OOPSLA
-//! 2017) over change points, and two of our own (methodology 6.3).
+//! 2017) over change points, and two of our own (docs/methodology/repeats.md#steady-state).
 //!
 //! For rates, where more is better. A series has settled if its last level covers the last quarter.
 //! Short departures from one level, such as a stall, are a class of their own. A series that does
@@ -192,8 +192,9 @@ mod tests {
         base.zip(noise(n, 0.0, 5)).map(|(level, noise)| level + noise).collect()
     }
 
-    /// Methodology 6.3 and 1 (E1.h): one falls, one is zero for four seconds; of the others four
-    /// leave their level for two or three seconds.
+    /// docs/methodology/repeats.md#steady-state and docs/methodology/papers.md#printed-figures
+    /// (E1.h): one falls, one is zero for four seconds; of the others four leave their level for
+    /// two or three seconds.
     #[test]
     fn intel_series_are_of_the_class_of_the_reference() {
         let of = |name: &str| class(&intel::values(name));

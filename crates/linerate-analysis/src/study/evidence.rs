@@ -1,5 +1,5 @@
 //! Inputs of diagnosis beside the headline figures: how the ends held each other back, and
-//! resources their hosts were short of (methodology 5.2).
+//! resources their hosts were short of (docs/methodology/diagnosis.md#evidence).
 //!
 //! - `congestion_window`, `unsent`: `TCP_INFO` of the sender, mean over its readings during the
 //!   span, flows added

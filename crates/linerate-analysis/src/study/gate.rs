@@ -1,4 +1,5 @@
-//! The gate (methodology 3.9): every number of a trial passes it before it becomes a figure.
+//! The gate (docs/methodology/layers.md#the-ceiling-gate): every number of a trial passes it before
+//! it becomes a figure.
 //!
 //! [`Admitted`] figures, series and [`Limits`] can only be built here, and a study is built from
 //! nothing else. The rules:

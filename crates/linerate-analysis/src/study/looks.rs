@@ -1,5 +1,6 @@
-//! Points that are repeated until their figures are precise enough (methodology 6.4): the state at
-//! each look, and why the point ended there.
+//! Points that are repeated until their figures are precise enough
+//! (docs/methodology/repeats.md#number-of-runs): the state at each look, and why the point ended
+//! there.
 //!
 //! Everything is computed again from the recorded runs and the planned looks, so a ledger shows how
 //! often the results were examined.
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::{JobStudy, MetricStudy, PointStudy};
 use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
 
-/// Runs from which their spread is known well enough to stop without a result (methodology 6.12).
+/// Runs from which their spread is known well enough to stop without a result
+/// (docs/methodology/repeats.md#stop-conditions).
 const ENOUGH_TO_GIVE_UP: usize = 10;
 
 /// A point's looks.
@@ -74,7 +76,7 @@ pub type LookedAt = BTreeMap<Direction, f64>;
 
 impl Looks {
     /// Standard deviation over mean of runs above which more of them are no use: find the
-    /// disturbance first (methodology 6.12).
+    /// disturbance first (docs/methodology/repeats.md#stop-conditions).
     pub const UNSTABLE: f64 = 0.3;
 
     /// Returns the share of the total error that a claim on these runs may spend, so that it holds

@@ -1,5 +1,5 @@
 //! Port channels: number of member links that carried the flows of a trial, and how evenly
-//! (methodology 3.7).
+//! (docs/methodology/ceilings.md#groups-of-links).
 //!
 //! - `links_used`: member links, of all channels that a direction's flows cross, that passed more
 //!   than a tenth of the mean bytes of a flow: address resolution and handshakes are no flow

@@ -1,5 +1,6 @@
-//! Octets counted by an independent observer, compared with the tool's bytes (methodology S4.4,
-//! V4.4): counters of a switch port beside the load expected there by the layer algebra.
+//! Octets counted by an independent observer, compared with the tool's bytes
+//! (docs/methodology/papers.md#sources, V4.4): counters of a switch port beside the load expected
+//! there by the layer algebra.
 //!
 //! The load of a direction is the tool's L4 count, converted to frames. For TCP these are
 //! `bytes_sent` (with retransmissions) and `segments_out` (with acknowledgements) of the end that

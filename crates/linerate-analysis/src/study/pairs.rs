@@ -4,7 +4,7 @@
 //! A pair is the measurement of two arms in the same repeat. Only metrics for which more or less is
 //! better are compared, including those that got worse. Many figures are compared at once: each
 //! interval covers 95 % by itself, and Holm's adjustment of the probabilities decides which shifts
-//! remain among that many (methodology 6.6).
+//! remain among that many (docs/methodology/with-and-without.md#the-figure).
 
 use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
 use serde::{Deserialize, Serialize};

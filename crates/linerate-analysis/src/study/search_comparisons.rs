@@ -2,8 +2,8 @@
 //!
 //! A pair is one search of each arm in the same repeat; their trials alternate. The lower bound of
 //! each goal is compared. The search's step is its resolution: a difference below the distance of
-//! the bounds is none (methodology 6.9, S5.5). A bound set by the tester rather than the device is
-//! not a figure.
+//! the bounds is none (docs/methodology/searches.md#results, S5.5). A bound set by the tester
+//! rather than the device is not a figure.
 
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 

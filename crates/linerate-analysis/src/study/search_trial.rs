@@ -1,4 +1,4 @@
-//! One trial of a search, evaluated against its goal (methodology 4.0).
+//! One trial of a search, evaluated against its goal (docs/methodology/searches.md#trial).
 //!
 //! The expected number of frames is the larger of those intended and those sent. A frame the
 //! generator did not send counts as lost, apart from the edges of the load, so an overloaded

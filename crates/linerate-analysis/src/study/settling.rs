@@ -1,5 +1,5 @@
 //! Course of the rates of a trial over its measured span, and whether one number may represent a
-//! point (methodology 6.3).
+//! point (docs/methodology/repeats.md#steady-state).
 //!
 //! Evaluated for payload delivered, per direction, and for transactions and connections. The
 //! readings are means of five intervals, as in MSER-5, or of more where there would be more than

@@ -1,5 +1,5 @@
 //! Changes of a host's capability during the load: swapping, and CPUs that went faster or slower
-//! (methodology 4.0).
+//! (docs/methodology/repeats.md#validity).
 //!
 //! A CPU's frequency counts while the CPU works; that of an idle one is irrelevant. Not covered:
 //! changes between two readings, and hosts without cpufreq, as most virtual machines are; their

@@ -2,7 +2,8 @@
 //! statements about them.
 //!
 //! Units: Mbit/s as printed; the paper states neither layer nor direction (erratum E2.a). Errata
-//! E2.a to E2.h and the three single-Schizo figures are those of methodology 1, S2.
+//! E2.a to E2.h and the three single-Schizo figures are those of
+//! docs/methodology/papers.md#printed-figures, S2.
 
 use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;

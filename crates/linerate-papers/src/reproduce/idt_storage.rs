@@ -25,7 +25,8 @@ const TRANSFER: u64 = 1 << 20;
 /// A total this close to another is the same: the paper's own differences are 1 to 5 % and were not
 /// repeated (E5.h).
 const SAME: f64 = 0.05;
-/// Distance from the cap at which a total counts as capped (methodology 2.2, V5.6).
+/// Distance from the cap at which a total counts as capped (docs/methodology/papers.md#shapes,
+/// V5.6).
 const CAPPED: f64 = 0.03;
 /// Accuracy required of Little's law (V5.10).
 const LITTLE: f64 = 0.05;

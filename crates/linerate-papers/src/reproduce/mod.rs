@@ -2,7 +2,8 @@
 //!
 //! Absolute figures of an emulation do not predict those of the paper's machine and are not
 //! compared. Shapes are: orders, ratios and bounds that follow from the paper's arithmetic
-//! (methodology 2.2). A shape without enough measurements is *not judged*, never passed.
+//! (docs/methodology/papers.md#shapes). A shape without enough measurements is *not judged*, never
+//! passed.
 
 mod cisco_vic;
 mod hp_ftp;

@@ -4,9 +4,9 @@
 //! Evidence: segments are retransmitted, or dropped in a queue of the sender (which TCP does not
 //! count as sent), although the path carries more than the stream uses, and more can be fed into it
 //! than drains. Bursts at the rate of the first link overrun a shallow buffer before the slow one
-//! (methodology 3.6). A sender that never exceeds the drain rate fills none. The prediction uses
-//! the drain rate, which a flood of datagrams shows. Cost: the rate is a constant and does not
-//! adapt to other traffic on the slow link, or to a link that becomes faster.
+//! (docs/methodology/fire-hose.md#the-law). A sender that never exceeds the drain rate fills none.
+//! The prediction uses the drain rate, which a flood of datagrams shows. Cost: the rate is a
+//! constant and does not adapt to other traffic on the slow link, or to a link that becomes faster.
 //!
 //! Not covered: the length of a burst that the buffer absorbs. A paced sender still sends at least
 //! two segments at once, and on paths shorter than a millisecond far more

@@ -2,9 +2,9 @@
 //!
 //! Evidence: packets arrived for which the ring had no descriptor (`rx_missed_errors`,
 //! `rx_fifo_errors`), because a burst was longer than the ring. Prediction: these losses end, and
-//! goodput grows with the square root of the remaining loss (methodology 5.3, D4), up to the path's
-//! room. Cost: memory for every descriptor, and a queue as long as the ring in front of a CPU that
-//! is slow for longer than a burst lasts.
+//! goodput grows with the square root of the remaining loss (docs/methodology/diagnosis.md#rules,
+//! D4), up to the path's room. Cost: memory for every descriptor, and a queue as long as the ring
+//! in front of a CPU that is slow for longer than a burst lasts.
 //!
 //! Not covered: losses that a driver does not count, and which of a host's interfaces missed
 //! packets, if several did.

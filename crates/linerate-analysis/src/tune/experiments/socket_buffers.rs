@@ -3,8 +3,8 @@
 //!
 //! Evidence: the sender waited for the peer's window, or for room in its own buffer. A buffer is
 //! doubled until the path's room is covered: goodput grows with it until then (RFC 7323,
-//! methodology 3.6). Cost: memory for every connection that fills it, and queues as long as the
-//! buffer where no other limit applies.
+//! docs/methodology/ceilings.md#windows-and-loss). Cost: memory for every connection that fills it,
+//! and queues as long as the buffer where no other limit applies.
 
 use linerate_model::metric;
 
@@ -72,7 +72,8 @@ fn candidate(
     })
 }
 
-/// Half of the growth at the least, or as good as all the room (methodology 5.3, D5).
+/// Half of the growth at the least, or as good as all the room
+/// (docs/methodology/diagnosis.md#rules, D5).
 fn predicted(factor: f64, room: f64) -> f64 {
     (1.0 + (factor - 1.0) / 2.0).min(NEARLY * room)
 }

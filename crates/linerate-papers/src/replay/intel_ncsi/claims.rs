@@ -1,4 +1,5 @@
-//! Statements of the paper's text, beside its own averages (E1.b to E1.g of methodology 1).
+//! Statements of the paper's text, beside its own averages (E1.b to E1.g of
+//! docs/methodology/papers.md#printed-figures).
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
 //! The 1920 seconds behind the averages: step size, drift, standstill, and the precision of one run
-//! (E1.h and E1.i of methodology 1).
+//! (E1.h and E1.i of docs/methodology/papers.md#printed-figures).
 
 use super::{PLACES, ReplayItem, Series, Tables, item};
 use linerate_analysis::statistics::{
@@ -180,7 +180,8 @@ mod tests {
         );
     }
 
-    /// Methodology 0.2: all informative seconds, 215 of them on the Windows console.
+    /// docs/methodology/repeats.md#quanta: all informative seconds, 215 of them on the Windows
+    /// console.
     #[test]
     fn all_telling_seconds_are_multiples_of_the_block_written() {
         assert!(item("quantum 128 KiB").recomputed.starts_with("1440 of the 1440"));

@@ -1,5 +1,5 @@
-//! The shapes V1.1 to V1.14 of methodology 2.2. Those that follow from arithmetic are marked
-//! "hard"; the others compare with the paper's observations.
+//! The shapes V1.1 to V1.14 of docs/methodology/papers.md#shapes. Those that follow from arithmetic
+//! are marked "hard"; the others compare with the paper's observations.
 
 use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
@@ -10,7 +10,8 @@ use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
 use linerate_analysis::statistics::{coefficient_of_variation, median};
 use linerate_analysis::{PointStudy, Study};
 
-/// Share of bytes sent again that counts as none: 1 in 100 000 (methodology 2.2, V1.5).
+/// Share of bytes sent again that counts as none: 1 in 100 000 (docs/methodology/papers.md#shapes,
+/// V1.5).
 const NONE: f64 = 1e-5;
 /// Cost of a tail probe in a short trial: a segment or two of some ten thousand.
 const PROBES: f64 = 1e-3;

@@ -114,7 +114,7 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
     };
     // A series that never settles has no average: it would depend on when the run was stopped
-    // (methodology 6.3).
+    // (docs/methodology/repeats.md#steady-state).
     let average = |series: &Series| {
         if let Some(word) = series.unsettled {
             return format!("no single number: {word}");
