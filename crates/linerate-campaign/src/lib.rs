@@ -1,18 +1,29 @@
-//! Campaigns from a plan to a ledger, and the ladders of campaigns that `diagnose` and `tune`
-//! climb.
+//! Campaigns from a plan to a ledger, and the ladders of campaigns behind `diagnose` and `tune`.
 //!
-//! | Module | |
+//! | Module | Content |
 //! |---|---|
-//! | [`catalog`] | plans and labs that come with the program |
-//! | [`checks`] | a plan read, checked and expanded on a testbed; rates and searches resolved |
-//! | [`testbeds`] | a lab, a host or a testbed file as hosts and endpoints |
-//! | [`conduct`] | a campaign run into a ledger |
-//! | [`stages`] | the small trait that ladders are written against: "run this plan, give me what was recorded" |
+//! | [`catalog`] | plans and labs that are part of the program |
+//! | [`checks`] | reads, checks and expands a plan on a testbed; resolves rates and searches |
+//! | [`testbeds`] | hosts and endpoints of a lab, a host or a testbed file |
+//! | [`conduct`] | runs a campaign into a ledger |
+//! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
 //!
-//! The ladders decide, and decide nothing else: they open no socket and no file, so that they are
-//! tested with simulated hosts in virtual time. What this crate does *not* do: read a command line,
-//! or print.
+//! The ladders only decide. They open no socket and no file, so tests run them with simulated hosts
+//! in virtual time.
+//!
+//! # Examples
+//! ```
+//! use linerate_campaign::catalog::LABS;
+//! use linerate_lab::Description;
+//!
+//! let pair = LABS.iter().find(|lab| lab.name == "pair").expect("a lab of the program");
+//! let (description, problems) = Description::parse(pair.text);
+//! assert!(problems.is_empty());
+//! assert_eq!(description.expect("a lab").nodes.len(), 2);
+//! ```
+//!
+//! This crate does *not* read a command line or print.
 
 #![forbid(unsafe_code)]
 

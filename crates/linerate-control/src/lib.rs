@@ -1,20 +1,35 @@
-//! The reach: how conductor and agents find, trust and understand each other, and what each of them
-//! does.
+//! Conductor and agents: how they find, authenticate and understand each other, and what each of
+//! them does.
 //!
-//! An [`Agent`] measures; [`conductor::run`] decides what is measured next. Between them travel
-//! length-prefixed frames of JSON ([`wire`]), over TLS with pinned keys, over the standard streams
-//! of a command (ssh), or inside this process: the same codec everywhere. Keys are exchanged once,
-//! with a one-time token ([`pairing`]).
+//! An [`Agent`] measures; [`conductor::run`] decides what is measured next. They exchange
+//! length-prefixed frames of JSON ([`wire`]) over TLS with pinned keys, over the standard streams
+//! of a command (ssh), or inside one process. The codec is the same everywhere. Keys are exchanged
+//! once, with a one-time token ([`pairing`]).
 //!
-//! An agent can be two processes: one without rights that speaks with conductors, and a [`broker`]
-//! that does what needs some.
+//! An agent can be two processes: one without privileges that talks to conductors, and a [`broker`]
+//! that performs the few privileged operations.
 //!
-//! [`flow_probe`] alone sends of itself, a few datagrams a port, to learn by which interface a flow
-//! leaves.
+//! [`flow_probe`] is the only part that sends test traffic by itself: a few datagrams per port, to
+//! learn through which interface a flow leaves.
 //!
-//! What this crate does *not* do: count or pace anything (`linerate-load`), read the kernel
-//! (`linerate-observe`), or keep anything (whoever implements [`linerate_model::Recorder`]). It
-//! knows no SQL, no HTTP and no async runtime.
+//! # Examples
+//! ```
+//! use linerate_control::wire::{decode, encode, Greeting, HelloRole, Message};
+//!
+//! let hello = Message::Hello(Greeting::new(HelloRole::Conductor, "laptop"));
+//! let frame = encode(&hello)?;
+//! // The first four bytes are the length of the rest, big-endian.
+//! let length = u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;
+//! assert_eq!(frame.len(), 4 + length);
+//! // A frame that is not complete is no error: more bytes are needed.
+//! assert!(decode(&frame[..length])?.is_none());
+//! assert!(decode(&frame)?.is_some());
+//! # Ok::<(), linerate_control::wire::WireError>(())
+//! ```
+//!
+//! This crate does *not* count or pace anything (`linerate-load`), read the kernel
+//! (`linerate-observe`), or store anything (any [`linerate_model::Recorder`]). It contains no SQL,
+//! no HTTP and no async runtime.
 
 #![forbid(unsafe_code)]
 

@@ -12,6 +12,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const AHEAD: u64 = 16;
 
 /// What all members have started, each operation divided by nothing, and the sum of their weights.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+///
+/// use linerate_disk::Balance;
+///
+/// // Reads and writes 3 to 1.
+/// let balance = Arc::new(Balance::default());
+/// let (mut reads, mut writes) = (balance.join(3), balance.join(1));
+/// for _ in 0..1_000 {
+///     reads.start(reads.allowed().min(100));
+///     // Writes are slow: one at a time.
+///     writes.start(writes.allowed().min(1));
+/// }
+/// // 1,000 writes have started. Reads stop 3 * 16 operations ahead of 3 * 1,000 at the latest.
+/// assert!(reads.allowed() <= 3 * 16);
+/// ```
 #[derive(Debug, Default)]
 pub struct Balance {
     started: AtomicU64,

@@ -1,14 +1,29 @@
-//! The lock: which disks this host has, what is on them, who uses them, and who may write to them.
+//! Disks and files for storage loads: what a host has, who uses it, and who may write to it.
 //!
-//! Nothing else opens a disk or a file for writing under a load. Reading is free; writing to a
-//! block device passes every gate, in this order: the agent's own allow-list, an exclusive open
-//! that is held, the topology (nothing that has the same bytes is mounted, swapped to, held,
-//! divided or shown by a loop device), and the content: the only bytes in its first and last MiB
-//! are the claim that a person wrote there by naming its serial, and no superblock stands in its
-//! first 64 MiB. While it is held the topology is looked at again every second. Files are written
-//! only if this process has just made them.
+//! No other crate opens a disk or a file for writing under a load. Every reader may read. A write
+//! to a block device needs all of these checks to pass, in this order:
 //!
-//! What it does not see: other hosts on a shared LUN, and drivers in user space.
+//! 1. The agent's own allow-list names the device.
+//! 2. The kernel grants an exclusive open, which this process keeps.
+//! 3. Nothing else uses the same bytes: no mount, swap area, volume, partition or loop device.
+//! 4. The first and last MiB hold nothing but the claim, which a person wrote by naming the serial
+//!    number, and the first 64 MiB hold no superblock.
+//!
+//! A watch repeats the third check every second while the device is open. Loads write to files only
+//! if this process has just created them.
+//!
+//! # Examples
+//! ```
+//! use linerate_disk::signature::{Edges, findings};
+//!
+//! // 64 KiB that begin as an XFS volume does: "XFSB" at byte 0 (libblkid, fs/xfs).
+//! let mut disk = vec![0; 65_536];
+//! disk[..4].copy_from_slice(b"XFSB");
+//! let found = findings(&Edges { head: &disk, tail: &disk, size: 65_536 });
+//! assert_eq!((found[0].name, found[0].offset), ("xfs", 0));
+//! ```
+//!
+//! This crate does *not* see other hosts on a shared LUN, nor drivers in user space.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,37 @@
-//! Importers: a foreign job file becomes a plan. Every key of it is classed; a key that would
-//! change the load and cannot be had here is refused, and then there is no plan. An imported plan
-//! never carries consent to write.
+//! Importers: a job file of fio or Iometer becomes a plan.
 //!
-//! Text goes in, a plan and notes come out: what an importer must know of the host it runs on it
-//! asks its [`Surroundings`].
+//! Every key of the file gets a class. A key that would change the load and that linerate does not
+//! support is refused, and then there is no plan. An imported plan never permits writing.
+//!
+//! # Examples
+//! ```
+//! use std::path::Path;
+//!
+//! use linerate_import::{Class, Kind, PathKind, Surroundings, Targets, read};
+//!
+//! /// A host without files or environment variables.
+//! struct Nothing;
+//!
+//! impl Surroundings for Nothing {
+//!     fn at(&self, _: &Path) -> Option<PathKind> {
+//!         None
+//!     }
+//!     fn text(&self, path: &Path, _: u64) -> Result<String, String> {
+//!         Err(format!("{} does not exist", path.display()))
+//!     }
+//!     fn variable(&self, _: &str) -> Option<String> {
+//!         None
+//!     }
+//! }
+//!
+//! let job = "[reads]\nrw=randread\nbs=4k\niodepth=8\nfilename=/dev/example\nsize=1g\n";
+//! let targets = Targets { map: Vec::new(), folder: Path::new("."), here: &Nothing };
+//! let imported = read(Kind::Fio, job, &targets).expect("a fio job file");
+//! let block_size = imported.keys.iter().find(|key| key.key == "bs").expect("a key of the file");
+//! assert_eq!(block_size.class, Class::Exact);
+//! ```
+//!
+//! This crate does *not* read files or the environment itself: it asks its [`Surroundings`].
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,42 @@
-//! The sandbox: testbeds of hosts, links, switches, routers and shared buses, built from network
+//! Labs: testbeds of hosts, links, switches, routers and shared buses, built from network
 //! namespaces.
 //!
-//! A lab is described in TOML ([`Description`]), laid out by a pure function into commands,
-//! endpoints and known capacities ([`Layout`]), and built and torn down by [`Lab`]. Everything on
-//! one kernel: one clock, so one-way delays are exact, and one set of CPUs, so figures from a lab
-//! are marked `emulated` and say nothing of any device.
+//! A lab is described in TOML ([`Description`]). The pure function [`layout()`] turns it into
+//! commands, endpoints and known capacities ([`Layout`]). [`Lab`] builds it and tears it down. All
+//! hosts share one kernel. They have one clock, so one-way delays are exact. They also share the
+//! CPUs, so figures from a lab are marked `emulated` and describe no device.
 //!
-//! What it emulates: where packets are received and what they cost, rate, buffer, delay, exact loss
+//! A lab emulates where packets are received and what they cost, rate, buffer, delay, exact loss
 //! and duplication of datagrams, MTU, offloads, forwarding, buses shared by several interfaces,
-//! port channels, network controllers with a sideband, and devices under test of known capacity,
-//! buffer, stalls, loss, order and reflection, cut-through or store-and-forward. What it does not:
-//! bit errors, interrupt behaviour and DMA of real hardware.
+//! port channels, network controllers with a sideband, and devices under test with a known
+//! capacity, buffer, stalls, loss, order and reflection, cut-through or store-and-forward.
+//!
+//! # Examples
+//! ```
+//! use linerate_lab::{Description, layout};
+//!
+//! let text = r#"
+//!     [lab]
+//!     name = "pair"
+//!     summary = "two hosts, one shaped link"
+//!
+//!     [[host]]
+//!     name = "a"
+//!     [[host]]
+//!     name = "b"
+//!
+//!     [[link]]
+//!     ends = ["a", "b"]
+//!     rate = "100 Mbit/s"
+//! "#;
+//! let (description, problems) = Description::parse(text);
+//! assert!(problems.is_empty());
+//! let layout = layout(&description.expect("a lab"), "demo");
+//! assert_eq!(layout.capacities[0].rate.0, 100e6);
+//! assert!(layout.testbed.emulated);
+//! ```
+//!
+//! A lab does *not* emulate bit errors, interrupt behaviour or DMA of real hardware.
 
 #![forbid(unsafe_code)]
 

@@ -17,6 +17,17 @@ const TWO_DIGITS: u32 = 8;
 const LARGEST: u64 = 60_000_000_000;
 
 /// A histogram to three significant digits.
+///
+/// # Examples
+/// ```
+/// use linerate_load::Histogram;
+///
+/// let mut times = Histogram::new();
+/// (1..=1_000).for_each(|us| times.record(us * 1_000));
+/// let p99 = times.distribution().percentile(0.99).flatten().expect("enough operations");
+/// // The 990th of 1,000 values is 990 us. A bucket is at most 1/1024 of its value wide.
+/// assert!((990_000..=990_967).contains(&p99), "{p99}");
+/// ```
 pub type Histogram = Buckets<THREE_DIGITS>;
 /// One to two significant digits, for what is kept beside another.
 pub(crate) type CoarseHistogram = Buckets<TWO_DIGITS>;

@@ -1,8 +1,22 @@
-//! The stimulus: an engine that runs workers on pinned threads, and the workloads they carry.
+//! Load generation: an engine that runs workers on threads, and the workloads that they run.
 //!
-//! A workload is two ways to start and one way to step. Threads, pacing, phases and intervals
-//! belong to the engine, once. In [`Worker::step`] there is no lock, allocation, log, format or
-//! per-packet dynamic call: errors are counted.
+//! A [`Workload`] starts a passive end and an active end, and each end is a list of [`Worker`]s.
+//! The engine owns threads, pacing, phases and intervals, so that no workload implements them.
+//! [`Worker::step`] takes no lock, allocates nothing, writes no log and makes no dynamic call per
+//! packet. It counts errors instead of printing them.
+//!
+//! # Examples
+//! ```
+//! use linerate_load::{WORKLOADS, workload};
+//!
+//! let tcp = workload("tcp_stream").expect("a known workload");
+//! let streams = tcp.parameters().into_iter().find(|parameter| parameter.name == "streams");
+//! assert!(streams.is_some());
+//! assert!(WORKLOADS.iter().all(|workload| !workload.summary().is_empty()));
+//! ```
+//!
+//! This crate does *not* read kernel counters (`linerate-observe`), judge figures
+//! (`linerate-analysis`) or decide which trial runs next (`linerate-control`).
 
 #![forbid(unsafe_code)]
 

@@ -31,6 +31,21 @@ pub struct Due {
 pub const BURST: u32 = 1024;
 
 /// Deals out the operations of one worker.
+///
+/// # Examples
+/// ```
+/// use linerate_load::Pacer;
+/// use linerate_model::{Arrival, Load, Nanos};
+///
+/// // 1,000 operations per second: one is due every millisecond.
+/// let load = Load::Open { rate: 1_000.0, arrival: Arrival::Constant };
+/// let mut pacer = Pacer::new(load, Nanos(0), 42);
+/// let due = pacer.next(Nanos(0), Nanos::from_secs(1));
+/// assert_eq!((due.operations, due.intended), (1, Nanos(0)));
+/// // The worker is 2.5 ms late. Two operations are due, and the first keeps its intended time.
+/// let due = pacer.next(Nanos(2_500_000), Nanos::from_secs(1));
+/// assert_eq!((due.operations, due.intended), (2, Nanos(1_000_000)));
+/// ```
 #[derive(Debug)]
 pub struct Pacer {
     kind: Kind,

@@ -63,6 +63,18 @@ impl Distribution {
     /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite:
     /// the rank falls among the lost. `None` if there are fewer than ten operations beyond the rank
     /// (docs/methodology/latency.md#percentiles) or none at all.
+    ///
+    /// # Examples
+    /// ```
+    /// use linerate_model::Distribution;
+    ///
+    /// let times = Distribution { buckets: vec![(100, 900), (250, 95)], lost: 5, ..Distribution::default() };
+    /// assert_eq!(times.percentile(0.5), Some(Some(100)));
+    /// // Rank 990 of 1,000 is among the 95 slower operations.
+    /// assert_eq!(times.percentile(0.99), Some(Some(250)));
+    /// // 99.9 % has one operation beyond it, and ten are required.
+    /// assert_eq!(times.percentile(0.999), None);
+    /// ```
     #[must_use]
     pub fn percentile(&self, quantile: f64) -> Option<Option<u64>> {
         /// Operations that must lie beyond a percentile for it to be printed; the median needs no

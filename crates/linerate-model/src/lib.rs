@@ -1,11 +1,21 @@
-//! The words of linerate: units, metrics, plans, trials, events and facts.
+//! The data types of linerate: units, metrics, plans, trials, events and facts.
 //!
-//! Everything that travels between rooms is one of these types, and every type here is plain data:
-//! no I/O, no clock, no thread. A number never leaves this crate without its unit; bits also carry
-//! a layer and a direction.
+//! All data that travels between crates, processes and files has one of these types. They are plain
+//! data: no I/O, no clock, no thread. A number never leaves this crate without its unit; a bit rate
+//! also has a layer and a direction.
 //!
-//! What this crate does *not* do: measure, judge or print. Those are `linerate-load`,
-//! `linerate-analysis` and `linerate-report`.
+//! # Examples
+//! ```
+//! use linerate_model::{BitRate, Layer, metric};
+//!
+//! let rate: BitRate = "9.41 Gbit/s".parse().expect("a rate with its unit");
+//! assert_eq!(rate.0, 9.41e9);
+//! // Goodput counts payload: layer 4.
+//! assert_eq!(metric("goodput").expect("a known metric").layer, Some(Layer::L4));
+//! ```
+//!
+//! This crate does *not* measure, judge or print. See `linerate-load`, `linerate-analysis` and
+//! `linerate-report`.
 
 #![forbid(unsafe_code)]
 

@@ -119,6 +119,14 @@ fn expected_in_words(expected: &str) -> String {
 
 /// The known name closest to `word`, if it is close enough to be what was meant (at most a third of
 /// it wrong).
+///
+/// # Examples
+/// ```
+/// use linerate_model::nearest;
+///
+/// assert_eq!(nearest("tcp_steam", ["tcp_stream", "udp_stream"]), Some("tcp_stream"));
+/// assert_eq!(nearest("disk", ["tcp_stream", "udp_stream"]), None);
+/// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = length.max(3).div_ceil(3);

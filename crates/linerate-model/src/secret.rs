@@ -12,6 +12,14 @@ const HIDDEN: &str = "***";
 
 /// Address of a server, possibly with a password in it. It is printed and serialized without: only
 /// [`ServerAddress::reveal`] has it.
+///
+/// # Examples
+/// ```
+/// use linerate_model::ServerAddress;
+///
+/// let server = ServerAddress::from("ftp://user:secret@192.0.2.7/");
+/// assert_eq!(server.to_string(), "ftp://user:***@192.0.2.7/");
+/// ```
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ServerAddress(String);

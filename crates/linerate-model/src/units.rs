@@ -13,6 +13,19 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bits per second; the layer is said by whoever carries it.
+///
+/// # Examples
+/// ```
+/// use linerate_model::{BitRate, Bytes, Nanos};
+///
+/// let link: BitRate = "25 Gbit/s".parse().expect("a rate with its unit");
+/// assert_eq!(link.0, 25e9);
+/// // 1.25 GB in one second are 10 Gbit/s.
+/// let rate = BitRate::over(Bytes(1_250_000_000), Nanos::from_secs(1)).expect("time passes");
+/// assert_eq!(rate.to_string(), "10 Gbit/s");
+/// // A number without a unit is refused.
+/// assert!("25".parse::<BitRate>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct BitRate(pub f64);
 
@@ -21,6 +34,14 @@ pub struct BitRate(pub f64);
 pub struct PacketRate(pub f64);
 
 /// A number of bytes.
+///
+/// # Examples
+/// ```
+/// use linerate_model::Bytes;
+///
+/// assert_eq!("64 KiB".parse(), Ok(Bytes(65_536)));
+/// assert_eq!("64 kB".parse(), Ok(Bytes(64_000)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 

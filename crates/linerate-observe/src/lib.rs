@@ -1,7 +1,21 @@
-//! The senses: samplers that read the kernel during a trial, and facts read once a campaign.
+//! Samplers that read kernel counters during a trial, and facts about a host that are read once per
+//! campaign.
 //!
-//! Reading is by `pread` on descriptors kept open, without allocation; what it costs is itself a
-//! metric.
+//! A sampler reads with `pread` on descriptors that stay open, and allocates nothing. The CPU time
+//! that sampling costs is a metric of its own.
+//!
+//! # Examples
+//! ```
+//! use linerate_observe::{available_memory, sampler};
+//!
+//! let cpu = sampler("cpu").expect("a known sampler");
+//! assert!(!cpu.summary().is_empty());
+//! // /proc/meminfo is readable without privilege.
+//! assert!(available_memory().is_some_and(|bytes| bytes > 0));
+//! ```
+//!
+//! This crate does *not* judge what it reads, and it never replaces an unreadable value by zero:
+//! the value is missing, with the reason.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -12,6 +12,17 @@ const SNAP_LENGTH: u32 = 65_535;
 const ETHERNET: u32 = 1;
 
 /// A capture file of `frames`, a microsecond apart.
+///
+/// # Examples
+/// ```
+/// use linerate_packet::pcap::capture;
+///
+/// let frame = [0xff; 60];
+/// let file = capture([&frame[..]]);
+/// // A file header of 24 bytes, a record header of 16, and the frame.
+/// assert_eq!(file.len(), 24 + 16 + 60);
+/// assert_eq!(file[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
+/// ```
 #[must_use]
 pub fn capture<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut file = Vec::new();

@@ -1,10 +1,21 @@
-//! The voice: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX,
+//! Reports: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX,
 //! Markdown or JSON.
 //!
-//! [`compose`] decides what is said: every section of [`sections::SECTIONS`] writes its blocks,
-//! without knowing any format. [`render`] decides how it looks, without knowing any section. So a
-//! new section appears in every format, and a new format shows every section. Nothing here touches
-//! a file, a clock or a socket: artifacts are bytes.
+//! [`compose`] decides on the content: every section of [`sections::SECTIONS`] writes its blocks
+//! and knows no format. [`render`] decides on the appearance and knows no section. So a new section
+//! appears in every format, and a new format shows every section.
+//!
+//! # Examples
+//! ```
+//! use linerate_report::number::percent;
+//!
+//! assert_eq!(percent(0.8134), "81.3");
+//! // A share below the ceiling is never rounded up to 100 %.
+//! assert_eq!(percent(0.99999), "99.9");
+//! ```
+//!
+//! This crate does *not* touch files, clocks or sockets (artifacts are bytes), and it does not
+//! decide whether a figure is valid (`linerate-analysis`).
 
 #![forbid(unsafe_code)]
 

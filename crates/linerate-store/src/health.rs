@@ -31,6 +31,19 @@ pub struct Health {
 ///
 /// # Errors
 /// If it is no ledger, or its structure is damaged.
+///
+/// # Examples
+/// ```
+/// use linerate_store::{Ledger, examine};
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("empty.ledger");
+/// drop(Ledger::create(&path)?);
+/// let health = examine(&path)?;
+/// assert_eq!((health.n_records, health.sealed), (0, Some(true)));
+/// assert!(health.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn examine(path: &Path) -> Result<Health, StoreError> {
     let ledger = Ledger::open_read_only(path)?;
     let campaigns = ledger.campaigns()?;

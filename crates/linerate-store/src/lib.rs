@@ -1,12 +1,46 @@
-//! The memory: the SQLite ledger. It holds observations, never conclusions.
+//! The ledger: an SQLite file that records observations, never conclusions.
 //!
-//! One file holds any number of campaigns, as a chain of records that are only ever appended: each
-//! is an event, proven by a digest over itself and the record before it. [`Ledger`] is a
-//! [`linerate_model::Recorder`]: events are queued by `record` and written in one transaction by
-//! `flush`, so that a process killed at any moment loses at most what came after the last flush.
-//! What [`Ledger::load`] gives is what [`linerate_model::Campaign::apply`] makes of the events; a
-//! record that is damaged costs the trial it belongs to, by name. There is one writer at a time.
-//! Files of every earlier schema open for ever; files of a later one are refused by name.
+//! One file holds any number of campaigns as a chain of records. Records are only appended; each is
+//! an event with a digest over itself and the record before it. [`Ledger`] implements
+//! [`linerate_model::Recorder`]: `record` queues events and `flush` writes them in one transaction,
+//! so that a process killed at any moment loses at most what came after the last flush.
+//! [`Ledger::load`] returns what [`linerate_model::Campaign::apply`] makes of the events. A damaged
+//! record costs the trial that it belongs to, and the damage is named. There is one writer at a
+//! time. Files of every earlier schema open; files of a later schema are refused.
+//!
+//! # Examples
+//! ```
+//! use linerate_model::{CampaignHeader, Event, Nanos, Recorder, TestbedKind};
+//! use linerate_store::{Ledger, Which};
+//!
+//! let header = CampaignHeader {
+//!     id: "20261121T000500Z-7f3a".into(),
+//!     name: "example".into(),
+//!     started: Nanos(1_795_219_500_000_000_000),
+//!     plan: String::new(),
+//!     plan_sha256: String::new(),
+//!     lab: None,
+//!     seed: 42,
+//!     testbed: TestbedKind::Loopback,
+//!     capacities: Vec::new(),
+//!     observed: Vec::new(),
+//!     version: "0.1.0".into(),
+//!     argv: Vec::new(),
+//! };
+//! let directory = tempfile::tempdir()?;
+//! let path = directory.path().join("example.ledger");
+//! let mut ledger = Ledger::create(&path)?;
+//! ledger.record(&Event::CampaignStarted(Box::new(header.clone())))?;
+//! ledger.flush()?;
+//! drop(ledger);
+//!
+//! let campaign = Ledger::open_read_only(&path)?.load(Which::Latest)?;
+//! assert_eq!(campaign.header, header);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate does *not* judge a campaign (`linerate-analysis`), and it does not protect a ledger
+//! from somebody who can rewrite the whole file: the digests detect damage, not forgery.
 
 #![forbid(unsafe_code)]
 

@@ -11,6 +11,16 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds on `CLOCK_MONOTONIC`: this host's clock for spans and for everything inside a trial.
+///
+/// # Examples
+/// ```
+/// use linerate_sys::clock::{monotonic, sleep_until};
+///
+/// let deadline = monotonic() + 1_000_000;
+/// // Sleeps until 50 us before the deadline, then reads the clock in a loop.
+/// sleep_until(deadline, 50_000);
+/// assert!(monotonic() >= deadline);
+/// ```
 #[inline]
 #[must_use]
 pub fn monotonic() -> u64 {

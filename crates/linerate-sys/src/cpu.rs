@@ -100,6 +100,13 @@ impl RunQueueWait {
 ///
 /// # Errors
 /// If the kernel refuses to tell.
+///
+/// # Examples
+/// ```
+/// let cpus = linerate_sys::cpu::allowed()?;
+/// assert!(!cpus.is_empty(), "this thread runs on at least one CPU");
+/// # Ok::<(), linerate_sys::SysError>(())
+/// ```
 pub fn allowed() -> Result<Vec<usize>, SysError> {
     let set = sched_getaffinity(None)
         .map_err(|cause| SysError::new("read affinity of", "this thread", cause))?;

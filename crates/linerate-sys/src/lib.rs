@@ -1,8 +1,21 @@
-//! The hands of linerate: safe nouns over Linux.
+//! Safe interfaces to the system calls and kernel interfaces that linerate uses on Linux: sockets,
+//! TCP state, packet rings, AF_XDP, eBPF, perf counters, netlink, storage, sandboxing, clocks.
 //!
-//! This is the only crate with `unsafe`. FFI lives in private `raw` modules; what is public owns
-//! its descriptors and mappings and cannot be misused from safe code. Nothing here knows of trials,
-//! plans or figures.
+//! This is the only crate with `unsafe`. Calls into C live in private `raw` modules. Public types
+//! own their descriptors and mappings, so that safe code cannot misuse them.
+//!
+//! # Examples
+//! ```
+//! use linerate_sys::{clock, sysctl};
+//!
+//! let start = clock::monotonic();
+//! // Needs no privilege; the file is /proc/sys/kernel/ostype.
+//! assert_eq!(sysctl::read("kernel.ostype")?, "Linux");
+//! assert!(clock::monotonic() >= start);
+//! # Ok::<(), linerate_sys::SysError>(())
+//! ```
+//!
+//! This crate does *not* know trials, plans or metrics, and it does not run anywhere but on Linux.
 
 pub mod cgroup;
 pub mod clock;

@@ -18,6 +18,18 @@ use crate::SysError;
 ///
 /// # Errors
 /// If it cannot be written; then `path` is as it was, and nothing else is left.
+///
+/// # Examples
+/// ```
+/// use linerate_sys::whole_file;
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("state");
+/// whole_file::replace(&path, b"first")?;
+/// whole_file::replace(&path, b"second")?;
+/// assert_eq!(std::fs::read(&path)?, b"second");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
     let error = |cause: io::Error| SysError::new("write", path.display().to_string(), cause);
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {

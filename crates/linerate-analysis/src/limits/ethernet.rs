@@ -35,6 +35,16 @@ const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
 
 /// Returns the bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4
 /// more for each VLAN tag.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::ethernet::packet_overhead;
+/// use linerate_model::Bytes;
+///
+/// // Header 14, check sequence 4, preamble 8, gap 12; a VLAN tag adds 4 (IEEE 802.3, 802.1Q).
+/// assert_eq!(packet_overhead(0), Bytes(38));
+/// assert_eq!(packet_overhead(1), Bytes(42));
+/// ```
 #[must_use]
 pub fn packet_overhead(vlan_tags: u32) -> Bytes {
     Bytes(FRAME_OVERHEAD.0 + WIRE_OVERHEAD.0 + VLAN_TAG.0 * u64::from(vlan_tags))
@@ -44,6 +54,16 @@ pub fn packet_overhead(vlan_tags: u32) -> Bytes {
 ///
 /// An overhead of at least 38 bytes is a real wire, where short frames are padded to 64 bytes
 /// before preamble and gap. A shaper that counts 14 or 0 bytes (veth, a bus) pads nothing.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::ethernet::{on_wire, packet_overhead};
+/// use linerate_model::Bytes;
+///
+/// assert_eq!(on_wire(Bytes(1500), packet_overhead(0)), Bytes(1538));
+/// // A packet of 29 bytes is padded to a frame of 64 bytes, then 20 follow: 84.
+/// assert_eq!(on_wire(Bytes(29), packet_overhead(0)), Bytes(84));
+/// ```
 #[must_use]
 pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     let bytes = packet + overhead;
@@ -52,6 +72,15 @@ pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
 
 /// Returns the most frames a link of `rate` carries each way; `frame` includes check sequence and
 /// tags.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::ethernet::packet_rate;
+/// use linerate_model::{BitRate, Bytes};
+///
+/// // 10^10 / ((64 + 20) * 8): the well-known 14.88 million frames a second (RFC 2544 appendix B).
+/// assert_eq!(packet_rate(BitRate(10e9), Bytes(64)).0.floor(), 14_880_952.0);
+/// ```
 #[must_use]
 pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
     PacketRate(rate.0 / (frame + WIRE_OVERHEAD).bits())
@@ -59,6 +88,15 @@ pub fn packet_rate(rate: BitRate, frame: Bytes) -> PacketRate {
 
 /// Returns the most frame bits a link of `rate` carries each way; `frame` includes check sequence
 /// and tags.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::ethernet::throughput_l2;
+/// use linerate_model::{BitRate, Bytes};
+///
+/// // 64 of every 84 bytes on the wire are frame: 76.19 % of 1 Gbit/s.
+/// assert_eq!(throughput_l2(BitRate(1e9), Bytes(64)).0.round(), 761_904_762.0);
+/// ```
 #[must_use]
 pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
     BitRate(packet_rate(rate, frame).0 * frame.bits())

@@ -64,6 +64,16 @@ impl Speed {
 }
 
 /// Returns the speed called `name`, e.g. 8 for 8GFC.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::fibre_channel::speed;
+/// use linerate_model::Bytes;
+///
+/// let fc8 = speed(8).expect("8GFC exists");
+/// // 8.5 Gbaud in 8b/10b code are 850 MB/s; full frames leave 826.5 MB/s of payload.
+/// assert!((fc8.bandwidth(Bytes(2112)).0 / 8e6 - 826.5).abs() < 0.05);
+/// ```
 #[must_use]
 pub fn speed(name: u32) -> Option<&'static Speed> {
     SPEEDS.iter().find(|speed| speed.name == name)

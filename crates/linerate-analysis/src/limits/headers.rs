@@ -86,6 +86,15 @@ impl Timestamps {
 }
 
 /// IP and TCP headers of a data segment.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::headers::{IpVersion, Timestamps, tcp};
+/// use linerate_model::Bytes;
+///
+/// // IPv4 20, TCP 20, timestamps option 12 (RFC 791, RFC 9293, RFC 7323).
+/// assert_eq!(tcp(IpVersion::V4, Timestamps::On), Bytes(52));
+/// ```
 #[must_use]
 pub fn tcp(ip: IpVersion, timestamps: Timestamps) -> Bytes {
     ip.header() + TCP + timestamps.size()

@@ -31,6 +31,17 @@ pub struct Occupancy {
 /// probabilities are added and multiplied, never subtracted. O(flows^2 * links * busiest).
 ///
 /// # Panics If either is zero.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::lag::occupancy;
+///
+/// // Two flows on two links: half of the time both hash to the same link.
+/// let two = occupancy(2, 2);
+/// assert_eq!((two.all_used, two.links_used, two.busiest), (0.5, 1.5, 1.5));
+/// // So two equal flows get 2 / (2 * 1.5) of the group's rate on average.
+/// assert!((two.balance - 2.0 / 3.0).abs() < 1e-12);
+/// ```
 #[must_use]
 pub fn occupancy(links: u32, flows: u32) -> Occupancy {
     assert!(links > 0 && flows > 0, "a group has at least one link and one flow");

@@ -63,6 +63,19 @@ pub static LIMITS: &[&dyn Limit] = &[
 ];
 
 /// Returns the limit model called `name`; `_` and `-` are the same, as on a command line.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::limit;
+/// use linerate_model::Params;
+///
+/// let mut options = Params::default();
+/// options.set("rate", "10 Gbit/s");
+/// options.set("frame_size", "64 B");
+/// let ethernet = limit("ethernet").expect("a known model");
+/// let ceilings = ethernet.ceilings(&options).expect("all options fit");
+/// assert_eq!(ceilings[0].value.floor(), 14_880_952.0);
+/// ```
 #[must_use]
 pub fn limit(name: &str) -> Option<&'static dyn Limit> {
     let name = name.replace('_', "-");

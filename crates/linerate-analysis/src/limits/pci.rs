@@ -62,6 +62,14 @@ pub(crate) const WRITE_OVERHEAD_CLOCKS: u64 = 3;
 pub(crate) const DUAL_ADDRESS_CLOCKS: u64 = 1;
 
 /// Returns a data phase every clock: what the bus never exceeds.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::pci::{Clock, Width, peak};
+///
+/// // 8 bytes at 66.7 MHz: 533 MB/s.
+/// assert!((peak(Width::Bits64, Clock::Mhz66).0 / 8e6 - 533.3).abs() < 0.05);
+/// ```
 #[must_use]
 pub fn peak(width: Width, clock: Clock) -> BitRate {
     BitRate(width.bytes().bits() * clock.hertz())

@@ -28,6 +28,17 @@ pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
 /// `frame_overhead` is what is counted per packet beyond the IP packet where `rate` holds: 38 on an
 /// Ethernet wire ([`ethernet::packet_overhead`]), 14 for a shaper that sees Ethernet headers, 0 for
 /// a bus. `headers` are those of [`headers::tcp`]. Zero if the headers leave no room.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::{ethernet, headers, tcp};
+/// use linerate_model::{BitRate, Bytes};
+///
+/// let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::On);
+/// let goodput = tcp::goodput(BitRate(1e9), Bytes(1500), ethernet::packet_overhead(0), headers);
+/// // 1448 payload bytes in every 1538 bytes on the wire.
+/// assert!((goodput.0 / 1e6 - 941.48).abs() < 0.005);
+/// ```
 #[must_use]
 pub fn goodput(rate: BitRate, mtu: Bytes, frame_overhead: Bytes, headers: Bytes) -> BitRate {
     let payload = segment_payload(mtu, headers).0 as f64;

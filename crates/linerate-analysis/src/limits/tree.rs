@@ -71,6 +71,26 @@ impl Bound {
 
 /// Returns the bound of `flows` together over the elements they share. O(n^2) in the number of
 /// shared elements.
+///
+/// # Examples
+/// ```
+/// use std::collections::BTreeSet;
+///
+/// use linerate_analysis::limits::tree::{Shared, bound};
+/// use linerate_model::BitRate;
+///
+/// let shared = |name: &str, gbit: f64, flows: &[u8]| Shared {
+///     name: name.to_owned(),
+///     capacity: BitRate(gbit * 1e9),
+///     flows: flows.iter().copied().collect(),
+/// };
+/// // Two ports of 10 Gbit/s each sit in a slot of 16 Gbit/s.
+/// let path = [shared("port 1", 10.0, &[1]), shared("port 2", 10.0, &[2]), shared("slot", 16.0, &[1, 2])];
+/// let both = bound(&path, &BTreeSet::from([1, 2]));
+/// assert_eq!((both.value, both.binding[0].0.as_str()), (BitRate(16e9), "slot"));
+/// let one = bound(&path, &BTreeSet::from([1]));
+/// assert_eq!(one.value, BitRate(10e9));
+/// ```
 #[must_use]
 pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound {
     let (mut tree, ignored) = tree(shared, flows);

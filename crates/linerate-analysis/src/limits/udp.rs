@@ -26,6 +26,17 @@ const LARGEST_DATAGRAM: u64 = 65_535;
 
 /// Returns the IP packets one datagram of `payload` bytes becomes on a link of `mtu`, and their
 /// bytes in all.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::headers::IpVersion;
+/// use linerate_analysis::limits::udp::packets;
+/// use linerate_model::Bytes;
+///
+/// // 1472 bytes fit into one packet of 1500; one byte more makes a second fragment of 21 bytes.
+/// assert_eq!(packets(Bytes(1472), Bytes(1500), IpVersion::V4), [Bytes(1500)]);
+/// assert_eq!(packets(Bytes(1473), Bytes(1500), IpVersion::V4), [Bytes(1500), Bytes(21)]);
+/// ```
 #[must_use]
 pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
     let whole = payload + headers::udp(ip);
@@ -62,6 +73,18 @@ pub(crate) fn datagram_rate(
 }
 
 /// Returns the most payload a path of `rate` delivers each way in datagrams of `payload` bytes.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::headers::IpVersion;
+/// use linerate_analysis::limits::{ethernet, udp};
+/// use linerate_model::{BitRate, Bytes};
+///
+/// let wire = ethernet::packet_overhead(0);
+/// let goodput = udp::goodput(BitRate(1e9), Bytes(1472), Bytes(1500), wire, IpVersion::V4);
+/// // 1472 payload bytes in every 1538 bytes on the wire.
+/// assert!((goodput.0 / 1e6 - 957.09).abs() < 0.005);
+/// ```
 #[must_use]
 pub fn goodput(
     rate: BitRate,

@@ -38,6 +38,16 @@ impl Acknowledgement {
 
 /// Returns the rate of a window of `window` bytes per `rtt`; `None` if the round trip takes no
 /// time.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::limits::window::window_rate;
+/// use linerate_model::{Bytes, Nanos};
+///
+/// // 64 KiB every 100 ms: 65,536 * 8 / 0.1.
+/// let rate = window_rate(Bytes(65_536), Nanos::from_millis(100)).expect("time passes");
+/// assert!((rate.0 - 5_242_880.0).abs() < 1e-3);
+/// ```
 #[must_use]
 pub fn window_rate(window: Bytes, rtt: Nanos) -> Option<BitRate> {
     BitRate::over(window, rtt)

@@ -28,6 +28,19 @@ pub struct Offset {
 /// Returns the offset from one exchange of timestamps, ns: T1 and T4 by our clock, T2 and T3 by
 /// theirs. `None` where they cannot be: an answer before its request, or more time spent there than
 /// passed here.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::exchange;
+///
+/// // We send at 1,000 ns and hear the answer at 1,500 ns. The peer receives at 6,200 ns and
+/// // answers at 6,300 ns by its own clock.
+/// let offset = exchange(1_000, 6_200, 6_300, 1_500).expect("the order is possible");
+/// // ((6200 - 1000) + (6300 - 1500)) / 2 = 5000 (RFC 5905 clause 8).
+/// assert_eq!(offset.offset, 5_000.0);
+/// // The network took (1500 - 1000) - (6300 - 6200) = 400 ns: the offset is right to half of it.
+/// assert_eq!(offset.uncertainty, 200.0);
+/// ```
 #[must_use]
 pub fn exchange(sent: u64, arrived: u64, answered: u64, heard: u64) -> Option<Offset> {
     let (here, there) = (heard.checked_sub(sent)?, answered.checked_sub(arrived)?);
@@ -60,6 +73,17 @@ pub struct Course {
 
 /// Returns the least-squares line through `offsets`; with one, or all at one time, a line without
 /// skew. `None` without any.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::{Offset, course};
+///
+/// let seen = [(0.0, 100.0), (1e9, 1_100.0)];
+/// let offsets = seen.map(|(at, offset)| Offset { at, offset, uncertainty: 50.0 });
+/// let course = course(&offsets).expect("two offsets");
+/// // The peer gains 1,000 ns in one second: one part in a million.
+/// assert!((course.skew - 1e-6).abs() < 1e-12);
+/// ```
 #[must_use]
 pub fn course(offsets: &[Offset]) -> Option<Course> {
     let n = offsets.len();

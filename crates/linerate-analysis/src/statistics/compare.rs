@@ -71,6 +71,16 @@ pub(crate) fn log_ratio_shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift>
 }
 
 /// Returns shift of `b` against `a`, runs not paired; `None` if one is empty. O(n m log(n m)).
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::unpaired_shift;
+///
+/// let before = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// let after = before.map(|value| value + 10.0);
+/// // Hodges-Lehmann: the median of all 36 differences.
+/// assert_eq!(unpaired_shift(&before, &after).expect("two groups").value, 10.0);
+/// ```
 #[must_use]
 pub fn unpaired_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     unpaired_shift_within(a, b, ALPHA)

@@ -33,6 +33,17 @@ pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 
 /// Returns the rank correlation of `values` with the order they were measured in, if it is strong
 /// enough to be called a drift.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::drifts;
+///
+/// // Ten runs, each slower than the one before: the rank correlation with time is -1.
+/// let slower: Vec<f64> = (0..10).map(|run| 100.0 - f64::from(run)).collect();
+/// assert!((drifts(&slower).expect("a drift") + 1.0).abs() < 1e-12);
+/// // Runs that alternate do not drift.
+/// assert_eq!(drifts(&[9.0, 10.0, 9.1, 10.1, 9.0, 10.0, 9.1, 10.1]), None);
+/// ```
 #[must_use]
 pub fn drifts(values: &[f64]) -> Option<f64> {
     let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();

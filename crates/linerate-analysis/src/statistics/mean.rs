@@ -30,6 +30,17 @@ pub struct MeanInterval {
 }
 
 /// Returns the mean of `runs` with its interval; `None` below three runs or if one is not finite.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::mean_interval;
+///
+/// let interval = mean_interval(&[9.0, 11.0, 10.0, 9.0, 11.0]).expect("five runs");
+/// assert!((interval.value - 10.0).abs() < 1e-12);
+/// // Student's t for 4 degrees of freedom is 2.776 (any printed table); the standard deviation is
+/// // 1, so the half width is 2.776 / sqrt(5) = 1.2415.
+/// assert!((interval.high - 11.2415).abs() < 1e-3);
+/// ```
 #[must_use]
 pub fn mean_interval(runs: &[f64]) -> Option<MeanInterval> {
     let value = mean(runs).filter(|mean| runs.len() >= LEAST_RUNS && mean.is_finite())?;

@@ -16,6 +16,15 @@ const ENOUGH_RUNS: usize = 6;
 
 /// Returns the median of `values`: the mean of the two middle ones where their number is even.
 /// `None` without values. NaN sorts last.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::median;
+///
+/// // An outlier does not move the median: the middle of 9.4, 9.5 and 2.1 is 9.4.
+/// assert_eq!(median(&[9.4, 2.1, 9.5]), Some(9.4));
+/// assert_eq!(median(&[]), None);
+/// ```
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
@@ -39,6 +48,20 @@ pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
 }
 
 /// Returns the median over runs with its interval; `None` without runs.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::estimate;
+///
+/// let gbit_per_s = [9.41, 9.38, 9.40, 9.44, 9.39, 9.42];
+/// let goodput = estimate(&gbit_per_s).expect("six runs");
+/// // The mean of the two middle runs, 9.40 and 9.41.
+/// assert!((goodput.value - 9.405).abs() < 1e-9);
+/// // With six runs the interval is the whole range. Both ends miss the median only if all six
+/// // runs fall on one side of it: 2 / 2^6 = 3.125 %.
+/// assert_eq!((goodput.low, goodput.high), (Some(9.38), Some(9.44)));
+/// assert_eq!(goodput.confidence, Some(1.0 - 2.0 / 64.0));
+/// ```
 #[must_use]
 pub fn estimate(runs: &[f64]) -> Option<Estimate> {
     let sorted = sorted(runs);
@@ -56,6 +79,16 @@ pub fn estimate(runs: &[f64]) -> Option<Estimate> {
 
 /// Returns the smallest of `values` that at least the share `q` of them does not exceed; `None`
 /// without values.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::quantile;
+///
+/// let milliseconds = [1.0, 2.0, 3.0, 4.0, 50.0];
+/// // Nearest rank: 0.8 * 5 = 4, so the fourth smallest value.
+/// assert_eq!(quantile(&milliseconds, 0.8), Some(4.0));
+/// assert_eq!(quantile(&milliseconds, 1.0), Some(50.0));
+/// ```
 #[must_use]
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let sorted = sorted(values);

@@ -65,6 +65,17 @@ pub struct Percentile {
 /// Returns the percentile `quantile` of `runs` together. `None` if they have too few operations for
 /// it, or a single run too few for an end of its interval. Seeded: the same runs give the same
 /// interval.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::{Basis, percentile};
+/// use linerate_model::Distribution;
+///
+/// // One run: 900 operations of 1 ms, 100 of 5 ms.
+/// let run = Distribution { buckets: vec![(1_000_000, 900), (5_000_000, 100)], ..Distribution::default() };
+/// let p95 = percentile(&[&run], 0.95, 1).expect("enough operations");
+/// assert_eq!((p95.value_ns, p95.basis), (Some(5_000_000), Basis::Operations));
+/// ```
 #[must_use]
 pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Percentile> {
     let runs: Vec<&Distribution> = runs.iter().copied().filter(|run| !run.is_empty()).collect();

@@ -34,6 +34,17 @@ pub struct Quantum {
 /// # Panics
 ///
 /// If the slices differ in length.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::quantum_among;
+///
+/// // Goodput of six intervals, byte/s. All are multiples of 128 KiB: the tool counts calls.
+/// let values = [7.0, 3.0, 11.0, 5.0, 13.0, 2.0].map(|n| n * 131_072.0);
+/// let exact = [0.5; 6];
+/// let found = quantum_among(&values, &exact, &[8_192.0, 131_072.0]).expect("a step");
+/// assert_eq!((found.step, found.multiples), (131_072.0, 6));
+/// ```
 #[must_use]
 pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) -> Option<Quantum> {
     assert_eq!(values.len(), half_widths.len(), "each value has its rounding");

@@ -15,6 +15,15 @@ const MAX_DECIMALS: u32 = 9;
 ///
 /// # Panics
 /// If `value` is not finite.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::half_up;
+///
+/// // 61.005 is a tie. The nearest double is a little smaller, so `format!` rounds down.
+/// assert_eq!(format!("{:.2}", 61.005), "61.00");
+/// assert_eq!(half_up(61.005, 2), "61.01");
+/// ```
 #[must_use]
 pub fn half_up(value: f64, decimals: usize) -> String {
     assert!(value.is_finite(), "only a finite value has decimals");
@@ -51,6 +60,14 @@ pub(crate) fn measured_rate(rate: f64) -> String {
 /// # Panics
 ///
 /// If `places` exceeds nine.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::mean_half_up;
+///
+/// // (0.01 + 0.02) / 2 = 0.015, a tie.
+/// assert_eq!(mean_half_up(&[0.01, 0.02], 2, 2).as_deref(), Some("0.02"));
+/// ```
 #[must_use]
 pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String> {
     assert!(

@@ -88,6 +88,17 @@ pub struct Settling {
 }
 
 /// Returns the classification of `series`; `None` below ten readings or if one is not finite.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::{Class, settling};
+///
+/// // One reading per second: five seconds at 10 Mbit/s, then twenty at 100 Mbit/s.
+/// let series: Vec<f64> = [vec![10.0; 5], vec![100.0; 20]].concat();
+/// let found = settling(&series).expect("ten readings or more");
+/// assert_eq!(found.class, Class::WarmsUp);
+/// assert_eq!(found.levels.last().expect("a level").value, 100.0);
+/// ```
 #[must_use]
 pub fn settling(series: &[f64]) -> Option<Settling> {
     if series.len() < ENOUGH || series.iter().any(|value| !value.is_finite()) {

@@ -1,6 +1,13 @@
 //! Mean, spread and fairness.
 
 /// Returns the arithmetic mean; `None` without values.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::mean;
+///
+/// assert_eq!(mean(&[1.0, 2.0, 6.0]), Some(3.0));
+/// ```
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -16,6 +23,15 @@ pub(crate) fn standard_deviation(values: &[f64]) -> Option<f64> {
 
 /// Returns standard deviation over the mean's magnitude; `None` below two values or where the mean
 /// is zero.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::coefficient_of_variation;
+///
+/// // Mean 10; squared deviations 1 + 1 over n - 1 = 1, so the deviation is the root of 2.
+/// let variation = coefficient_of_variation(&[9.0, 11.0]).expect("two runs");
+/// assert!((variation - 0.1414).abs() < 1e-4);
+/// ```
 #[must_use]
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;
@@ -24,6 +40,16 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
 
 /// Jain's fairness index `(Σx)² / (n Σx²)` (Jain, Chiu and Hawe 1984): 1 where all shares are
 /// equal, 1/n where one takes all. `None` of nothing, or where every share is zero.
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::jain;
+///
+/// // Two flows share a link 1 to 3: (1 + 3)^2 / (2 * (1 + 9)) = 16 / 20.
+/// assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
+/// // One of four flows gets everything: 1 / 4.
+/// assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
+/// ```
 #[must_use]
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -21,6 +21,17 @@ pub struct Trend {
 }
 
 /// Returns the trend of `values`; `None` below ten or of a constant. O(n^2).
+///
+/// # Examples
+/// ```
+/// use linerate_analysis::statistics::trend;
+///
+/// let rising: Vec<f64> = (0..12).map(f64::from).collect();
+/// let found = trend(&rising).expect("ten values or more");
+/// // All 66 pairs rise, so Kendall's tau is 1.
+/// assert_eq!(found.tau, 1.0);
+/// assert!(found.probability < 0.001);
+/// ```
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();

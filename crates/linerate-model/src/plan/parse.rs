@@ -75,6 +75,36 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
 ///
 /// # Errors
 /// Every problem, in the order of their places; at least one.
+///
+/// # Examples
+/// ```
+/// use linerate_model::plan;
+///
+/// let text = r#"
+///     [campaign]
+///     name = "one stream"
+///     repeats = 6
+///
+///     [[sweep]]
+///     name = "sizes"
+///     duration = "5 s"
+///
+///     [[sweep.job]]
+///     workload = "tcp_stream"
+///     from = "a"
+///     to = "b"
+///
+///     [[sweep.axis]]
+///     param = "message_size"
+///     values = ["1 KiB", "64 KiB"]
+/// "#;
+/// let plan = plan::read(text).expect("a plan without problems");
+/// assert_eq!((plan.repeats, plan.sweeps[0].axes.len()), (6, 1));
+///
+/// // A misspelt key is one problem, with the nearest known key.
+/// let problems = plan::read(&text.replace("repeats", "repeat")).expect_err("a problem");
+/// assert_eq!(problems[0].nearest.as_deref(), Some("repeats"));
+/// ```
 pub fn read(text: &str) -> Result<Plan, Vec<Problem>> {
     match parse(text) {
         (Some(plan), problems) if problems.is_empty() => Ok(plan),

@@ -39,6 +39,15 @@ pub(super) const fn finish(sum: u32) -> u16 {
 }
 
 /// The checksum of `bytes` (RFC 1071). Over a header with its checksum in place it is zero.
+///
+/// # Examples
+/// ```
+/// use linerate_packet::frame::internet_checksum;
+///
+/// // The example of RFC 1071 clause 3: the words add up to ddf2.
+/// let words = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+/// assert_eq!(internet_checksum(&words), !0xddf2);
+/// ```
 #[must_use]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     finish(add_bytes(0, bytes))

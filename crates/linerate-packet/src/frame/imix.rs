@@ -56,6 +56,16 @@ pub static IMIX_GENOMES: &[Imix] = &[
 ];
 
 /// The mixture called `name`.
+///
+/// # Examples
+/// ```
+/// use linerate_packet::frame::imix;
+///
+/// let sizes = imix("imix").expect("a known mixture").genome;
+/// let total: u32 = sizes.iter().map(|size| u32::from(*size)).sum();
+/// // 7 x 64 + 4 x 570 + 1 x 1518 = 4246 bytes in 12 frames.
+/// assert_eq!((total, sizes.len()), (4246, 12));
+/// ```
 #[must_use]
 pub fn imix(name: &str) -> Option<&'static Imix> {
     IMIX_GENOMES.iter().find(|imix| imix.name == name)

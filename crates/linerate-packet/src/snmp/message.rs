@@ -181,6 +181,19 @@ impl Value {
 }
 
 /// A message of SNMPv2c.
+///
+/// # Examples
+/// ```
+/// use linerate_packet::snmp::{Community, Oid, Pdu};
+///
+/// // ifHCInOctets of interface 1 (RFC 2863).
+/// let octets = Oid::new(&[1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6, 1]);
+/// let request = Community { name: b"public".to_vec(), pdu: Pdu::get(7, &[octets]) };
+/// let bytes = request.emit();
+/// // 0x30 is the BER tag of a sequence.
+/// assert_eq!(bytes[0], 0x30);
+/// assert_eq!(Community::parse(&bytes).expect("a whole message"), request);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Community {
     /// The community's name.
