@@ -366,7 +366,7 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
         .apply(vec![steering("rx_frames", "8"), steering("rx_frames", "f")])
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("it is no number"), "{refused}");
+    assert!(refused.contains("the value is not a number"), "{refused}");
     assert_eq!(frames(), "16", "all or nothing");
     drop(tuner);
     eventually("put back at the end of the session", || frames() == "0");

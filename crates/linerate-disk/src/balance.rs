@@ -1,17 +1,17 @@
-//! A ratio between loads that run side by side: each may start operations only as long as it is not
+//! Ratio between loads that run side by side: a load may start operations only while it is at most
 //! [`AHEAD`] of the others.
 //!
-//! Counts are relaxed: a member may be ahead by as many operations more as its neighbours start
-//! between two of its looks.
+//! The counters are relaxed. A member may be further ahead by the operations that others start
+//! between two of its checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Operations for each unit of its weight by which a load may be ahead of the mean of all: a queue
-/// is filled at once, and the ratio of thousands is exact all the same.
+/// Operations per unit of weight by which a load may be ahead of the mean of all. A queue is then
+/// filled at once, and the ratio over thousands of operations is still exact.
 const AHEAD: u64 = 16;
 
-/// What all members have started, each operation divided by nothing, and the sum of their weights.
+/// Sum of all started operations and sum of the weights of all members.
 ///
 /// # Examples
 /// ```
@@ -36,17 +36,18 @@ pub struct Balance {
     weight: AtomicU64,
 }
 
-/// One load of a [`Balance`]; it leaves when it is dropped.
+/// Member of a [`Balance`], which leaves when it is dropped.
 #[derive(Debug)]
 pub struct Member {
     balance: Arc<Balance>,
     weight: u64,
-    /// Operations it has started, or would have if it had been there from the beginning.
+    /// Operations that it has started, including a credit that makes a late member equal to the
+    /// others.
     started: u64,
 }
 
 impl Balance {
-    /// Another load, of so much `weight` (1 at least), as far as the others are on the mean.
+    /// Adds a load of this `weight` (at least 1), which starts at the mean of the others.
     #[must_use]
     pub fn join(self: &Arc<Self>, weight: u32) -> Member {
         let weight = u64::from(weight.max(1));
@@ -59,16 +60,17 @@ impl Balance {
 }
 
 impl Member {
-    /// Operations that it may start now; at least one if it is not ahead of the mean of all.
+    /// Returns the number of operations that it may start now: at least one if it is not ahead of
+    /// the mean.
     #[must_use]
     pub fn allowed(&self) -> u64 {
         let all = self.balance.started.load(Ordering::Relaxed) * self.weight;
         let weight = self.balance.weight.load(Ordering::Relaxed).max(1);
-        // So many put it at the mean.
+        // `all / weight` operations would put this member at the mean.
         (all / weight + AHEAD * self.weight).saturating_sub(self.started)
     }
 
-    /// It has started `n` operations.
+    /// Counts `n` operations that it has started.
     pub fn start(&mut self, n: u64) {
         self.started += n;
         self.balance.started.fetch_add(n, Ordering::Relaxed);
@@ -86,7 +88,7 @@ impl Drop for Member {
 mod tests {
     use super::*;
 
-    /// Lets each of `members` start what it may, at most `room` at a time, in turn.
+    /// Lets each of `members` in turn start what it may, at most `room` at a time.
     fn turns(members: &mut [Member], room: &[u64], n: u32) {
         for _ in 0..n {
             for (member, room) in members.iter_mut().zip(room) {
@@ -100,19 +102,19 @@ mod tests {
     fn the_fast_one_waits_for_the_slow_one() {
         let balance = Arc::new(Balance::default());
         let mut members = vec![balance.join(1), balance.join(8)];
-        // The heavy one could do a hundred at a time, the light one five.
+        // The heavy member could start a hundred at a time, the light member five.
         turns(&mut members, &[5, 100], 1_000);
         let ratio = members[1].started as f64 / members[0].started as f64;
         assert!(members[0].started > 4_500 && (ratio - 8.0).abs() < 0.2, "{ratio} of {members:?}");
     }
 
     #[test]
-    fn one_that_comes_later_is_neither_ahead_nor_behind_and_one_that_leaves_holds_nobody() {
+    fn a_late_member_starts_at_the_mean_and_a_leaving_member_blocks_nobody() {
         let balance = Arc::new(Balance::default());
         let mut members = vec![balance.join(2), balance.join(2)];
         turns(&mut members, &[10, 10], 100);
         let before = members[0].started;
-        assert_eq!(before, 1_000, "equals hold nobody");
+        assert_eq!(before, 1_000, "equal members do not block each other");
         members.push(balance.join(1));
         assert_eq!(members[2].allowed(), AHEAD, "{members:?}");
         turns(&mut members, &[10, 10, 10], 1_000);

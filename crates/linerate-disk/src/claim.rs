@@ -1,44 +1,45 @@
-//! The claim: the consent of a person, written on the disk it is about.
+//! Claim: a person's consent to overwrite a disk, written on that disk.
 //!
-//! It fills the first [`CLAIM_BYTES`] of the device, where every filesystem, volume and partition
-//! table would overwrite it, with text that explains itself to whoever looks there. Loads never
-//! touch the first and the last [`RESERVED_BYTES`]: whatever else appears there was put there by
-//! somebody else, and ends the consent.
+//! The claim fills the first [`CLAIM_BYTES`] of the device, where every filesystem, volume and
+//! partition table would overwrite it. Its text explains itself to a person who inspects the disk.
+//! Loads never touch the first and last [`RESERVED_BYTES`]. Any other data there is from somebody
+//! else and ends the consent.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The claim's size: a block of any disk, filled up with zeros.
+/// Size of the claim: one block of any disk, padded with zeros.
 pub const CLAIM_BYTES: usize = 4096;
-/// What loads leave alone at either end of a claimed device.
+/// Size of the area at each end of a claimed device that loads leave alone.
 pub const RESERVED_BYTES: u64 = 1 << 20;
-/// Its first line.
+/// First line of the claim.
 const TITLE: &str = "linerate claim 1";
-/// What it says to people.
+/// Explanation for people.
 const EXPLANATION: &str =
     "All data on this device may be overwritten by linerate. `linerate disk release` ends this.";
-/// Text ends before a boot sector's mark would stand.
+/// Limit for the text: it ends before the mark of a boot sector.
 const MOST_TEXT: usize = 510;
-/// The longest serial number and host that fit.
+/// Longest serial number or UUID.
 const MOST_FIELD: usize = 96;
 
-/// What a claim says.
+/// Contents of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// The serial number of the device, as typed by a person.
+    /// Serial number of the device, as typed by a person.
     pub serial: String,
-    /// The device's size.
+    /// Size of the device.
     pub size_bytes: u64,
-    /// Unlike any other claim's.
+    /// Unique id of this claim.
     pub uuid: String,
-    /// When it was made, seconds since 1970.
+    /// Time of the claim, seconds since 1970.
     pub claimed_s: u64,
 }
 
 impl Claim {
-    /// As written at the start of the device; `None` if a field is too long or has line ends in it.
+    /// Returns the block at the start of the device; `None` if a field is too long or contains line
+    /// ends.
     pub(crate) fn encode(&self) -> Option<[u8; CLAIM_BYTES]> {
         let fields = [&self.serial, &self.uuid];
         if fields.iter().any(|field| field.len() > MOST_FIELD || field.contains(['\n', '\r'])) {
@@ -60,7 +61,7 @@ impl Claim {
         Some(block)
     }
 
-    /// Reads what [`Claim::encode`] wrote; `None` for anything else, down to the last zero.
+    /// Decodes the result of [`Claim::encode`]; `None` for any other block, including its padding.
     pub(crate) fn decode(block: &[u8]) -> Option<Self> {
         let block: &[u8; CLAIM_BYTES] = block.get(..CLAIM_BYTES)?.try_into().ok()?;
         let end = block.iter().position(|byte| *byte == 0)?;
@@ -73,7 +74,7 @@ impl Claim {
             uuid: field("uuid")?.to_owned(),
             claimed_s: field("claimed_s")?.parse().ok()?,
         };
-        // What does not come out as it went in was changed.
+        // A claim that does not encode to the same block was changed.
         (claim.encode()? == *block).then_some(claim)
     }
 }
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_no_claim() {
+    fn an_oversized_field_is_refused() {
         assert_eq!(Claim { serial: "x".repeat(97), ..claim() }.encode(), None);
         assert_eq!(Claim { serial: "a\nb".into(), ..claim() }.encode(), None);
         assert!(
@@ -114,9 +115,9 @@ mod tests {
     }
 
     proptest! {
-        /// One byte changed anywhere in the block, and it is no claim.
+        /// A change of any byte in the block makes the claim invalid.
         #[test]
-        fn a_changed_claim_is_none(at in 0..CLAIM_BYTES, change in 1_u8..) {
+        fn a_changed_claim_is_invalid(at in 0..CLAIM_BYTES, change in 1_u8..) {
             let mut block = claim().encode().expect("it fits");
             block[at] ^= change;
             prop_assert_eq!(Claim::decode(&block), None);

@@ -1,4 +1,4 @@
-//! What is on a device: its edges read and told apart, and whether the rest looks blank.
+//! Contents of a device: signatures at its edges, and a check if the rest looks blank.
 
 use std::fs::File;
 use std::io;
@@ -12,33 +12,34 @@ use crate::signature::{
     Edges, Finding, HEAD_BYTES, SHORT_HEAD_BYTES, TAIL_BYTES, embedded, findings,
 };
 
-/// Places between the edges that are looked at: data that fills a thousandth of a disk may be
-/// missed, a filesystem's edges are not.
+/// Number of samples between the edges. They may miss data that fills a thousandth of a disk, but
+/// not the edges of a filesystem.
 const N_SAMPLES: u64 = 64;
-/// How much of each.
+/// Size of a sample.
 const SAMPLE_BYTES: usize = 4096;
 
-/// What is on a device.
+/// Contents of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Content {
-    /// Things with a name.
+    /// Recognized formats.
     pub findings: Vec<Finding>,
-    /// The claim at its start.
+    /// Claim at the start of the device.
     pub claim: Option<Claim>,
-    /// Where the first byte stands that is neither zero nor part of a claim, in its first or last
-    /// MiB.
+    /// Position of the first byte in the first or last MiB that is neither zero nor part of a
+    /// claim.
     pub edge_data: Option<u64>,
-    /// Where such a byte was met between them: everywhere in the first 64 MiB, in 64 places behind.
+    /// Position of such a byte between the edges: searched in all of the first 64 MiB and in 64
+    /// samples after them.
     pub inner_data: Option<u64>,
 }
 
 impl Content {
-    /// Looks at `device`, which has `size` bytes; less closely at one that is in use.
+    /// Inspects `device`, which has `size` bytes. A device in use is inspected less closely.
     ///
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn read(device: &File, size: u64, is_in_use: bool) -> io::Result<Self> {
-        // What was written past the page cache, or by another host, is not in it.
+        // The page cache may lack data that was written past it or by another host.
         let _: Result<(), _> = fadvise(device, 0, None, Advice::DontNeed);
         let part = |at: u64, len: usize| {
             let mut bytes = vec![0; len];
@@ -56,12 +57,12 @@ impl Content {
         if !behind.is_empty() && content.inner_data.is_none() {
             content.inner_data = sample(device, behind)?;
         }
-        // The load finds the page cache as it was.
+        // Leaves no data of ours in the page cache, so that it does not influence the load.
         let _: Result<(), _> = fadvise(device, 0, None, Advice::DontNeed);
         Ok(content)
     }
 
-    /// The part that needs no further reading.
+    /// Returns what the edges alone show.
     fn of_edges(edges: &Edges<'_>) -> Self {
         let claim = Claim::decode(edges.head);
         let own = if claim.is_some() { CLAIM_BYTES } else { 0 };
@@ -73,8 +74,8 @@ impl Content {
         let skipped = (own as u64).saturating_sub(tail_at) as usize;
         let in_tail = not_blank(edges.tail.get(skipped..).unwrap_or_default());
         let edge_data = in_head.or(in_tail.map(|at| tail_at + (at + skipped) as u64));
-        // Between the reserved edges of a claimed device lies what loads wrote: short marks mean
-        // nothing there, whole superblocks do.
+        // The area between the reserved edges of a claimed device contains what loads wrote. Short
+        // marks mean nothing there, but whole superblocks do.
         let is_reserved =
             |finding: &Finding| finding.offset < RESERVED_BYTES || finding.offset >= tail_at;
         let mut findings = findings(edges);
@@ -86,16 +87,17 @@ impl Content {
     }
 }
 
-/// The first byte that is not zero.
+/// Returns the position of the first byte that is not zero.
 fn not_blank(bytes: &[u8]) -> Option<usize> {
     const BLANK: [u8; SAMPLE_BYTES] = [0; SAMPLE_BYTES];
-    // Comparing whole blocks is many times faster than looking at each byte.
+    // Comparing whole blocks is many times faster than testing each byte.
     let chunk = bytes.chunks(SAMPLE_BYTES).position(|chunk| *chunk != BLANK[..chunk.len()])?;
     let start = chunk * SAMPLE_BYTES;
     bytes[start..].iter().position(|byte| *byte != 0).map(|at| start + at)
 }
 
-/// The first of [`N_SAMPLES`] evenly spread places in `range` that is not zero.
+/// Returns the position of the first non-zero byte in [`N_SAMPLES`] evenly spread samples of
+/// `range`.
 fn sample(device: &File, range: std::ops::Range<u64>) -> io::Result<Option<u64>> {
     let mut bytes = [0; SAMPLE_BYTES];
     let step = (range.end - range.start) / N_SAMPLES;
@@ -154,7 +156,7 @@ mod tests {
             found.findings.iter().map(|one| (one.name, one.offset)).collect::<Vec<_>>(),
             [("ext", (8 << 20) + 1080)]
         );
-        // What a load writes: no byte of it says anything. Xorshift (Marsaglia), from a fixed seed.
+        // Simulates the data of a load: random bytes (xorshift, Marsaglia) from a fixed seed.
         let mut state = 7_u64;
         let words = std::iter::repeat_with(|| {
             state ^= state << 13;

@@ -1,45 +1,45 @@
-//! Why a disk or a file is not to be had.
+//! Errors of disks and files.
 
 use std::io;
 
 use crate::gate::Refusal;
 
-/// Why a disk or a file could not be looked at, claimed, released or opened.
+/// Reason for which a disk or file could not be inspected, claimed, released or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The kernel refused.
     #[error("{operation} {object}: {cause}")]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On what.
+        /// Its object.
         object: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
-    /// It may not be written to.
-    #[error("write to {device}: refused: {}", told(.refusals))]
+    /// The device must not be written to.
+    #[error("write to {device}: refused: {}", joined(.refusals))]
     Refused {
         /// The device.
         device: String,
-        /// Every reason.
+        /// All reasons.
         refusals: Vec<Refusal>,
     },
-    /// The process that opens disks for this one refused, in these words.
+    /// Refusal of the process that opens disks for this one, in its words.
     #[error("{0}")]
     Told(String),
-    /// It is not what was asked for.
+    /// The object is unsuitable for the request.
     #[error("{what}: {why}")]
     Unsuitable {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// Why it cannot be had, and the remedy.
+        /// The reason, and the remedy.
         why: String,
     },
 }
 
-fn told(refusals: &[Refusal]) -> String {
+fn joined(refusals: &[Refusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

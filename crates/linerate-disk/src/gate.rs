@@ -1,4 +1,4 @@
-//! The gate: every reason why a device may not be written to, claiming, and releasing.
+//! Gate: all reasons for which a device must not be written to, claiming, and releasing.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -16,58 +16,58 @@ use crate::content::Content;
 use crate::signature::Finding;
 use crate::topology::{System, Topology, Use, split};
 
-/// The least a device must have between its reserved edges: one claim's worth would be no load.
+/// Smallest size of a device. Between the reserved edges there must be room for a load.
 const LEAST_BYTES: u64 = 3 * RESERVED_BYTES;
 
-/// A reason not to write to a device.
+/// Reason for which a device must not be written to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "refusal", rename_all = "snake_case")]
 pub enum Refusal {
-    /// The kernel knows a user.
+    /// The kernel knows a user of the device.
     InUse {
-        /// Who.
+        /// The use.
         #[serde(flatten)]
         by: Use,
     },
-    /// The kernel's exclusive open says that somebody has it.
+    /// An exclusive open failed: somebody has the device.
     Busy,
-    /// Something with a name is on it.
+    /// A recognized format is on it.
     Contains {
-        /// What.
+        /// The format.
         #[serde(flatten)]
         finding: Finding,
     },
-    /// Something without a name is on it.
+    /// Unknown data is on it.
     NotBlank {
-        /// Where, bytes from its start.
+        /// Position of the data, bytes from the start.
         offset: u64,
     },
     /// The kernel refuses writes to it.
     ReadOnly,
-    /// Nothing tells it from other disks.
+    /// It has no serial number, so it cannot be distinguished from other disks.
     NoSerial,
-    /// It has too few bytes.
+    /// It is too small.
     TooSmall,
-    /// It could not be looked at.
+    /// It could not be inspected.
     Unreadable {
-        /// The kernel's answer.
+        /// The kernel's error.
         cause: String,
     },
     /// Nobody has claimed it.
     Unclaimed,
-    /// The claim on it is that of another device.
+    /// Its claim belongs to another device.
     ForeignClaim {
-        /// The serial number in it.
+        /// The serial number in the claim.
         serial: String,
     },
-    /// The serial number named is not its own.
+    /// Its serial number is another one than the consent names.
     OtherSerial {
-        /// The one named.
+        /// The serial number in the consent.
         named: String,
     },
-    /// A plan names no consent.
+    /// The plan contains no consent.
     NoConsent,
-    /// This agent's own list does not have it.
+    /// This agent's allow-list does not contain it.
     NotAllowed,
 }
 
@@ -75,19 +75,22 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { by } => by.fmt(f),
-            Self::Busy => f.write_str("another program or the kernel holds it exclusively"),
+            Self::Busy => f.write_str("another program or the kernel has opened it exclusively"),
             Self::Contains { finding } => {
-                write!(f, "it contains {finding} (if that may go: wipefs -a, then blkdiscard -z)")
+                write!(f, "it contains {finding} (to erase it: wipefs -a, then blkdiscard -z)")
             }
             Self::NotBlank { offset } => {
                 write!(
                     f,
-                    "it is not blank: data of no known kind at byte {offset} (if that may \
-                    go: blkdiscard -z)"
+                    "it is not blank: unknown data at byte {offset} (to erase it: \
+                    blkdiscard -z)"
                 )
             }
             Self::ReadOnly => f.write_str("it is read-only"),
-            Self::NoSerial => f.write_str("it has no serial number to tell it from other disks by"),
+            Self::NoSerial => f.write_str(
+                "it has no serial number that distinguishes it from \
+                other disks",
+            ),
             Self::TooSmall => write!(f, "it has less than {LEAST_BYTES} bytes"),
             Self::Unreadable { cause } => write!(f, "it cannot be read: {cause}"),
             Self::Unclaimed => f.write_str(
@@ -95,7 +98,11 @@ impl fmt::Display for Refusal {
                 --serial SERIAL)",
             ),
             Self::ForeignClaim { serial } => {
-                write!(f, "the claim on it is for {serial} and another size: was it copied here?")
+                write!(
+                    f,
+                    "its claim is for serial number {serial} and another size: was the claim \
+                    copied here?"
+                )
             }
             Self::OtherSerial { named } => write!(f, "its serial number is not {named}"),
             Self::NoConsent => f.write_str(
@@ -110,20 +117,20 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Everything known of a device, and why it may not be written to.
+/// All facts about a device, and all reasons not to write to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// What the kernel says.
+    /// Facts from the kernel.
     #[serde(flatten)]
     pub topology: Topology,
-    /// What is on it; absent if it could not be read.
+    /// Contents; absent if they could not be read.
     pub content: Option<Content>,
-    /// Every reason, apart from consent.
+    /// All reasons except a missing consent.
     pub refusals: Vec<Refusal>,
 }
 
 impl Inspection {
-    /// Whether it carries a claim of its own.
+    /// Returns true if the device has a valid claim of its own.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
         self.claim().is_some()
@@ -136,7 +143,7 @@ impl Inspection {
             .then_some(claim)
     }
 
-    /// What is still wrong for a writer that names `consent`.
+    /// Returns all reasons against a writer that names `consent`.
     pub(crate) fn refusals_of_writing(&self, consent: Option<&str>) -> Vec<Refusal> {
         let mut refusals = self.refusals.clone();
         if self.content.as_ref().is_some_and(|content| content.claim.is_none()) {
@@ -146,11 +153,11 @@ impl Inspection {
         refusals
     }
 
-    /// What speaks against a claim by a person who names `serial`.
+    /// Returns all reasons against a claim by a person who names `serial`.
     fn refusals_of_claiming(&self, serial: &str) -> Vec<Refusal> {
         let mut refusals = self.refusals.clone();
         if let Some(content) = &self.content {
-            // What lies behind an old claim was written by loads.
+            // Behind an existing claim, loads wrote the data between the edges.
             let offset = content.inner_data.filter(|_| !self.is_claimed());
             refusals.extend(offset.map(|offset| Refusal::NotBlank { offset }));
         }
@@ -169,7 +176,7 @@ impl Inspection {
     }
 }
 
-/// Every disk of this host.
+/// Inspects every disk of this host.
 #[must_use]
 pub fn list() -> Vec<Inspection> {
     let system = System::read(Path::new("/"));
@@ -180,17 +187,17 @@ pub fn list() -> Vec<Inspection> {
     present.map(|disk| glance(&device_path(&disk.name), disk)).collect()
 }
 
-/// Looks at the device called `path`.
+/// Inspects the device at `path`.
 ///
 /// # Errors
-/// If it is no block device, or the kernel does not show it.
+/// If it is not a block device, or the kernel does not list it.
 pub fn inspect(path: &Path) -> Result<Inspection, DiskError> {
     Ok(glance(path, describe(path)?))
 }
 
-/// Looks without getting in anybody's way: an exclusive open, which makes a mount at the same
-/// instant fail, is tried only on a device where nothing else speaks against writing, and so
-/// nothing is to be mounted.
+/// Inspects without disturbing other programs. An exclusive open makes a concurrent mount fail. It
+/// is therefore tried only if there is no other reason against writing, since such a device has
+/// nothing to mount.
 fn glance(path: &Path, disk: Topology) -> Inspection {
     let device = match File::open(path) {
         Ok(device) => device,
@@ -208,7 +215,7 @@ fn glance(path: &Path, disk: Topology) -> Inspection {
 /// its start, nothing else.
 ///
 /// # Errors
-/// With every reason, if it is not to be written to.
+/// With all reasons, if the device must not be written to.
 pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_claiming(serial))?;
@@ -234,10 +241,10 @@ pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
     Ok(claim)
 }
 
-/// Ends the consent: zeros where the claim stood, nothing else. What loads wrote stays.
+/// Ends the consent: overwrites the claim with zeros and nothing else. Data of loads remains.
 ///
 /// # Errors
-/// If there is no claim of this device's own, or it is in use.
+/// If the device has no claim of its own, or is in use.
 pub fn release(path: &Path) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
     let Some(claim) = inspection.claim().cloned() else {
@@ -248,10 +255,10 @@ pub fn release(path: &Path) -> Result<Claim, DiskError> {
     Ok(claim)
 }
 
-/// Opens `path` for writing and holds it, if every gate but the agent's list lets it pass.
+/// Opens `path` for writing and keeps it open. All checks apply except the agent's allow-list.
 ///
 /// # Errors
-/// With every reason.
+/// With all reasons.
 pub(crate) fn open_claimed(
     path: &Path,
     consent: Option<&str>,
@@ -261,8 +268,8 @@ pub(crate) fn open_claimed(
     Ok((device, inspection))
 }
 
-/// What has changed since [`open_claimed`] let the device `number` pass: somebody else uses its
-/// bytes, or it is another disk. Reads nothing from the device.
+/// Returns what has changed since [`open_claimed`] accepted the device `number`: somebody else uses
+/// its bytes, or the number belongs to another disk. Reads nothing from the device.
 pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> {
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
         return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
@@ -291,7 +298,7 @@ fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<
     written.map_err(|cause| DiskError::io("write the claim on", path.display(), cause))
 }
 
-/// Opens `path` exclusively for writing, then looks at it.
+/// Opens `path` exclusively for writing, and inspects it afterwards.
 fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
     let before = describe(path)?;
     let device = match exclusive(path, true) {
@@ -303,7 +310,8 @@ fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
         }
         Err(error) => return Err(refused(path, unreadable(before, &error).refusals)),
     };
-    // From here on nobody can mount it; what the name meant before no longer matters.
+    // From here on nobody can mount the device. It may differ from the one that the name meant
+    // before, so it is inspected again.
     let opened =
         device.metadata().map_err(|cause| DiskError::io("look at", path.display(), cause))?;
     let inspection = judged(topology(path, opened.rdev())?, Some(&device));
@@ -314,7 +322,7 @@ fn describe(path: &Path) -> Result<Topology, DiskError> {
     let file =
         std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))?;
     if !file.file_type().is_block_device() {
-        return Err(DiskError::unsuitable(path.display().to_string(), "it is no block device"));
+        return Err(DiskError::unsuitable(path.display().to_string(), "it is not a block device"));
     }
     topology(path, file.rdev())
 }
@@ -323,7 +331,7 @@ fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
     System::read(Path::new("/")).describe(split(device)).ok_or_else(|| {
         DiskError::unsuitable(
             path.display().to_string(),
-            "the kernel does not show it under /sys/block",
+            "the kernel does not list it under /sys/block",
         )
     })
 }
@@ -334,14 +342,14 @@ fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
     inspection
 }
 
-/// Whoever uses it, or why that is not known.
+/// Returns all users of the device, or why they are unknown.
 fn refusals_of_use(topology: &Topology) -> Vec<Refusal> {
     let uses = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
     uses.chain(System::blindness(Path::new("/")).map(|cause| Refusal::Unreadable { cause }))
         .collect()
 }
 
-/// Every reason against writing that does not depend on who asks.
+/// Returns all reasons against writing that do not depend on the requester.
 fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     let mut refusals = refusals_of_use(&topology);
     if topology.read_only {
@@ -367,7 +375,7 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
         let foreign = content.claim.as_ref().filter(|_| !inspection.is_claimed());
         let foreign = foreign.map(|claim| Refusal::ForeignClaim { serial: claim.serial.clone() });
         let named = content.findings.iter().map(|&finding| Refusal::Contains { finding });
-        // A name says more than that there is something.
+        // A recognized format is more specific than "not blank", so it replaces that reason.
         let blank = content.edge_data.filter(|_| content.findings.is_empty());
         named
             .chain(foreign)
@@ -379,7 +387,8 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     inspection
 }
 
-/// Opens a block device so that nobody else can mount, claim or open it so; fails if somebody has.
+/// Opens a block device exclusively: nobody else can mount, claim or exclusively open it. Fails if
+/// somebody already has.
 fn exclusive(path: &Path, write: bool) -> io::Result<File> {
     let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits();
     let flags = i32::try_from(flags).expect("open flags are small numbers");
@@ -390,7 +399,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
 }
 
-/// The file of the device the kernel calls `name`; `!` stands for `/` in sysfs.
+/// Returns the device file of the kernel's `name`. sysfs writes `!` for `/`.
 fn device_path(name: &str) -> std::path::PathBuf {
     Path::new("/dev").join(name.replace('!', "/"))
 }
@@ -416,7 +425,8 @@ mod tests {
         }
     }
 
-    /// What is found on a disk with a claim for `claimed`, if any, and `data` in its middle.
+    /// Returns the inspection of a disk with a claim for `claimed`, if any, and `data` in its
+    /// middle.
     fn found(claimed: Option<(&str, u64)>, data: &[u8]) -> Inspection {
         let device = tempfile::tempfile().expect("a file");
         device.set_len(SIZE).expect("room");
@@ -480,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_speaks_against_a_disk_is_said() {
+    fn every_reason_against_a_disk_is_reported() {
         let judged = |topology: Topology| judged(topology, None).refusals;
         assert_eq!(judged(disk()), []);
         assert_eq!(judged(Topology { read_only: true, ..disk() }), [Refusal::ReadOnly]);

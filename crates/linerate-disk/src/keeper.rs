@@ -1,8 +1,8 @@
-//! Disks and files of a process without rights, opened by one that has them.
+//! Disks and files of an unprivileged process, opened by a privileged one.
 //!
 //! The process that serves a conductor may open neither disks nor most files. A [`Keeper`] asks
-//! another process, in which the gate and the host's limits decide; what it gets is a descriptor
-//! and a [`Kept`]. There the watch over a device goes on: it writes its reasons into a pipe when a
+//! another process, in which the gate and the host's limits decide. The answer is a descriptor and
+//! a [`Kept`]. The watch over a device runs there; it writes its reasons into a pipe when a
 //! permission ends.
 
 use std::fs::File;
@@ -18,25 +18,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DiskError, Permission, Synchrony};
 
-/// Opens disks and files for a process that may not; one session's.
+/// Opener of disks and files for an unprivileged process, for one session.
 pub trait Keeper: std::fmt::Debug + Send + Sync {
-    /// As [`crate::Disks::open`].
+    /// Does the same as [`crate::Disks::open`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`crate::Disks::open`].
     fn open(&self, path: &Path, permission: Permission<'_>)
     -> Result<(Kept, KeptFiles), DiskError>;
 
-    /// As [`crate::Disks::scratch`].
+    /// Does the same as [`crate::Disks::scratch`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`crate::Disks::scratch`].
     fn scratch(&self, folder: &Path, size: u64) -> Result<(Kept, KeptFiles), DiskError>;
 
-    /// Whether `path` is a folder that scratch files may be made in.
+    /// Returns true if `path` is a folder in which scratch files may be created.
     fn is_folder(&self, path: &Path) -> bool;
 
-    /// Another descriptor of a target that it keeps, as [`crate::Target::open_as`] makes one.
+    /// Opens another descriptor of a target that it keeps, as [`crate::Target::open_as`] does.
     ///
     /// # Errors
     /// Those of open(2).
@@ -48,26 +48,26 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
         synchrony: Synchrony,
     ) -> io::Result<File>;
 
-    /// Lets go of a target.
+    /// Releases a target.
     fn release(&self, number: u64);
 }
 
-/// What is known of a target that another process keeps.
+/// Properties of a target that another process keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Its number there; the same target has the same one.
+    /// The target's number in that process; the same target always has the same number.
     pub number: u64,
-    /// Its name; of a scratch file, its folder.
+    /// Path of the target; for a scratch file, the path of its folder.
     pub path: PathBuf,
-    /// Whether loads may write to it.
+    /// True if loads may write to it.
     pub is_writable: bool,
-    /// The bytes a load may touch.
+    /// Bytes that a load may access.
     pub range: Range<u64>,
     /// See [`crate::Target::block_bytes`].
     pub block_bytes: u64,
-    /// Device whose sectors are counted: its major and minor number.
+    /// Major and minor number of the device whose sectors are counted.
     pub device: (u32, u32),
-    /// Of a claimed device.
+    /// Serial number of a claimed device.
     pub serial: Option<String>,
 }
 
@@ -76,11 +76,11 @@ pub struct Kept {
 pub struct KeptFiles {
     /// The device or file.
     pub file: OwnedFd,
-    /// The end of a pipe that says why the permission to write has ended, if it may.
+    /// Read end of a pipe that reports why the permission to write has ended, if it can end.
     pub revocation: Option<OwnedFd>,
 }
 
-/// The place of a target at its keeper; given up when dropped.
+/// Place of a target at its keeper, which is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TargetPlace {
     pub(crate) keeper: Arc<dyn Keeper>,
@@ -93,7 +93,7 @@ impl Drop for TargetPlace {
     }
 }
 
-/// The other end of a watch in another process.
+/// Local end of a watch in another process.
 #[derive(Debug)]
 pub(crate) struct DistantWatch(Arc<Heard>);
 
@@ -104,19 +104,19 @@ struct Heard {
 }
 
 impl DistantWatch {
-    /// Listens at `pipe` on a thread, which ends with it.
+    /// Reads `pipe` on a thread, which ends with the pipe.
     pub(crate) fn over(pipe: OwnedFd) -> io::Result<Self> {
         let heard = Arc::new(Heard::default());
-        let told = Arc::clone(&heard);
+        let shared = Arc::clone(&heard);
         thread::Builder::new().name("disk watch".into()).spawn(move || {
             let mut why = String::new();
             let read = File::from(pipe).read_to_string(&mut why);
             if read.is_err() || why.is_empty() {
-                // After a release nobody asks any more.
-                "the process that watched over it has ended".clone_into(&mut why);
+                // The pipe also closes after a release, but then nobody reads the reason.
+                "the process that watched it has ended".clone_into(&mut why);
             }
-            *told.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
-            told.is_revoked.store(true, Ordering::Release);
+            *shared.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+            shared.is_revoked.store(true, Ordering::Release);
         })?;
         Ok(Self(heard))
     }

@@ -1,5 +1,5 @@
-//! What the owner of a host lets loads read and fill, where a conductor on another host asks for
-//! it.
+//! Files and folders that the owner of a host lets loads read and fill on behalf of a conductor on
+//! another host.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -7,40 +7,39 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::DiskError;
 
-/// Files and folders that loads may use, and how much room.
+/// Files and folders that loads may use, and their space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// The policy's file: it is named in refusals.
+    /// Path of the policy file, which refusals name.
     pub file: String,
-    /// Existing files, devices, and folders of them that loads may read.
+    /// Existing files and devices, and folders with such files, that loads may read.
     pub read: Vec<PathBuf>,
-    /// Folders that scratch files may be made in.
+    /// Folders in which scratch files may be created.
     pub folders: Vec<PathBuf>,
-    /// Bytes of each scratch file at most.
+    /// Largest size of a scratch file, bytes.
     pub disk_space: u64,
 }
 
 impl FileLimits {
-    /// What a policy permits that says nothing, in `file`.
+    /// Returns the permissions of an empty policy in `file`.
     #[must_use]
     pub fn new(file: &str) -> Self {
-        /// As long as a transfer of 64 GiB, which is what loads write in a campaign unless told
-        /// otherwise.
+        /// The size of the default transfer of a campaign, 64 GiB.
         const DISK_SPACE: u64 = 64 << 30;
         let folders = ["/tmp", "/var/tmp"].map(PathBuf::from).to_vec();
         Self { file: file.to_owned(), read: Vec::new(), folders, disk_space: DISK_SPACE }
     }
 
-    /// Whether loads may read `path`. A path outside is not even looked for: otherwise the answer
-    /// would tell whether it exists.
+    /// Checks that loads may read `path`. A path outside is not even looked up: otherwise the
+    /// answer would reveal if it exists.
     pub(crate) fn may_read(&self, path: &Path) -> Result<(), DiskError> {
         self.within(&self.read, path, "read", "read")
     }
 
-    /// Whether a scratch file of `size` bytes may be made in `folder`.
+    /// Checks that a scratch file of `size` bytes may be created in `folder`.
     ///
     /// # Errors
-    /// If the policy does not name the folder, or permits less.
+    /// If the policy does not name the folder, or allows less space.
     pub fn may_fill(&self, folder: &Path, size: u64) -> Result<(), DiskError> {
         self.within(&self.folders, folder, "make a file in", "folders")?;
         if size <= self.disk_space {
@@ -50,13 +49,13 @@ impl FileLimits {
         Err(self.refused(format!("make a file of {size} B (at most {} B)", self.disk_space), &line))
     }
 
-    /// Whether `file`, opened by the name `path`, is one that loads may read: the name may have led
-    /// elsewhere since it was looked at.
+    /// Checks that loads may read `file`, which was opened as `path`. Since the first check the
+    /// path may have been redirected.
     pub(crate) fn may_keep_open(&self, file: &File, path: &Path) -> Result<(), DiskError> {
         if is_beneath(file, &self.read) { Ok(()) } else { self.may_not("read", path, "read") }
     }
 
-    /// Whether `file`, a scratch file just made in `folder`, is where one may be.
+    /// Checks that `file`, a new scratch file in `folder`, is at an allowed place.
     pub(crate) fn may_keep_made(&self, file: &File, folder: &Path) -> Result<(), DiskError> {
         if is_beneath(file, &self.folders) {
             Ok(())
@@ -75,7 +74,7 @@ impl FileLimits {
         let is_plain =
             path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let is_named = is_plain && places.iter().any(|place| path.starts_with(place));
-        // A link inside may lead outside.
+        // A link inside an allowed folder may lead outside.
         let leads_inside = || fs::canonicalize(path).is_ok_and(|real| is_in(&real, places));
         if is_named && leads_inside() { Ok(()) } else { self.may_not(operation, path, key) }
     }
@@ -96,7 +95,7 @@ impl FileLimits {
     }
 }
 
-/// Whether `real`, which has no link in it, is one of `places` or beneath one.
+/// Returns true if `real`, a path without links, is one of `places` or below one of them.
 fn is_in(real: &Path, places: &[PathBuf]) -> bool {
     places
         .iter()
@@ -104,8 +103,8 @@ fn is_in(real: &Path, places: &[PathBuf]) -> bool {
         .any(|place| real.starts_with(place))
 }
 
-/// Whether the open `file` is one of `places` or beneath one, wherever the name led by which it was
-/// opened.
+/// Returns true if the open `file` is one of `places` or below one of them, whatever path opened
+/// it.
 fn is_beneath(file: &File, places: &[PathBuf]) -> bool {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
         .is_ok_and(|real| is_in(&real, places))
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_outside_is_refused_alike_whether_it_exists_or_not() {
+    fn a_path_outside_gets_the_same_refusal_whether_it_exists_or_not() {
         let ground = tempfile::tempdir().expect("a folder");
         let inside = ground.path().join("inside");
         fs::create_dir(&inside).expect("a folder");
@@ -140,7 +139,7 @@ mod tests {
         refused(&inside.join("link"));
         refused(&inside.join("../shadow"));
         refused(Path::new("inside/data"));
-        // As if the name had led inside when it was looked at, and outside when it was opened.
+        // Simulates a path that led inside at the first check and outside at the open.
         let opened = |path: &Path| File::open(path).expect("it is there");
         limits
             .may_keep_open(&opened(&inside.join("data")), &inside.join("data"))

@@ -1,5 +1,5 @@
-//! Scratch files: made for one session, without a name, so that nothing existing can be overwritten
-//! and nothing is left behind, not even after SIGKILL.
+//! Scratch files: created for one session, without a name. No existing file can be overwritten, and
+//! nothing remains, not even after SIGKILL.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -11,16 +11,16 @@ use rustix::fs::{
 
 use crate::DiskError;
 
-/// What is left free on a filesystem at least.
+/// Smallest free space to leave on a filesystem.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
-/// What is left free of a filesystem at least, one part in this.
+/// Smallest part of a filesystem to leave free: one in this many.
 const LEAST_FREE_PART: u64 = 10;
-/// Of the root filesystem's free bytes, a scratch file takes one part in this at most.
+/// Largest part of the root filesystem's free bytes that a scratch file may use: one in this many.
 const ROOT_PART: u64 = 10;
-/// The block of direct transfers where the kernel does not tell: what every disk can do.
+/// Block size for direct transfers if the kernel does not report one: every disk supports it.
 const COMMON_BLOCK_BYTES: u64 = 4096;
 
-/// A file without a name.
+/// File without a name.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) file: File,
@@ -28,13 +28,13 @@ pub(crate) struct Scratch {
     pub(crate) block_bytes: u64,
 }
 
-/// Makes one of `size` bytes in `folder`, with room set aside for all of it.
+/// Creates a file of `size` bytes in `folder` and reserves the space.
 pub(crate) fn make(folder: &Path, size: u64) -> Result<Scratch, DiskError> {
     let what = || format!("make a scratch file of {size} bytes in {}", folder.display());
     check_room(folder, size)?;
     let file = nameless(folder)?;
     let given = fallocate(&file, FallocateFlags::empty(), 0, size).or_else(|error| match error {
-        // Filesystems without room to set aside grow the file as it is filled.
+        // Filesystems without reservation grow the file as it is filled.
         rustix::io::Errno::OPNOTSUPP => rustix::fs::ftruncate(&file, size),
         other => Err(other),
     });
@@ -47,7 +47,7 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
     let mode = Mode::RUSR | Mode::WUSR;
     match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(file.into()),
-        // Filesystems that cannot make one without a name make one that loses it at once.
+        // Some filesystems cannot create an unnamed file. There the name is removed at once.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
             let name = folder.join(format!(".linerate-scratch-{}", std::process::id()));
             let flags =
@@ -61,8 +61,7 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
     }
 }
 
-/// Refuses to fill a filesystem, and to take more than a tenth of what the root filesystem has
-/// left.
+/// Refuses to fill a filesystem, or to use more than a tenth of the root filesystem's free space.
 fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
     let look = |path: &Path| {
         std::fs::metadata(path).map_err(|cause| DiskError::io("look at", path.display(), cause))
@@ -81,17 +80,17 @@ fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
     let what = format!("make a scratch file of {size} bytes in {}", folder.display());
     Err(DiskError::unsuitable(
         what,
-        format!("{free} bytes are free there, of which it may take {most}"),
+        format!("{free} bytes are free there, and a scratch file may use {most} of them"),
     ))
 }
 
-/// What offsets and lengths of direct transfers to `file` must be multiples of, bytes
+/// Returns the alignment of offsets and lengths for direct transfers to `file`, bytes
 /// (`STATX_DIOALIGN`, Linux 6.1).
 pub(crate) fn direct_block_bytes(file: &File) -> u64 {
-    let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    let told =
-        told.ok().map(|file| u64::from(file.stx_dio_offset_align)).filter(|bytes| *bytes > 0);
-    told.unwrap_or(COMMON_BLOCK_BYTES)
+    let known = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let known =
+        known.ok().map(|file| u64::from(file.stx_dio_offset_align)).filter(|bytes| *bytes > 0);
+    known.unwrap_or(COMMON_BLOCK_BYTES)
 }
 
 #[cfg(test)]

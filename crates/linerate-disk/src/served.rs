@@ -1,9 +1,9 @@
-//! A folder whose files a load may send to foreign clients: only what a person named on this host,
-//! only regular files, and only those that were found when the load was prepared.
+//! Folder whose files a load may send to foreign clients: only a folder that a person named on this
+//! host, only regular files, and only files that existed when the load was prepared.
 //!
-//! A request is looked up in that list and never given to the kernel as a path, so that no request
+//! A request is looked up in that list and never passed to the kernel as a path, so that no request
 //! leads out of the folder. A file is opened component by component from the folder's own
-//! descriptor, and a symbolic link is never followed.
+//! descriptor, and symbolic links are never followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use crate::DiskError;
 
-/// Files and folders listed at most: each costs a few hundred bytes of memory.
+/// Limit for listed files and folders: each needs a few hundred bytes of memory.
 const MOST_ENTRIES: usize = 1_000_000;
-/// Folders within folders at most.
+/// Limit for the depth of folders.
 const MOST_LEVELS: usize = 64;
 
-/// The files of a folder, sorted by path.
+/// Files of a folder, sorted by path.
 #[derive(Debug)]
 pub struct Served {
     root: OwnedFd,
@@ -27,14 +27,14 @@ pub struct Served {
     entries: Vec<ServedEntry>,
 }
 
-/// A file or folder.
+/// File or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedEntry {
-    /// Relative to the folder, its parts separated by slashes; empty for the folder itself.
+    /// Path relative to the folder, with slashes; empty for the folder itself.
     pub path: Vec<u8>,
-    /// Bytes, and `None` for a folder.
+    /// Size in bytes; `None` for a folder.
     pub size: Option<u64>,
-    /// When it was last changed, in seconds since 1970.
+    /// Time of the last change, seconds since 1970.
     pub modified: i64,
 }
 
@@ -58,7 +58,7 @@ impl Served {
             let at = entry.path.clone();
             let folder = match open_beneath(&root, &at, OFlags::DIRECTORY) {
                 Ok(folder) => folder,
-                // Removed meanwhile, or not for us: nobody is served from it.
+                // Removed meanwhile, or not readable: nothing is served from it.
                 Err(_) if !at.is_empty() => continue,
                 Err(cause) => return Err(error(cause)),
             };
@@ -69,7 +69,7 @@ impl Served {
                 return Err(DiskError::unsuitable(
                     format!("serve {}", path.display()),
                     format!(
-                        "it has more than {MOST_ENTRIES} files or {MOST_LEVELS} levels (name a \
+                        "it has more than {MOST_ENTRIES} files or {MOST_LEVELS} levels (use a \
                             folder in it)"
                     ),
                 ));
@@ -79,24 +79,24 @@ impl Served {
         Ok(Self { root, path: path.to_owned(), entries })
     }
 
-    /// What it holds, sorted by path: the folder itself is first.
+    /// Returns the entries, sorted by path; the folder itself is the first.
     #[must_use]
     pub fn entries(&self) -> &[ServedEntry] {
         &self.entries
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the file that was listed at `place`, and says how long it is now. Allocates nothing.
+    /// Opens the file listed at `place` and returns its present size. Allocates nothing.
     ///
     /// # Errors
-    /// If it is gone, may not be read or is no longer a regular file.
+    /// If it is gone, is not readable, or is no longer a regular file.
     pub fn open(&self, place: usize) -> std::io::Result<(File, u64)> {
-        // A FIFO that has taken the file's place must not make us wait.
+        // If a FIFO has replaced the file, the open must not wait for a writer.
         let file = open_beneath(&self.root, &self.entries[place].path, OFlags::NONBLOCK)?;
         let stat = fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -106,8 +106,8 @@ impl Served {
     }
 }
 
-/// Adds the files and folders in `folder`, which is at `at`. Names with control characters are left
-/// out: in a listing they would be lines of their own.
+/// Appends the files and folders in `folder`, whose path is `at`. Skips names with control
+/// characters, which would add lines to a listing.
 fn list_one(folder: &OwnedFd, at: &[u8], entries: &mut Vec<ServedEntry>) -> Result<(), Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -132,7 +132,7 @@ fn list_one(folder: &OwnedFd, at: &[u8], entries: &mut Vec<ServedEntry>) -> Resu
     Ok(())
 }
 
-/// Opens what is at `path` below `root` for reading, without following a link anywhere on the way.
+/// Opens the file at `path` below `root` for reading, without following any link on the way.
 fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     const STEP: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
     let mut at: Option<OwnedFd> = None;
@@ -164,18 +164,18 @@ mod tests {
         symlink(&outside, inside.join("link")).expect("a link");
         symlink(ground.path(), inside.join("up")).expect("a link");
         let served = Served::list(&inside).expect("it is there");
-        let told: Vec<_> = served
+        let listed: Vec<_> = served
             .entries()
             .iter()
             .map(|e| (String::from_utf8_lossy(&e.path).into_owned(), e.size))
             .collect();
         let folder = |path: &str| (path.to_owned(), None);
-        assert_eq!(told, [folder(""), folder("a"), folder("a/b"), ("a/b/file".into(), Some(5))]);
+        assert_eq!(listed, [folder(""), folder("a"), folder("a/b"), ("a/b/file".into(), Some(5))]);
         let (mut file, size) = served.open(3).expect("it is there");
         let mut text = String::new();
         file.read_to_string(&mut text).expect("text");
         assert_eq!((text.as_str(), size), ("hello", 5));
-        // What has become a link since, at any place of the path, is not followed.
+        // A component of the path that has become a link is not followed.
         std::fs::remove_dir_all(inside.join("a")).expect("ours");
         std::fs::create_dir_all(ground.path().join("b")).expect("a folder");
         std::fs::write(ground.path().join("b/file"), "secret").expect("writable");

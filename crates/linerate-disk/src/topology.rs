@@ -1,9 +1,9 @@
-//! Which disks and partitions there are, and who uses them: read from sysfs and proc.
+//! Disks and partitions of a host and their users, read from sysfs and proc.
 //!
-//! A device is in use if anything that has the same bytes is mounted in any mount namespace,
-//! swapped to, held by device mapper, md or bcache, or shown by a loop device ([`relations`]). The
-//! kernel's exclusive open knows of one node only; this knows what lies above and below it, and who
-//! to name. Sizes in sysfs are in units of 512 bytes.
+//! A device is in use if anything with the same bytes is mounted in any mount namespace, used for
+//! swap, part of device mapper, md or bcache, or shown by a loop device ([`relations`]). The
+//! kernel's exclusive open protects one device node only. This module knows the devices above and
+//! below it, and can name the users.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,46 +19,46 @@ use relations::Walk;
 mod backing;
 mod relations;
 
-/// Sizes in sysfs are in units of 512 bytes whatever the device's block is.
+/// Unit of sizes in sysfs, whatever the block size of the device is.
 const SYSFS_SECTOR: u64 = 512;
-/// How deep devices are stacked at most.
+/// Largest depth of stacked devices.
 const MOST_STACKED: usize = 16;
 
-/// One use of a device.
+/// Use of a device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "use", rename_all = "snake_case")]
 pub enum Use {
     /// A filesystem on it is mounted.
     Mounted {
-        /// The device: this one, or one that lies on it.
+        /// This device, or one that is built on it.
         device: String,
-        /// Where.
+        /// Mount point.
         at: String,
     },
-    /// The system swaps to it.
+    /// The system uses it for swap.
     Swap {
-        /// The device.
+        /// This device, or one that is built on it.
         device: String,
     },
-    /// Another device is made of it.
+    /// Another device is built from it.
     Held {
-        /// The device.
+        /// This device, or one that is built on it.
         device: String,
-        /// What is made of it.
+        /// The device that is built from it.
         by: String,
     },
-    /// It is divided.
+    /// It has a partition.
     Partition {
-        /// A part.
+        /// Name of the partition.
         name: String,
     },
-    /// A loop device shows it, or shows what it shows.
+    /// A loop device shows it, or shows the same object.
     BehindLoop {
         /// The loop device.
         by: String,
     },
-    /// A loop device shows a file of which nobody can tell whether it is the one that this device
-    /// shows.
+    /// A loop device shows a file that may be the same as this device's file; the numbers do not
+    /// decide.
     Unclear {
         /// The loop device.
         by: String,
@@ -70,54 +70,54 @@ impl fmt::Display for Use {
         match self {
             Self::Mounted { device, at } => write!(f, "{device} is mounted at {at}"),
             Self::Swap { device } => write!(f, "the system swaps to {device}"),
-            Self::Held { device, by } => write!(f, "{by} is made of {device}"),
+            Self::Held { device, by } => write!(f, "{by} is built from {device}"),
             Self::Partition { name } => write!(f, "{name} is a partition of it"),
             Self::BehindLoop { by } => write!(f, "{by} shows the same contents"),
             Self::Unclear { by } => write!(
                 f,
-                "{by} may show the same contents: its file, or the one of this device, lies on a \
-                    filesystem that shows files of others"
+                "{by} may show the same contents: its file, or this device's file, is on a \
+                    filesystem that shows files of other filesystems"
             ),
         }
     }
 }
 
-/// A disk or partition as the kernel describes it.
+/// Disk or partition as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Topology {
     /// The kernel's name, such as `nvme0n1p2`.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// The disk it is a partition of, if it is one.
+    /// Disk that contains it, if it is a partition.
     pub partition_of: Option<String>,
-    /// Bytes.
+    /// Size, bytes.
     pub size_bytes: u64,
-    /// What tells it from every other: the maker's serial number, or what stands for it. A
-    /// partition's is its disk's with its number.
+    /// Unique identity: the manufacturer's serial number, or a replacement. A partition has its
+    /// disk's serial number with its own number appended.
     pub serial: Option<String>,
-    /// The maker's name for it.
+    /// Model name of the manufacturer.
     pub model: Option<String>,
-    /// Whether the kernel refuses writes.
+    /// True if the kernel refuses writes.
     pub read_only: bool,
-    /// Whether it turns.
+    /// True if it is a rotating disk.
     pub rotational: Option<bool>,
-    /// The least that can be transferred, bytes.
+    /// Smallest transfer, bytes.
     pub logical_block_bytes: u64,
-    /// Who uses it.
+    /// Its users.
     pub uses: Vec<Use>,
 }
 
-/// What the kernel shows of its devices, read once.
+/// Snapshot of what the kernel lists about its devices.
 #[derive(Debug)]
 pub(crate) struct System {
     nodes: Vec<Node>,
     mounts: Vec<Mount>,
-    /// Files and devices that are swapped to.
+    /// Files and devices that are used for swap.
     swaps: Vec<(String, Backing)>,
-    /// Loop devices and what they show.
+    /// Loop devices and the objects behind them.
     loops: Vec<(String, Backing)>,
-    /// Devices of mounted filesystems that may have several, and these filesystems.
+    /// Devices of mounted filesystems that may span several devices, with these filesystems.
     pools: Vec<(String, String)>,
 }
 
@@ -128,7 +128,7 @@ struct Node {
     partition_of: Option<String>,
     /// First sector and number of sectors of a partition.
     span: Option<(u64, u64)>,
-    /// What a volume is made of.
+    /// Devices from which a volume is built.
     slaves: Vec<String>,
     folder: PathBuf,
 }
@@ -136,15 +136,15 @@ struct Node {
 #[derive(Debug)]
 struct Mount {
     number: (u32, u32),
-    /// Of the block device that it names.
+    /// Number of the block device that is its source.
     source: Option<(u32, u32)>,
     at: String,
-    /// The kind of filesystem.
+    /// Type of the filesystem.
     kind: String,
 }
 
 impl System {
-    /// The system whose files lie under `root`.
+    /// Reads the system whose files are under `root`.
     pub(crate) fn read(root: &Path) -> Self {
         let (nodes, mounts) = (nodes(root), mounts(root));
         let shown = |node: &Node| Backing::of_loop(root, &node.name, &node.folder, &mounts);
@@ -157,25 +157,24 @@ impl System {
         Self { pools: pools(root), mounts, swaps, loops, nodes }
     }
 
-    /// Why uses may have been missed under `root`: what tells of mounts and swap cannot be read
-    /// there.
+    /// Returns why users may be unknown under `root`: the lists of mounts or swap cannot be read.
     pub(crate) fn blindness(root: &Path) -> Option<String> {
         let unread = |file: &str| {
             fs::File::open(root.join(file)).err().map(|cause| (file.to_owned(), cause))
         };
-        // A kernel without swap has no list of it.
+        // A kernel without swap has no such list.
         let swaps =
             unread("proc/swaps").filter(|(_, cause)| cause.kind() != std::io::ErrorKind::NotFound);
         let unread = unread("proc/self/mountinfo").or(swaps)?;
-        Some(format!("/{}: {}, so that nobody can tell who uses it", unread.0, unread.1))
+        Some(format!("/{}: {}, so its users are unknown", unread.0, unread.1))
     }
 
-    /// Every whole disk, by name.
+    /// Returns every whole disk, by name.
     pub(crate) fn disks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.nodes.iter().filter(|node| node.partition_of.is_none()).map(|node| node.number)
     }
 
-    /// The device of this number.
+    /// Returns the device with this number.
     pub(crate) fn describe(&self, number: (u32, u32)) -> Option<Topology> {
         let node = self.nodes.iter().find(|node| node.number == number)?;
         let disk = self
@@ -205,26 +204,26 @@ impl System {
         })
     }
 
-    /// The device called `name`.
+    /// Returns the device `name`.
     fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// Its partitions.
+    /// Returns its partitions.
     fn partitions(&self, node: &Node) -> Vec<&Node> {
         self.nodes.iter().filter(|other| other.partition_of.as_ref() == Some(&node.name)).collect()
     }
 
-    /// Devices made of it, as either end tells it.
+    /// Returns the devices that are built from it, according to either end.
     fn holders(&self, node: &Node) -> Vec<&Node> {
-        let told = names(&node.folder.join("holders"));
+        let listed = names(&node.folder.join("holders"));
         let is_one =
-            |other: &&Node| told.contains(&other.name) || other.slaves.contains(&node.name);
+            |other: &&Node| listed.contains(&other.name) || other.slaves.contains(&node.name);
         self.nodes.iter().filter(is_one).collect()
     }
 
-    /// Devices that it lies upon: the disk of a partition, what a volume is made of, what a loop
-    /// device shows.
+    /// Returns the devices below it: the disk of a partition, the parts of a volume, the device
+    /// behind a loop device.
     fn below(&self, node: &Node) -> Vec<&Node> {
         let shown = self.backing(node);
         let is_one = |other: &&Node| {
@@ -235,18 +234,18 @@ impl System {
         self.nodes.iter().filter(is_one).collect()
     }
 
-    /// What a loop device shows.
+    /// Returns the object behind a loop device.
     fn backing(&self, node: &Node) -> Option<&Backing> {
         self.loops.iter().find(|(name, _)| *name == node.name).map(|(_, backing)| backing)
     }
 
-    /// The path that a loop device was set up with.
+    /// Returns the path with which a loop device was set up.
     fn loop_path(&self, node: &Node) -> Option<String> {
         text(&node.folder.join("loop/backing_file"))
     }
 
-    /// Other nodes of the disk `disk`: paths to one storage unit have one world-wide name, or one
-    /// serial number where they tell no more.
+    /// Returns other nodes of the disk `disk`. Paths to one storage unit have the same world-wide
+    /// name, or the same serial number if they have no such name.
     fn twins(&self, disk: &Node) -> Vec<&Node> {
         let (name, serial) = (world_wide_name(disk), maker_serial(disk));
         let is_same = |other: &&Node| match (&name, world_wide_name(other)) {
@@ -263,15 +262,16 @@ impl System {
         others.filter(is_same).collect()
     }
 
-    /// What tells `node` from every other. A partition's is its disk's with its number.
+    /// Returns the unique identity of `node`. A partition has its disk's with its number appended.
     fn serial(&self, node: &Node, depth: usize) -> Option<String> {
         const VOLUMES: [&str; 2] = ["dm/uuid", "md/uuid"];
         let disk = node.partition_of.as_ref().and_then(|name| self.node(name)).unwrap_or(node);
-        let told = first_of(disk, &SERIAL)
+        // The most specific source first: a volume's UUID only if the maker gave no number.
+        let serial = first_of(disk, &SERIAL)
             .or_else(|| world_wide_name(disk))
             .or_else(|| first_of(disk, &VOLUMES));
-        let told = told.or_else(|| unit_serial(disk)).or_else(|| match self.backing(disk)? {
-            // The file behind a loop device stands for its serial number.
+        let serial = serial.or_else(|| unit_serial(disk)).or_else(|| match self.backing(disk)? {
+            // The file behind a loop device replaces a serial number.
             Backing::File { number: (device, inode), .. } => {
                 Some(format!("file-{device:x}-{inode}"))
             }
@@ -280,33 +280,34 @@ impl System {
             }
             _ => None,
         });
-        told.map(|serial| match text(&node.folder.join("partition")) {
+        serial.map(|serial| match text(&node.folder.join("partition")) {
             Some(part) => format!("{serial}-part{part}"),
             None => serial,
         })
     }
 }
 
-/// Where the serial number stands. Those of NVMe are the controller's, and all its namespaces have
-/// the same.
+/// Files with the serial number. For NVMe it belongs to the controller, and all its namespaces
+/// share it.
 const SERIAL: [&str; 2] = ["serial", "device/serial"];
 
-/// The serial number that the maker gave a disk.
+/// Returns the serial number from the manufacturer.
 fn maker_serial(disk: &Node) -> Option<String> {
     first_of(disk, &SERIAL).or_else(|| unit_serial(disk))
 }
 
-/// The name that only this storage unit has, whatever path leads to it.
+/// Returns the name that is unique to this storage unit, whatever path leads to it.
 fn world_wide_name(disk: &Node) -> Option<String> {
     first_of(disk, &["wwid", "device/wwid", "nvme/wwid"])
 }
 
-/// The first of these files with something in it.
+/// Returns the contents of the first of these files that is not empty.
 fn first_of(disk: &Node, files: &[&str]) -> Option<String> {
     files.iter().filter_map(|file| text(&disk.folder.join(file))).find(|text| !text.is_empty())
 }
 
-/// The unit serial number page of SCSI (SPC-5 clause 7.7.10): four bytes of header, then text.
+/// Returns the serial number from SCSI's unit serial number page (SPC-5 clause 7.7.10): four bytes
+/// of header, then text.
 fn unit_serial(disk: &Node) -> Option<String> {
     const HEADER: usize = 4;
     let page = fs::read(disk.folder.join("device/vpd_pg80")).ok()?;
@@ -314,7 +315,7 @@ fn unit_serial(disk: &Node) -> Option<String> {
     (!serial.is_empty()).then_some(serial)
 }
 
-/// Every disk and partition, by name.
+/// Returns every disk and partition, by name.
 fn nodes(root: &Path) -> Vec<Node> {
     let block = root.join("sys/block");
     let node = |folder: PathBuf, name: String, partition_of: Option<String>| {
@@ -344,7 +345,7 @@ fn nodes(root: &Path) -> Vec<Node> {
     found
 }
 
-/// Mounts of every mount namespace there is; this process's own first.
+/// Returns the mounts of every mount namespace, this process's own first.
 fn mounts(root: &Path) -> Vec<Mount> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -365,7 +366,7 @@ fn mounts(root: &Path) -> Vec<Mount> {
     found
 }
 
-/// A line of mountinfo (proc(5)): `36 35 98:0 / /mnt rw - ext3 /dev/root rw`.
+/// Parses a line of mountinfo (proc(5)): `36 35 98:0 / /mnt rw - ext3 /dev/root rw`.
 fn mount(root: &Path, line: &str) -> Option<Mount> {
     let (place, device) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(2);
@@ -380,7 +381,7 @@ fn mount(root: &Path, line: &str) -> Option<Mount> {
     Some(Mount { number, source, at, kind })
 }
 
-/// Devices of mounted btrfs filesystems: only one of several is named by a mount.
+/// Returns the devices of mounted btrfs filesystems: a mount names only one of several.
 fn pools(root: &Path) -> Vec<(String, String)> {
     let folder = root.join("sys/fs/btrfs");
     let of = |pool: String| {
@@ -395,12 +396,13 @@ fn number(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Major and minor number of a device number as `stat` has it.
+/// Splits a device number of `stat` into major and minor number.
 pub(crate) fn split(device: u64) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// Proc writes blanks, tabs, newlines and backslashes as `\` and three octal digits.
+/// Decodes the escapes of proc, which writes blanks, tabs, newlines and backslashes as `\` and
+/// three octal digits.
 fn unescaped(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -436,7 +438,7 @@ fn names(folder: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A system of files: `path`, contents.
+    /// Creates a system of files: path and contents.
     fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
         let root = tempfile::tempdir().expect("a folder");
         for (path, contents) in files {
@@ -479,13 +481,13 @@ mod tests {
     fn uses_are_found_through_partitions_and_stacks() {
         let (_root, system) = system(STACK);
         let disk = system.describe((8, 0)).expect("sda");
-        let told: Vec<String> = disk.uses.iter().map(ToString::to_string).collect();
+        let uses: Vec<String> = disk.uses.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            uses,
             [
                 "dm-0 is mounted at /data here",
-                "dm-0 is made of md0",
-                "md0 is made of sda1",
+                "dm-0 is built from md0",
+                "md0 is built from sda1",
                 "sda1 is a partition of it",
                 "sda2 is a partition of it",
             ]
@@ -519,11 +521,11 @@ mod tests {
         std::os::unix::fs::symlink("mnt:[4]", root.path().join("proc/7/ns/mnt"))
             .expect("another namespace");
         let system = System::read(root.path());
-        let told = system.describe((8, 2)).expect("sda2").uses;
-        assert_eq!(told, [Use::Mounted { device: "sda".into(), at: "/".into() }]);
+        let uses = system.describe((8, 2)).expect("sda2").uses;
+        assert_eq!(uses, [Use::Mounted { device: "sda".into(), at: "/".into() }]);
     }
 
-    /// Two paths to one storage unit, one of which is mounted; a namespace of the same NVMe
+    /// Two paths to one storage unit, one of which is mounted. A namespace of the same NVMe
     /// controller is another unit.
     #[test]
     fn a_disk_seen_twice_is_one_disk() {
@@ -550,9 +552,9 @@ mod tests {
         assert_eq!(uses((259, 1)), []);
     }
 
-    /// A volume's slave has another user only if that is no sibling volume.
+    /// Another user of a volume's slave counts unless it is a sibling volume.
     #[test]
-    fn what_a_volume_is_made_of_may_not_be_used_past_it() {
+    fn a_member_of_a_volume_must_have_no_other_user() {
         let volume = [
             ("sys/block/sda/dev", "8:0\n"),
             ("sys/block/sda/holders/dm-0", ""),
@@ -581,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn where_mounts_cannot_be_read_nobody_is_called_absent() {
+    fn unreadable_mounts_mean_unknown_users() {
         let (root, _) = system(STACK);
         assert_eq!(System::blindness(root.path()), None);
         fs::remove_file(root.path().join("proc/swaps")).expect("it is there");
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_that_overlap_bar_each_other() {
+    fn overlapping_partitions_are_uses_of_each_other() {
         let disk = |start: &'static str| {
             system(&[
                 ("sys/block/sda/dev", "8:0\n"),

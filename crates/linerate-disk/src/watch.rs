@@ -1,12 +1,12 @@
-//! The watch over a device that loads may write to: the gate's questions are asked again once a
-//! second, and as soon as somebody mounts something or swaps on something. The first new reason
-//! against writing revokes the permission.
+//! Watch over a device that loads may write to: it repeats the gate's checks once a second, and at
+//! once when somebody mounts a filesystem or enables swap. The first new reason against writing
+//! revokes the permission.
 //!
-//! The exclusive open keeps others away from the device itself. What it cannot keep away is another
-//! device that shows the same bytes: a loop device over the same file, another path to the same
-//! disk. A look reads what the kernel tells of its devices, and nothing from the device.
+//! The exclusive open keeps others away from the device itself. It does not keep away another
+//! device with the same bytes: a loop device over the same file, or another path to the same disk.
+//! A check reads the kernel's lists of devices, and nothing from the device.
 //!
-//! A permission needs a watch: if the thread that looks ends by a panic, the permission ends too.
+//! A permission requires a watch. If the watching thread panics, the permission ends too.
 
 use std::fmt;
 use std::fs::File;
@@ -19,24 +19,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::gate::{self, Refusal};
 
-/// Time between two looks where nothing is heard of: a load ends within 2 s of a use that appears.
-/// A look takes about 9 ms of a CPU (41 block devices, 170 processes), so that twice as many would
-/// take 2 % of one.
+/// Time between two checks without an event: a load ends within 2 s of a new use. A check takes
+/// about 9 ms of a CPU (41 block devices, 170 processes), so with twice as many devices it takes 2
+/// % of a CPU.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Time between two looks at least, whatever is mounted meanwhile.
+/// Shortest time between two checks, however many mounts happen.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
-/// Files that tell whoever polls them that their content has changed (proc_pid_mountinfo(5); for
-/// swap, `mm/swapfile.c`).
-const TELLING: [&str; 2] = ["/proc/self/mountinfo", "/proc/swaps"];
+/// Files whose changes poll reports (proc_pid_mountinfo(5); for swap, `mm/swapfile.c`).
+const CHANGE_FILES: [&str; 2] = ["/proc/self/mountinfo", "/proc/swaps"];
 
-/// A watch; it ends when this is dropped.
+/// Watch that ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     watched: Arc<Watched>,
     thread: Thread,
 }
 
-/// Returns every reason against writing.
+/// Check that returns every reason against writing.
 type Look = Box<dyn Fn() -> Vec<Refusal> + Send + Sync>;
 
 struct Watched {
@@ -58,18 +57,18 @@ impl fmt::Debug for Watched {
 }
 
 impl Watch {
-    /// Over the device `number` with this serial number.
+    /// Watches the device `number` with this serial number.
     pub(crate) fn start(number: (u32, u32), serial: Option<String>) -> std::io::Result<Self> {
         Self::by(PERIOD, Box::new(move || gate::changes(number, serial.as_deref())))
     }
 
-    /// By `look`, every `period` at least.
+    /// Runs `look` at least every `period`.
     fn by(period: Duration, look: Look) -> std::io::Result<Self> {
         let (is_over, is_revoked) = (AtomicBool::new(false), AtomicBool::new(false));
         let watched = Arc::new(Watched { look, is_over, is_revoked, refusals: Mutex::default() });
         let seen = Arc::clone(&watched);
         let thread =
-            thread::Builder::new().name("disk watch".into()).spawn(move || seen.stand(period))?;
+            thread::Builder::new().name("disk watch".into()).spawn(move || seen.run(period))?;
         Ok(Self { watched, thread: thread.thread().clone() })
     }
 
@@ -77,13 +76,13 @@ impl Watch {
         self.watched.is_revoked.load(Ordering::Relaxed)
     }
 
-    /// Looks now, and returns every reason against writing.
+    /// Checks now, and returns every reason against writing.
     pub(crate) fn look(&self) -> Vec<Refusal> {
         self.watched.look();
         self.refusals()
     }
 
-    /// The reasons found so far.
+    /// Returns the reasons found so far.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         self.watched.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -97,13 +96,14 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    fn stand(&self, period: Duration) {
+    fn run(&self, period: Duration) {
         let _unwatched = Unwatched(self);
-        let telling: Vec<File> = TELLING.iter().filter_map(|path| File::open(path).ok()).collect();
+        let change_files: Vec<File> =
+            CHANGE_FILES.iter().filter_map(|path| File::open(path).ok()).collect();
         while !self.is_over.load(Ordering::Relaxed) && !self.is_revoked.load(Ordering::Relaxed) {
-            // A wake-up without reason only looks earlier.
+            // A spurious wake-up only makes the next check earlier.
             thread::park_timeout(period.min(LEAST_PERIOD));
-            until_told(&telling, period.saturating_sub(LEAST_PERIOD));
+            until_change(&change_files, period.saturating_sub(LEAST_PERIOD));
             if !self.is_over.load(Ordering::Relaxed) {
                 self.look();
             }
@@ -124,23 +124,22 @@ impl Watched {
     }
 }
 
-/// Waits until one of the files tells of a change, or for `most`.
-fn until_told(telling: &[File], most: Duration) {
+/// Waits until one of the files changes, or for `most`.
+fn until_change(change_files: &[File], most: Duration) {
     let mut polled: Vec<PollFd<'_>> =
-        telling.iter().map(|file| PollFd::new(file, PollFlags::PRI)).collect();
-    // It is at most a second; if it cannot be waited for, the next look comes earlier.
+        change_files.iter().map(|file| PollFd::new(file, PollFlags::PRI)).collect();
+    // `most` is at most a second. If it cannot be converted, the next check is earlier.
     let most = Timespec::try_from(most).ok();
     let _looked_early = poll(&mut polled, most.as_ref());
 }
 
-/// Ends the permission when the thread that looks ends before the watch is over, whatever the
-/// cause.
+/// Ends the permission when the watching thread ends before the watch is over, for whatever cause.
 struct Unwatched<'a>(&'a Watched);
 
 impl Drop for Unwatched<'_> {
     fn drop(&mut self) {
         if !self.0.is_over.load(Ordering::Relaxed) {
-            let cause = "the watch over it has failed (a defect of linerate)".to_owned();
+            let cause = "its watch has failed (a defect of linerate)".to_owned();
             self.0.revoke(vec![Refusal::Unreadable { cause }]);
         }
     }
@@ -176,15 +175,15 @@ mod tests {
         until("the permission goes on", || watch.is_revoked());
         assert_eq!(looks.load(Ordering::Relaxed), 4, "three looks found nothing");
         assert!(
-            watch.refusals()[0].to_string().contains("watch over it has failed"),
+            watch.refusals()[0].to_string().contains("its watch has failed"),
             "{:?}",
             watch.refusals()
         );
     }
 
-    /// The next look without a mount would come after an hour.
+    /// Without a mount the next check would run after an hour.
     #[test]
-    fn a_mount_is_looked_at_when_it_is_made() {
+    fn a_mount_is_checked_when_it_is_made() {
         struct Unmounted(tempfile::TempDir);
         impl Drop for Unmounted {
             fn drop(&mut self) {
@@ -205,14 +204,14 @@ mod tests {
         let watch = Watch::by(Duration::from_secs(3_600), Box::new(look)).expect("a thread");
         let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(place.path()).output();
         if !mount.is_ok_and(|mount| mount.status.success()) {
-            return println!("skipped: a mount is looked at when it is made: needs root");
+            return println!("skipped: a mount is checked when it is made: needs root");
         }
         let _unmounted = Unmounted(place);
         until("nobody looked", || watch.is_revoked());
     }
 
     #[test]
-    fn the_first_reason_stays_and_a_watch_that_is_over_revokes_nothing() {
+    fn the_first_reason_remains_and_a_finished_watch_revokes_nothing() {
         let reason = |cause: &str| Refusal::Unreadable { cause: cause.into() };
         let looks = AtomicU32::new(0);
         let watch = Watch::by(

@@ -1,5 +1,5 @@
-//! Every kind of content on a real loop device, made by its own tools: found, named as libblkid
-//! names it, refused, and not one byte of the device changed.
+//! Every kind of content on a real loop device, made by its own tools, is found, named as libblkid
+//! names it, and refused, and no byte of the device changes.
 
 mod common;
 
@@ -10,20 +10,21 @@ use std::process::Command;
 use common::{Loop, MIB, reasons, skip, tool};
 use linerate_disk::{Disks, Permission, Refusal, Writable, claim, inspect, release};
 
-/// Marks of md, whose driver must be in the kernel for mdadm to make one: `mdp_superblock_1` and
-/// `mdp_super_t` (include/uapi/linux/raid/md_p.h) as far as libblkid reads them.
+/// Marks of md, because mdadm needs the kernel's driver to create them: `mdp_superblock_1` and
+/// `mdp_super_t` (include/uapi/linux/raid/md_p.h), as far as libblkid reads them.
 const MD_MAGIC: [u8; 4] = 0xA92B_4EFC_u32.to_le_bytes();
 
-/// Asks libblkid. `None` if it is not here.
+/// Asks libblkid; `None` if it is not installed.
 fn blkid(device: &std::path::Path) -> Option<String> {
     let output = Command::new("blkid").args(["-p", "-o", "export"]).arg(device).output().ok()?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let field =
-        |name: &str| told.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let field = |name: &str| {
+        output_text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))
+    };
     field("TYPE=").or_else(|| field("PTTYPE="))
 }
 
-/// Tries everything that could write to `device`, and wants `name` as the reason each time.
+/// Tries everything that could write to `device`, and expects `name` as the reason each time.
 fn refused_and_untouched(device: &Loop, name: &str) {
     let before = device.digest();
     let inspection = inspect(&device.device).expect("a block device");
@@ -39,12 +40,16 @@ fn refused_and_untouched(device: &Loop, name: &str) {
     let opened = disks.open(&device.device, Permission::Write { consent: Some(&serial) });
     assert!(found(&reasons(opened)), "{name}: open");
     assert_eq!(reasons(release(&device.device)), [Refusal::Unclaimed], "{name}: release");
-    assert!(disks.open(&device.device, Permission::Read).is_ok(), "{name}: reading is free");
+    assert!(
+        disks.open(&device.device, Permission::Read).is_ok(),
+        "{name}: reading is always \
+        allowed"
+    );
     drop(disks);
     assert!(device.digest() == before, "{name}: the device was changed");
 }
 
-/// One kind: `command` with the device at the end, or in place of `@`.
+/// Tests one kind: `command` with the device at the end, or in place of `@`.
 fn made_by(name: &str, size: u64, command: &str, arguments: &[&str]) -> Option<()> {
     let device = Loop::blank(name, size)?;
     let path = device.device.to_str().expect("plain text");
@@ -54,8 +59,8 @@ fn made_by(name: &str, size: u64, command: &str, arguments: &[&str]) -> Option<(
         arguments.push(path);
     }
     tool(name, command, &arguments)?;
-    if let Some(told) = blkid(&device.device) {
-        assert_eq!(told, name, "libblkid agrees");
+    if let Some(output_text) = blkid(&device.device) {
+        assert_eq!(output_text, name, "libblkid agrees");
     }
     refused_and_untouched(&device, name);
     println!("refused: {name} by {command}");
@@ -129,14 +134,14 @@ fn a_second_copy_is_enough() {
         file.write_all_at(&vec![0; bytes], 0).expect("wiped");
     };
     if tool("gpt", "sgdisk", &["-o", path]).is_some() {
-        // The primary table is gone; the copy at the end tells of it.
+        // The primary table is erased; the copy at the end is still found.
         wipe(34 * 512);
         let _ = Command::new("blockdev").args(["--flushbufs", path]).status();
         refused_and_untouched(&device, "gpt");
     }
 }
 
-/// Members of md arrays, as libblkid sees them too.
+/// Members of md arrays, which libblkid recognizes as well.
 #[test]
 fn md_members_are_refused() {
     let size = 16 * MIB;
@@ -156,8 +161,8 @@ fn md_members_are_refused() {
         let file = OpenOptions::new().write(true).open(&device.device).expect("the device");
         file.write_all_at(&superblock, at).and_then(|()| file.sync_all()).expect("written");
         drop(file);
-        if let Some(told) = blkid(&device.device) {
-            assert_eq!(told, "linux_raid_member", "libblkid agrees on version {version}");
+        if let Some(output_text) = blkid(&device.device) {
+            assert_eq!(output_text, "linux_raid_member", "libblkid agrees on version {version}");
         }
         refused_and_untouched(&device, "linux_raid_member");
         println!("refused: md version {version}");
@@ -165,7 +170,7 @@ fn md_members_are_refused() {
 }
 
 #[test]
-fn data_of_no_known_kind_is_refused() {
+fn unknown_data_is_refused() {
     let size = 16 * MIB;
     for at in [5, 700_000, size - 3] {
         let Some(device) = Loop::blank("unknown data", size) else { return };

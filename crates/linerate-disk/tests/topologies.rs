@@ -1,10 +1,10 @@
-//! Generated topologies of files, links, mounts, partitions and loop devices: whatever way leads to
-//! somebody's data, the gate refuses, and every digest is the same afterwards; a device that only
-//! looks entangled is accepted.
+//! Generated topologies of files, links, mounts, partitions and loop devices. Whatever path leads
+//! to somebody's data, the gate refuses, and every digest is the same afterwards. A device that
+//! only looks entangled is accepted.
 //!
-//! A run is `LINERATE_TOPOLOGIES` topologies (20) from `LINERATE_SEED` (1); `cargo xtask disks`
-//! runs the full number. Each goes as far as the gate lets it: a device that is opened is
-//! overwritten from end to end, so a gate that errs destroys the data for real.
+//! A run has `LINERATE_TOPOLOGIES` topologies (20) from `LINERATE_SEED` (1); `cargo xtask disks`
+//! runs the full number. Each topology goes as far as the gate allows. A device that is opened is
+//! overwritten from end to end, so a wrong decision of the gate destroys the data.
 
 mod common;
 
@@ -19,17 +19,17 @@ use common::{MIB, digest_from, skip};
 use linerate_disk::{Disks, Permission, Writable, claim, inspect};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 
-/// The file behind every candidate.
+/// Size of the file behind every candidate.
 const IMAGE_BYTES: u64 = 32 * MIB;
-/// Where somebody's data begins in it, and its length.
+/// Position and length of somebody's data in it.
 const DATA_AT: u64 = 8 * MIB;
 const DATA_BYTES: u64 = 16 * MIB;
-/// The highest number of a partition here.
+/// Highest number of a partition here.
 const MOST_PARTITIONS: u32 = 7;
-/// How long anything may take on a busy machine.
+/// Patience for any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Another way to the same file.
+/// Another path to the same file.
 const WAYS: [&str; 11] = [
     "the same path",
     "a hard link",
@@ -43,9 +43,9 @@ const WAYS: [&str; 11] = [
     "the first name of a file that had none",
     "an overlay",
 ];
-/// Those of them that begin with a file without a name (`O_TMPFILE`).
+/// Ways that begin with a file without a name (`O_TMPFILE`).
 const NAMELESS: [&str; 2] = ["a file that has no name", "the first name of a file that had none"];
-/// What somebody has made of it.
+/// Data that somebody stores in it.
 const DATA: [&str; 7] = [
     "a filesystem behind an offset, mounted",
     "a filesystem on all of it, mounted",
@@ -55,11 +55,11 @@ const DATA: [&str; 7] = [
     "a filesystem mounted in another mount namespace",
     "a filesystem that nobody has mounted",
 ];
-/// What linerate is asked to write to.
+/// Devices that linerate is asked to write to.
 const CANDIDATES: [&str; 3] = ["a loop device", "a partition", "a loop device over a loop device"];
-/// When the data appears.
+/// Time at which the data appears.
 const ORDERS: [&str; 3] = ["before the claim", "after the claim", "while it is held"];
-/// What only looks like a conflict.
+/// Situations that only look like a conflict.
 const HARMLESS: [&str; 4] = [
     "links and bind mounts that nobody uses",
     "another file's filesystem, mounted",
@@ -67,7 +67,7 @@ const HARMLESS: [&str; 4] = [
     "a reflink copy, mounted",
 ];
 
-/// Numbers that look random (xorshift64, Marsaglia 2003).
+/// Pseudo-random numbers (xorshift64, Marsaglia 2003).
 struct Dice(u64);
 
 impl Dice {
@@ -79,25 +79,25 @@ impl Dice {
     }
 }
 
-/// What was made, to be undone in the opposite order.
+/// Everything created, to be undone in reverse order.
 #[derive(Default)]
 struct Ground {
     undo: Vec<Vec<String>>,
     children: Vec<Child>,
-    /// Files that live as long as they are open.
+    /// Files that exist as long as they are open.
     nameless: Vec<File>,
 }
 
 impl Drop for Ground {
     fn drop(&mut self) {
         for mut child in self.children.drain(..) {
-            // It ends with its input, and its mount namespace with it.
+            // The process ends with its input, and its mount namespace with it.
             drop(child.stdin.take());
             let _ = child.wait();
         }
         for command in self.undo.drain(..).rev() {
             let began = Instant::now();
-            // Whoever looks at every device in passing, as udev does, keeps one busy for a moment.
+            // Programs that open every device briefly, such as udev, keep one busy for a moment.
             let done =
                 || Command::new(&command[0]).args(&command[1..]).stderr(Stdio::null()).status();
             while !done().is_ok_and(|status| status.success()) && began.elapsed() < PATIENCE {
@@ -123,8 +123,8 @@ fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The same, again and again while a device is busy: whoever looks at every device in passing, as
-/// udev does, keeps one so for a moment.
+/// Does the same, and repeats it while a device is busy: programs such as udev open every device
+/// for a moment.
 fn patiently(line: &str) {
     let words: Vec<&str> = line.split(' ').collect();
     let began = Instant::now();
@@ -147,7 +147,7 @@ impl Ground {
     fn attach(&mut self, options: &str, file: &Path) -> PathBuf {
         let device = run(&format!("losetup -f --show {options} {}", text(file)).replace("  ", " "));
         self.undo(&format!("losetup -d {device}"));
-        // A run that was killed leaves partitions on a device that shows nothing any more.
+        // A killed run leaves partitions on a device that is no longer set up.
         for number in 1..=MOST_PARTITIONS {
             if Path::new(&format!("{device}p{number}")).exists() {
                 patiently(&format!("delpart {device} {number}"));
@@ -161,7 +161,7 @@ impl Ground {
         self.undo(&format!("umount {}", text(at)));
     }
 
-    /// A process in a mount namespace of its own that has run `script` there and waits.
+    /// Starts a process that runs `script` in a mount namespace of its own and then waits.
     fn elsewhere(&mut self, script: &str) -> String {
         use std::io::{BufRead, BufReader};
         let script = format!("set -e; {script}; cat >/dev/null");
@@ -172,23 +172,23 @@ impl Ground {
             .stdout(Stdio::piped())
             .spawn();
         let mut child = piped.expect("unshare is in util-linux");
-        let mut told = String::new();
+        let mut line = String::new();
         let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut told).expect("it is readable");
+        BufReader::new(out).read_line(&mut line).expect("it is readable");
         self.children.push(child);
-        assert!(!told.is_empty(), "{script}");
-        told.trim().to_owned()
+        assert!(!line.is_empty(), "{script}");
+        line.trim().to_owned()
     }
 
-    /// A file of blanks.
+    /// Creates a file of zeros.
     fn image(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(name);
         File::create(&path).and_then(|file| file.set_len(IMAGE_BYTES)).expect("a sparse file");
         path
     }
 
-    /// A file of blanks that no folder has a name for (`O_TMPFILE`, open(2)), and the way to it by
-    /// its descriptor.
+    /// Creates a file of zeros without a name in any folder (`O_TMPFILE`, open(2)), and returns the
+    /// path of its descriptor.
     fn nameless(&mut self, folder: &Path) -> PathBuf {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file =
@@ -199,7 +199,7 @@ impl Ground {
         PathBuf::from(path)
     }
 
-    /// A loop device over `image`, reached by `way`.
+    /// Returns a loop device over `image`, reached by `way`.
     fn reach(&mut self, folder: &Path, image: &Path, way: &str, options: &str) -> PathBuf {
         let other = folder.join("other");
         let link = |to: &Path| fs::hard_link(image, to).expect("one filesystem");
@@ -267,7 +267,7 @@ impl Ground {
         }
     }
 
-    /// Somebody's data in `image`, and how to see it: a mounted file, or none.
+    /// Stores somebody's data in `image`, and returns a mounted file with it, if there is one.
     fn occupy(&mut self, folder: &Path, image: &Path, way: &str, data: &str) -> Option<PathBuf> {
         let part = format!("-o {DATA_AT} --sizelimit {DATA_BYTES}");
         let make = |device: &Path| run(&format!("mkfs.ext4 -q -F {}", text(device)));
@@ -319,21 +319,20 @@ impl Ground {
             _ => {
                 self.mount("", &device, &at);
                 fill(&at.join("data"));
-                // Nothing but the candidate writes from here on: not even the filesystem's own
-                // journal.
+                // From here on only the candidate writes: not even the filesystem's own journal.
                 run(&format!("mount -o remount,ro {}", text(&at)));
                 Some(at.join("data"))
             }
         }
     }
 
-    /// The device that linerate is asked to write to.
+    /// Returns the device that linerate is asked to write to.
     fn candidate(&mut self, image: &Path, kind: &str) -> PathBuf {
         let device = self.attach("", image);
         match kind {
             "a loop device" => device,
             "a partition" => {
-                // From 8 MiB to 30 MiB: around the data.
+                // From 8 MiB to 30 MiB: the range around the data.
                 patiently(&format!(
                     "addpart {} 2 {} {}",
                     text(&device),
@@ -348,7 +347,7 @@ impl Ground {
     }
 }
 
-/// Fills a file with bytes that nothing else has.
+/// Fills a file with unique bytes.
 fn fill(path: &Path) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ u64::from(std::process::id());
     let words = std::iter::repeat_with(|| {
@@ -361,7 +360,7 @@ fn fill(path: &Path) {
     file.write_all_at(&bytes, 0).and_then(|()| file.sync_all()).expect("room");
 }
 
-/// The digest of the first `bytes` of the data in `image`.
+/// Returns the digest of the first `bytes` of the data in `image`.
 fn digest(image: &File, bytes: usize) -> Vec<u8> {
     use sha2::{Digest, Sha256};
     let mut bytes = vec![0; bytes];
@@ -370,7 +369,7 @@ fn digest(image: &File, bytes: usize) -> Vec<u8> {
     Sha256::digest(&bytes).to_vec()
 }
 
-/// Claims and opens `device` as far as the gate allows, and writes over all of it; `Err` with the
+/// Claims and opens `device` as far as the gate allows, and overwrites all of it; `Err` with the
 /// reasons if it is refused.
 fn overwrite(device: &Path, is_claimed: bool) -> Result<(), String> {
     let serial = inspect(device)
@@ -397,12 +396,12 @@ fn overwrite(device: &Path, is_claimed: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What came of one topology.
+/// Result of one topology.
 struct Outcome {
     what: String,
-    /// What went wrong.
+    /// The fault, if there is one.
     fault: Option<String>,
-    /// From the data's appearance to the end of the permission.
+    /// Time from the data's appearance to the end of the permission.
     revoked_after: Option<Duration>,
 }
 
@@ -454,17 +453,17 @@ fn conflict(folder: &Path, dice: &mut Dice) -> Outcome {
             faults.push("the permission goes on".to_owned());
         }
     }
-    // What waits in the page caches of the devices in between would change the image later.
+    // Dirty pages of the devices in between would change the image later.
     run("sync");
     let seen = file.as_ref().map(|file| digest_from(file, 0));
-    // The kernel writes to swap whenever it likes; only the page of its header stays as it is.
+    // The kernel writes to swap at any time. Only the page of its header stays constant.
     let judged = if data == "swap" { 4096 } else { DATA_BYTES as usize };
     let before = digest(&held, judged);
     drop(session);
     if overwrite(&device, is_claimed).is_ok() {
         faults.push("it was written to".to_owned());
     }
-    // Mounted data is read again from the file below, not from the page cache.
+    // Reads mounted data from the file below, not from the page cache.
     let _ = fs::write("/proc/sys/vm/drop_caches", "3");
     if digest(&held, judged) != before {
         faults.push("the image has changed".to_owned());
@@ -564,7 +563,7 @@ fn no_topology_leads_around_the_gate() {
         let mut dice = Dice((seed << 32 | turn).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         dice.roll(2);
         let folder = tempfile::tempdir_in(ground.path()).expect("a folder");
-        // Every fifth is one that must be accepted.
+        // Every fifth topology must be accepted.
         let is_harmless = turn % 5 == 4;
         n_harmless += u64::from(is_harmless);
         let outcome = if is_harmless {

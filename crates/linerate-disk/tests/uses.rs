@@ -1,5 +1,5 @@
-//! Devices in use, claims and their end, on real loop devices: what is refused, and what the kernel
-//! then refuses others.
+//! Devices in use, claims and their end, on real loop devices: what linerate refuses, and what the
+//! kernel then refuses to others.
 
 mod common;
 
@@ -14,7 +14,7 @@ use linerate_disk::{
     list, release,
 };
 
-/// A mount that ends with the test.
+/// Mount that ends with the test.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -30,7 +30,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Swap that is given up with the test.
+/// Swap that ends with the test.
 struct Swap<'a>(&'a Path);
 
 impl Drop for Swap<'_> {
@@ -61,9 +61,9 @@ fn a_mounted_filesystem_is_refused_and_its_place_named() {
     let Some(_mounted) = Mounted::new("mounted", &device.device, at.path()) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
-    let told: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     let wanted = format!("is mounted at {}", at.path().display());
-    assert!(told.iter().any(|one| one.ends_with(&wanted)), "{told:?}");
+    assert!(texts.iter().any(|one| one.ends_with(&wanted)), "{texts:?}");
     let listed = list()
         .into_iter()
         .find(|disk| device.device.ends_with(&disk.topology.name))
@@ -77,7 +77,8 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     let disk = text(&device.device);
     let made = tool("mounted partition", "sgdisk", &["-n", "1:2048:+8M", "-n", "2:0:+8M", disk]);
     if !device.part(2).exists() {
-        // A kernel that reads no partition tables still shows the partitions it is told of.
+        // A kernel that does not read partition tables still shows the partitions that partx
+        // announces.
         let _ = Command::new("partx").args(["-a", disk]).output();
     }
     if made.is_none() || !device.part(2).exists() {
@@ -111,7 +112,7 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     assert!(reasons(claim(&device.part(1), &first)).iter().any(is_mounted_use));
     assert!(digest_from(&device.device, 0) == before, "the disk was changed");
 
-    // The disk's own serial number is no consent for its partition.
+    // The disk's own serial number is not a consent for its partition.
     assert_eq!(
         reasons(claim(&device.part(2), &device.serial())),
         [Refusal::OtherSerial { named: device.serial() }]
@@ -119,7 +120,7 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     let second = first.replace("-part1", "-part2");
     assert_eq!(claim(&device.part(2), &second).expect("it is blank and free").serial, second);
     drop(mounted);
-    // Partitions bar the disk even when nothing is mounted.
+    // Partitions block the disk even if nothing is mounted.
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(
         refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })),
@@ -150,7 +151,7 @@ fn swap_in_use_is_refused() {
 }
 
 #[test]
-fn what_a_loop_device_shows_is_refused() {
+fn a_device_behind_a_loop_device_is_refused() {
     let Some(device) = Loop::blank("loop over loop", 16 * MIB) else { return };
     let Some(upper) = attach("loop over loop", &[], &device.device) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
@@ -189,7 +190,7 @@ fn the_root_filesystems_device_is_refused() {
 }
 
 #[test]
-fn a_claim_changes_its_block_only_and_release_gives_it_back() {
+fn a_claim_changes_only_its_block_and_release_restores_it() {
     let Some(device) = Loop::blank("claim", 16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     let blank = device.digest();
@@ -205,7 +206,7 @@ fn a_claim_changes_its_block_only_and_release_gives_it_back() {
 }
 
 #[test]
-fn every_gate_must_let_a_writer_pass() {
+fn a_writer_must_pass_every_check() {
     let Some(device) = Loop::blank("gates", 16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     let mine = || Disks::new(Writable::Claimed);
@@ -215,25 +216,25 @@ fn every_gate_must_let_a_writer_pass() {
     assert_eq!(reasons(mine().open(path, none)), [Refusal::NoConsent]);
     let other = write_permission("other");
     assert_eq!(reasons(mine().open(path, other)), [Refusal::OtherSerial { named: "other".into() }]);
-    // An agent's own list decides, whatever the conductor says.
+    // The agent's own list decides, whatever the conductor requests.
     for list in [vec![], vec!["other".to_owned()]] {
         let refusals =
             reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
         assert_eq!(refusals, [Refusal::NotAllowed]);
     }
     let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
-    let target = listed.open(path, write_permission(&serial)).expect("every gate is open");
+    let target = listed.open(path, write_permission(&serial)).expect("every check passes");
     assert_eq!(target.range(), MIB..15 * MIB, "its edges are left alone");
 }
 
 #[test]
-fn a_device_open_for_writing_is_held_until_the_session_ends() {
+fn a_device_opened_for_writing_is_held_until_the_session_ends() {
     let Some(device) = Loop::blank("held", 16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     claim(path, &serial).expect("blank and free");
     let disks = Disks::new(Writable::Claimed);
     drop(disks.open(path, write_permission(&serial)).expect("open"));
-    // Nobody uses it at the moment, and still it is held.
+    // Nobody uses it now, and it is still held.
     assert!(
         reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)))
             .contains(&Refusal::Busy)
@@ -320,8 +321,8 @@ fn existing_files_are_read_and_never_written() {
 }
 
 #[test]
-fn a_target_is_opened_with_the_synchrony_that_was_asked_for() {
-    // `O_DSYNC`, and what `O_SYNC` has beside it (open(2)).
+fn a_target_is_opened_with_the_requested_synchrony() {
+    // `O_DSYNC`, and the additional bit of `O_SYNC` (open(2)).
     const DSYNC: u32 = 0o10_000;
     const SYNC: u32 = 0o4_000_000 | DSYNC;
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");

@@ -1,11 +1,11 @@
-//! Measures the cost that confinement adds to system calls of loads: CPU time of equal work in one
-//! process, before and after it confines itself.
+//! Measures how much CPU time confinement adds to system calls of loads, with equal work in one
+//! process before and after confinement.
 //!
-//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints for each kind of work
-//! the ratio of CPU times and the difference for each system call, with 95 % intervals over fresh
-//! processes, beside those of as many processes that do not confine themselves (the placebo). It is
-//! one process before and after, because two differ by where their memory lies, however often they
-//! repeat their work; and CPU time, because other programs on the machine take turns.
+//! `cargo run -p linerate-sys --example confined_calls [PROCESSES]` prints, for each kind of work,
+//! the ratio of CPU times and the difference per system call, with 95 % intervals over fresh
+//! processes. As a placebo it also prints the figures of as many processes that do not confine
+//! themselves. It compares one process before and after, because two processes always differ by the
+//! placement of their memory. It uses CPU time, because other programs on the machine take turns.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ use std::time::Duration;
 use linerate_sys::sandbox::{Account, Confinement, confine, fork};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Kinds of work: name, bytes of a call, repetitions of a batch (some milliseconds of work), system
-/// calls of a repetition.
+/// Kinds of work: name, bytes per call, repetitions per batch (some milliseconds of work), system
+/// calls per repetition.
 const KINDS: [(&str, usize, u32, u32); 6] = [
     ("TCP, 128 KiB sent and received", 128 << 10, 100, 2),
     ("TCP, 32 KiB sent and received", 32 << 10, 250, 2),
@@ -28,15 +28,15 @@ const KINDS: [(&str, usize, u32, u32); 6] = [
     ("read of 64 KiB from a file in memory", 64 << 10, 500, 1),
     ("read of 4 KiB from a file in memory", 4 << 10, 4000, 1),
 ];
-/// Kinds from here on are TCP's, UDP's and those that read.
+/// Index of the first kind of UDP; TCP comes before, reads after.
 const FIRST_UDP: usize = 3;
 const FIRST_READ: usize = 4;
-/// The file, which the reads go through from its start to its end.
+/// Size of the file, which the reads pass from start to end.
 const FILE_BYTES: usize = 1 << 20;
-/// What a process is asked for beside work.
+/// Request for confinement, beside the requests for work.
 const CONFINE: u8 = 100;
 const DO_NOTHING: u8 = 101;
-/// Batches before and after, of which the median counts, and those ahead of them.
+/// Batches before and after, of which the median counts, and warm-up batches.
 const BATCHES: u32 = 11;
 const WARM_UP: u32 = 3;
 /// Two-sided 95 % of the normal distribution.
@@ -47,7 +47,7 @@ fn main() {
     let path = "/dev/shm/lr-confined-calls";
     std::fs::write(path, vec![7; FILE_BYTES]).expect("room in memory");
     for (kind, (name, ..)) in KINDS.into_iter().enumerate() {
-        // They take turns: whatever slows the machine down meets both.
+        // They alternate, so that any slowdown of the machine affects both.
         let measured: Vec<[(f64, f64); 2]> = (0..n_processes)
             .map(|_| [CONFINE, DO_NOTHING].map(|what| change(path, kind, what)))
             .collect();
@@ -72,8 +72,8 @@ fn main() {
     std::fs::remove_file(path).expect("it is ours");
 }
 
-/// By how much the CPU time of a kind of work changes when a fresh process does `what`: the
-/// logarithm of the ratio, and ns a system call.
+/// Returns how much the CPU time of a kind of work changes when a fresh process performs `what`:
+/// the logarithm of the ratio, and ns per system call.
 fn change(path: &str, kind: usize, what: u8) -> (f64, f64) {
     let (_, _, repetitions, calls) = KINDS[kind];
     let mut worker = worker(path);
@@ -87,7 +87,7 @@ fn change(path: &str, kind: usize, what: u8) -> (f64, f64) {
     ((after / before).ln(), (after - before) / f64::from(repetitions * calls))
 }
 
-/// The mean and half of its interval.
+/// Returns the mean and the half width of its interval.
 fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -101,13 +101,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// CPU time of this thread so far, to the nanosecond: getrusage(2) counts by ticks.
+/// Returns the CPU time of this thread so far, with a resolution of 1 ns (getrusage(2) counts by
+/// ticks).
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CPU time of a batch of work, or of what else is asked for, ns.
+/// Requests a batch of work, or another action, and returns its CPU time in ns.
 fn ask(worker: &mut UnixStream, what: u8) -> f64 {
     worker.write_all(&[what]).expect("it listens");
     let mut answer = [0; 8];
@@ -115,7 +116,7 @@ fn ask(worker: &mut UnixStream, what: u8) -> f64 {
     u64::from_be_bytes(answer) as f64
 }
 
-/// A process that works on demand.
+/// Starts a process that works on request.
 fn worker(path: &str) -> UnixStream {
     let (here, there) = UnixStream::pair().expect("a pair");
     let path = path.to_owned();
@@ -148,7 +149,7 @@ fn worker(path: &str) -> UnixStream {
                     }
                     FIRST_UDP..FIRST_READ => {
                         sender.send(buffer).expect("loopback");
-                        // A busy host may lose one, even here.
+                        // A busy host may lose a datagram, even on loopback.
                         let _lost = receiver.recv(buffer);
                     }
                     _ => file

@@ -1,10 +1,10 @@
-//! How fast frames leave and arrive by AF_XDP and by live frames, and nothing else: no pacing, no
-//! accounting, no workload.
+//! Measures the rate at which frames leave and arrive by AF_XDP and by live frames, without pacing,
+//! accounting or workload.
 //!
-//! `frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH]`, `frame_rate receive
-//! native|generic DEVICE SECONDS [spin]`, each in the network namespace it is started in. Prints
-//! one line of JSON-like fields. Frames are UDP over IPv4 to port 9; the receiver takes what is
-//! marked as this example's.
+//! `frame_rate send xdp|live DEVICE FRAME_BYTES SECONDS [BATCH]` and `frame_rate receive
+//! native|generic DEVICE SECONDS [spin]` run in the network namespace in which they are started.
+//! Each prints one line of JSON-like fields. Frames are UDP over IPv4 to port 9. The receiver
+//! accepts frames with this example's mark.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket};
 
 const SHAPE: Shape =
     Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
-/// Where the mark is, and what.
+/// Position and value of the mark.
 const MARK_AT: usize = 42;
 const MARK: [u8; 4] = *b"lrfr";
 

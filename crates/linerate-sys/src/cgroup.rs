@@ -1,8 +1,9 @@
-//! The CPU quota of the control group that this process is in: version 2 (`cpu.max`) and version 1
-//! (`cpu.cfs_quota_us`); admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel documentation.
+//! CPU quota of the control group that this process belongs to: version 2 (`cpu.max`) and version 1
+//! (`cpu.cfs_quota_us`). Source: admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel
+//! documentation.
 //!
-//! A quota is the CPU time, in microseconds, that the group may use in each period, as text, or
-//! `max` for as much as there is. Not seen: quotas of the groups above, which bind too.
+//! A quota is a text: the CPU time in microseconds that the group may use in each period, or `max`
+//! for no limit. Quotas of parent groups also apply; this module does not read them.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::process::parent_id;
@@ -12,16 +13,17 @@ use crate::SysError;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const MEMBERSHIP: &str = "/proc/self/cgroup";
-/// The file of a quota, and that of its period: one and the same in version 2.
+/// File of the quota and file of its period. Version 2 has one file for both.
 const VERSIONS: [(&str, &str); 2] =
     [("cpu.max", "cpu.max"), ("cpu.cfs_quota_us", "cpu.cfs_period_us")];
 /// No quota.
 pub const UNLIMITED: &str = "max";
-/// How version 1 writes it.
+/// Text for "no quota" in version 1.
 const UNLIMITED_BEFORE: &str = "-1";
 
-/// Folders below the mount where the CPU controller of a process of this membership
-/// (`/proc/self/cgroup`) may be, version 2 first; each ends in a slash but the root.
+/// Returns the folders below the mount in which the CPU controller of a process may be, version 2
+/// first. `membership` is the text of `/proc/self/cgroup`. Each folder but the root ends in a
+/// slash.
 #[must_use]
 pub fn folders(membership: &str) -> Vec<String> {
     let of = |line: &str| {
@@ -39,7 +41,8 @@ pub fn folders(membership: &str) -> Vec<String> {
     found.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// Where `file` of the CPU controller of this process may be, the most likely first.
+/// Returns the paths at which `file` of this process's CPU controller may be, the most likely
+/// first.
 #[must_use]
 pub fn candidates(file: &str) -> Vec<String> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
@@ -50,17 +53,17 @@ pub fn candidates(file: &str) -> Vec<String> {
         .collect()
 }
 
-/// Our own, and that of whoever started us: `ip netns exec` gives a process a `/sys` of its own,
-/// without control groups.
+/// Mount points of this process and of its parent. `ip netns exec` gives a process its own `/sys`,
+/// which has no control groups.
 fn mounts() -> [String; 2] {
     [MOUNT.to_owned(), format!("/proc/{}/root{MOUNT}", parent_id())]
 }
 
-/// The place of this process's quota: what [`read`] and [`write`] take, in this process and in one
-/// that comes after it.
+/// Returns the place of this process's quota. [`read`] and [`write`] accept it in this process and
+/// in a later one.
 ///
 /// # Errors
-/// If its group has none: there is no CPU controller, or it is the root.
+/// If the group has no quota: it has no CPU controller, or it is the root group.
 pub fn place() -> Result<String, SysError> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
     let places = folders(&membership)
@@ -68,24 +71,28 @@ pub fn place() -> Result<String, SysError> {
         .flat_map(|folder| VERSIONS.map(|(file, _)| format!("{folder}{file}")));
     let found = places.into_iter().find(|place| read(place).is_ok());
     found.ok_or_else(|| {
-        let cause = Error::new(ErrorKind::NotFound, "it has no CPU controller, or is the root");
+        let cause = Error::new(
+            ErrorKind::NotFound,
+            "the group has no CPU controller, or it is the \
+            root group",
+        );
         SysError::new("find CPU quota of", "the control group of this process", cause)
     })
 }
 
-/// The quota at `place`.
+/// Returns the quota at `place`.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such file.
 pub fn read(place: &str) -> Result<String, SysError> {
     let quota = field(place, 0)?;
     Ok(if quota == UNLIMITED_BEFORE { UNLIMITED.to_owned() } else { quota })
 }
 
-/// The period that the quota at `place` is counted over, microseconds.
+/// Returns the period of the quota at `place`, microseconds.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the period cannot be read.
 pub fn period_us(place: &str) -> Result<u64, SysError> {
     let (folder, file) = place.rsplit_once('/').unwrap_or(("", place));
     let told = match VERSIONS.iter().find(|(quota, _)| *quota == file) {
@@ -99,9 +106,9 @@ pub fn period_us(place: &str) -> Result<u64, SysError> {
 /// Sets the quota at `place`.
 ///
 /// # Errors
-/// If it may not be written (needs root, and a mount that is not read-only), or the kernel takes
-/// another value than was asked for: it grants no less than a millisecond, and version 1 no larger
-/// share than the group above has.
+/// If the file cannot be written (needs root and a mount that is not read-only), or if the kernel
+/// sets another value: it grants at least a millisecond, and version 1 grants no larger share than
+/// the parent group has.
 pub fn write(place: &str, quota: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set CPU quota", format!("{place} to {quota}"), cause);
     let before = quota == UNLIMITED && !place.ends_with(VERSIONS[0].0);
@@ -111,10 +118,10 @@ pub fn write(place: &str, quota: &str) -> Result<(), SysError> {
     if granted == quota {
         return Ok(());
     }
-    Err(wrap(Error::other(format!("the kernel made it {granted}"))))
+    Err(wrap(Error::other(format!("the kernel set {granted} instead"))))
 }
 
-/// A field of what is at `place`.
+/// Returns one field of the file at `place`.
 fn field(place: &str, number: usize) -> Result<String, SysError> {
     let wrap = |cause| SysError::new("read CPU quota", place, cause);
     let text = path(place).and_then(std::fs::read_to_string).map_err(wrap)?;
@@ -122,8 +129,8 @@ fn field(place: &str, number: usize) -> Result<String, SysError> {
     field.ok_or_else(|| wrap(Error::from(ErrorKind::InvalidData)))
 }
 
-/// The file at `place`, where any mount has it: only those of quotas and periods, and below the
-/// mount.
+/// Returns the path of the file at `place` below the first mount that has it. Accepts only files of
+/// quotas and periods, and no path that leaves the mount.
 fn path(place: &str) -> std::io::Result<PathBuf> {
     let is_known =
         |file: &str| VERSIONS.iter().any(|(quota, period)| [quota, period].contains(&&file));
@@ -132,7 +139,7 @@ fn path(place: &str) -> std::io::Result<PathBuf> {
         || place.starts_with('/')
         || !parts.last().is_some_and(|file| is_known(file))
     {
-        return Err(Error::new(ErrorKind::InvalidInput, "this is no place of a quota"));
+        return Err(Error::new(ErrorKind::InvalidInput, "this is not the path of a CPU quota"));
     }
     let paths = mounts().map(|mount| PathBuf::from(format!("{mount}/{place}")));
     let found = paths.into_iter().find(|path| path.exists());

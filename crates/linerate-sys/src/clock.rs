@@ -1,16 +1,16 @@
-//! The monotonic clock, the wall clock and a thread's CPU time, as nanoseconds; waiting until an
-//! instant.
+//! Monotonic clock, wall clock and CPU time of a thread, in nanoseconds; waiting until a deadline.
 //!
-//! The first two are read through the vDSO, without a system call. The monotonic clock's epoch is
-//! this host's boot and means nothing elsewhere. What it does not see: steps of the wall clock, and
-//! time the machine was suspended.
+//! The first two are read through the vDSO, without a system call. The monotonic clock starts at
+//! this host's boot and has no meaning on another host. It does not count time in which the machine
+//! was suspended. Steps of the wall clock are not detected.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds on `CLOCK_MONOTONIC`: this host's clock for spans and for everything inside a trial.
+/// Returns nanoseconds on `CLOCK_MONOTONIC`, the clock for durations and for everything inside a
+/// trial.
 ///
 /// # Examples
 /// ```
@@ -27,21 +27,23 @@ pub fn monotonic() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds since the Unix epoch on `CLOCK_REALTIME`. It can be stepped: for dates only.
+/// Returns nanoseconds since the Unix epoch on `CLOCK_REALTIME`. The clock can be stepped, so use
+/// it for dates only.
 #[must_use]
 pub fn realtime() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// CPU time the calling thread has used, ns, to the nanosecond (a system call).
-/// [`crate::cpu::ThreadUsage`] splits it, and is told in steps of a scheduler's tick.
+/// Returns the CPU time of the calling thread with a resolution of 1 ns (a system call).
+/// [`crate::cpu::ThreadUsage`] splits the time into user and system time, in steps of a scheduler
+/// tick.
 #[must_use]
 pub fn thread_cpu() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// What tells this monotonic clock from every other: the kernel's boot and the time namespace, in
-/// 24 bytes. `None` if `/proc` does not tell.
+/// Returns 24 bytes that identify this monotonic clock: the kernel's boot and the time namespace.
+/// `None` if `/proc` cannot be read.
 #[must_use]
 pub fn identity() -> Option<[u8; 24]> {
     use std::os::unix::fs::MetadataExt;
@@ -49,7 +51,7 @@ pub fn identity() -> Option<[u8; 24]> {
     const TIME: &str = "/proc/thread-self/ns/time";
     let boot = std::fs::read_to_string(BOOT).ok()?;
     let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).ok()?;
-    // Before Linux 5.6 there is one such namespace only.
+    // Before Linux 5.6 there are no time namespaces, so all processes share one clock.
     let time = std::fs::metadata(TIME).map_or(0, |found| found.ino());
     let mut identity = [0; 24];
     identity[..16].copy_from_slice(&boot.to_be_bytes());
@@ -57,7 +59,7 @@ pub fn identity() -> Option<[u8; 24]> {
     Some(identity)
 }
 
-/// [`identity`] in hexadecimal, as facts name it.
+/// Returns [`identity`] in hexadecimal, as host facts contain it.
 #[must_use]
 pub fn identity_text() -> Option<String> {
     use std::fmt::Write;
@@ -69,13 +71,13 @@ pub fn identity_text() -> Option<String> {
     }))
 }
 
-/// Returns at `deadline_ns` on the monotonic clock, or at once if it has passed. The last `spin_ns`
-/// are spent spinning: a sleeping thread wakes some tens of microseconds late (timer slack,
-/// scheduler), a spinning one within a clock read.
+/// Sleeps until `deadline_ns` on the monotonic clock; returns at once if the deadline has passed.
+/// Spins for the last `spin_ns`: a sleeping thread wakes tens of microseconds late (timer slack,
+/// scheduler), a spinning thread within one clock read.
 pub fn sleep_until(deadline_ns: u64, spin_ns: u64) {
     let asleep_until = deadline_ns.saturating_sub(spin_ns);
     while monotonic() < asleep_until {
-        // A signal interrupts the sleep; the deadline is absolute, so sleeping again is exact.
+        // A signal interrupts the sleep. The deadline is absolute, so a second sleep is exact.
         let _: Result<(), _> =
             clock_nanosleep_absolute(ClockId::Monotonic, &timespec(asleep_until));
     }
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_told_in_steps_finer_than_a_tick() {
+    fn cpu_time_has_a_finer_resolution_than_a_tick() {
         let began = monotonic();
         let before = thread_cpu();
         while monotonic() < began + 100_000 {}
@@ -132,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_thread_of_a_boot_has_the_same_clock() {
-        let here = identity().expect("Linux tells it");
+        let here = identity().expect("Linux has a boot id");
         assert_ne!(here[..16], [0; 16]);
         assert_eq!(std::thread::spawn(identity).join().expect("no panic"), Some(here));
     }

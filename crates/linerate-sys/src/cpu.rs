@@ -1,10 +1,9 @@
-//! Thread placement, CPU time of a thread, its waits for a CPU, the CPUs this process may use, and
-//! CPUs kept awake.
+//! Pinning of threads, CPU time of a thread, its waits for a CPU, the CPUs that this process may
+//! use, and CPUs kept awake.
 //!
-//! Times come from `getrusage(RUSAGE_THREAD)`: their sum is exact, the split into user and system
-//! time is the kernel's estimate by timer ticks unless it was built with full accounting. They do
-//! not contain softirq work done for this thread's packets on other threads' behalf, or on other
-//! CPUs.
+//! Times come from `getrusage(RUSAGE_THREAD)`. Their sum is exact. The split into user and system
+//! time is an estimate from timer ticks unless the kernel has full accounting. Softirq work for
+//! this thread's packets is not included if it runs on another CPU or in another thread.
 
 use std::fs::File;
 use std::io;
@@ -22,28 +21,28 @@ mod raw;
 
 pub use awake::{Awake, awake_request};
 
-/// What the kernel accounted to one thread since it was created.
+/// CPU time and context switches that the kernel accounted to one thread since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUsage {
     /// CPU time in user space, ns.
     pub user_ns: u64,
     /// CPU time in the kernel, ns.
     pub system_ns: u64,
-    /// Times it gave up its CPU.
+    /// Times that the thread gave up its CPU.
     pub voluntary_switches: u64,
-    /// Times it was taken off its CPU.
+    /// Times that the scheduler took the CPU away.
     pub involuntary_switches: u64,
 }
 
 impl ThreadUsage {
-    /// The calling thread's usage.
+    /// Returns the calling thread's usage.
     #[must_use]
     pub fn of_this_thread() -> Self {
         raw::thread_usage()
     }
 
-    /// The change since `earlier`. Each part is monotone except the user/system split, which the
-    /// kernel may adjust by a little; a part that went back counts as unchanged.
+    /// Returns the change since `earlier`. The kernel may correct the split between user and system
+    /// time by a little; a part that decreased counts as unchanged.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -57,21 +56,21 @@ impl ThreadUsage {
     }
 }
 
-/// How long one thread has waited for a CPU: ready to run, while something else ran
-/// (`/proc/TID/schedstat`, second field; Linux `Documentation/scheduler/sched-stats.rst`). A wait
-/// still under way is not in it. Not seen: time the hypervisor took, or interrupts on top of the
-/// running thread.
+/// Time that one thread was ready to run while another thread ran (`/proc/TID/schedstat`, second
+/// field; Linux `Documentation/scheduler/sched-stats.rst`). A wait that has not ended yet is not
+/// included. Time taken by the hypervisor or by interrupts is not included either.
 #[derive(Debug)]
 pub struct RunQueueWait {
     schedstat: File,
 }
 
 impl RunQueueWait {
-    /// Of the calling thread. Opens a file; reading it later neither allocates nor waits.
+    /// Returns the waits of the calling thread. Opens a file; later readings neither allocate nor
+    /// wait.
     ///
     /// # Errors
-    /// If there is no `/proc`, or the kernel does not account waits (needs `CONFIG_SCHED_INFO`, and
-    /// `delayacct` on the command line where there is no `CONFIG_SCHEDSTATS`).
+    /// If there is no `/proc`, or the kernel does not account waits. It needs `CONFIG_SCHED_INFO`,
+    /// and `delayacct` on its command line if `CONFIG_SCHEDSTATS` is off.
     pub fn of_this_thread() -> Result<Self, SysError> {
         const PATH: &str = "/proc/thread-self/schedstat";
         let schedstat = File::open(PATH).map_err(|cause| SysError::new("open", PATH, cause))?;
@@ -82,7 +81,7 @@ impl RunQueueWait {
         }
     }
 
-    /// Nanoseconds since the thread was created; `None` if the kernel does not tell.
+    /// Returns nanoseconds since the thread's creation; `None` if the kernel does not count them.
     #[must_use]
     pub fn nanos(&self) -> Option<u64> {
         // Three numbers of at most 20 digits, two spaces and a line feed.
@@ -90,16 +89,16 @@ impl RunQueueWait {
         let length = self.schedstat.read_at(&mut text, 0).ok()?;
         let mut fields = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace();
         let (waited, runs) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse::<u64>().ok()?);
-        // A thread that asks has been given a CPU at least once: a kernel that counted none does
-        // not count.
+        // The calling thread has run at least once. A kernel that reports zero runs has the counter
+        // but does not maintain it.
         (runs > 0).then_some(waited)
     }
 }
 
-/// The CPUs the calling thread may run on, ascending.
+/// Returns the CPUs that the calling thread may run on, ascending.
 ///
 /// # Errors
-/// If the kernel refuses to tell.
+/// If the kernel refuses the request.
 ///
 /// # Examples
 /// ```
@@ -132,9 +131,9 @@ pub fn pin(cpu: usize) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("pin this thread to", object(), cause))
 }
 
-/// Has the calling thread run before every thread of the ordinary classes (`SCHED_FIFO`, the lowest
-/// of its priorities: sched(7)), at once when it wakes. The kernel leaves the others a twentieth of
-/// each CPU, however long it runs (`sched_rt_runtime_us`, or fair servers).
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO`, sched(7)), so that it runs
+/// before all ordinary threads as soon as it wakes. The kernel reserves 5 % of each CPU for other
+/// threads (`sched_rt_runtime_us`, or fair servers).
 ///
 /// # Errors
 /// If the kernel refuses (needs `CAP_SYS_NICE`).
@@ -144,7 +143,8 @@ pub fn run_first() -> Result<(), SysError> {
         .map_err(|cause| SysError::new("give a real-time priority to", "this thread", cause))
 }
 
-/// [`run_first`] for the thread of this number of another process, with this process's own rights.
+/// Does the same as [`run_first`] for a thread of another process, with the privileges of this
+/// process.
 ///
 /// # Errors
 /// If the kernel refuses, or the process has no such thread.
@@ -180,11 +180,11 @@ mod tests {
 
     /// `rt_priority` and `policy` of `/proc/PID/stat` (proc(5)), fields 40 and 41.
     #[test]
-    fn a_thread_that_runs_first_has_a_real_time_priority_or_is_told_why_not() {
+    fn a_thread_that_runs_first_has_a_real_time_priority_or_the_refusal_says_why() {
         std::thread::spawn(|| {
             let asked = run_first();
             let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("there is a /proc");
-            let (_, fields) = stat.rsplit_once(") ").expect("the name stands in parentheses");
+            let (_, fields) = stat.rsplit_once(") ").expect("the name is in parentheses");
             let found: Vec<&str> = fields.split(' ').skip(37).take(2).collect();
             match asked {
                 Ok(()) => assert_eq!(found, ["1", "1"]),
@@ -226,8 +226,8 @@ mod tests {
             rival.join().expect("the rival");
             shared
         };
-        // Two threads of equal weight have half of a CPU each, and one that sleeps waits when it
-        // wakes up at the most; what else runs on a busy machine blurs that, but not each time.
+        // Two threads of equal weight get half of a CPU each. A sleeping thread waits only when it
+        // wakes. Other load on a busy machine can blur the difference, but not in every attempt.
         let asleep = || waited(|| std::thread::sleep(std::time::Duration::from_nanos(MEASURED)));
         let mut seen = Vec::new();
         for _ in 0..30 {

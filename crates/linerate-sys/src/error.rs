@@ -1,22 +1,22 @@
-//! One error for every call into the kernel.
+//! Error of a call into the kernel.
 
 use std::io;
 
-/// A system call failed: operation, object, cause.
+/// A system call that failed: operation, object, cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} {object}: {cause}")]
 pub struct SysError {
-    /// What was tried, e.g. `set SO_SNDBUF on`.
+    /// The operation, e.g. `set SO_SNDBUF on`.
     pub operation: &'static str,
-    /// On what.
+    /// The object of the operation.
     pub object: String,
-    /// The kernel's answer.
+    /// The kernel's error.
     #[source]
     pub cause: io::Error,
 }
 
 impl SysError {
-    /// `operation` on `object` failed with `cause`.
+    /// Returns the error of `operation` on `object`.
     #[must_use]
     pub fn new(
         operation: &'static str,
@@ -26,7 +26,7 @@ impl SysError {
         Self { operation, object: object.into(), cause: cause.into() }
     }
 
-    /// The kernel's error number, if it gave one.
+    /// Returns the kernel's error number, if there is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         let refusal =
@@ -34,27 +34,27 @@ impl SysError {
         self.cause.raw_os_error().or_else(refusal)
     }
 
-    /// Whether a privilege was missing.
+    /// Returns true if a privilege was missing.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self.errno(), Some(libc::EPERM | libc::EACCES))
     }
 
-    /// Wraps the `errno` of the call just made.
+    /// Wraps the `errno` of the previous call.
     #[must_use]
     pub fn last(operation: &'static str, object: impl Into<String>) -> Self {
         Self::new(operation, object, io::Error::last_os_error())
     }
 }
 
-/// A refusal as netlink tells it: the error number, and the kernel's words where it gave any.
+/// Refusal of a netlink request: the error number and the kernel's explanation, if it gave one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", io::Error::from_raw_os_error(*code), words.as_ref().map(|words| format!(": \
     {words}")).unwrap_or_default())]
 pub(crate) struct Refusal {
     /// A positive errno.
     pub(crate) code: i32,
-    /// The extended acknowledgement.
+    /// Text of the extended acknowledgement.
     pub(crate) words: Option<String>,
 }
 

@@ -1,12 +1,11 @@
-//! What a network driver says of itself: identity, link, rings, channels, offloads, coalescing,
-//! pause and its private statistics, by the SIOCETHTOOL ioctl (linux/ethtool.h).
+//! Properties of a network driver: identity, link, rings, channels, offloads, coalescing, pause and
+//! private statistics, through the SIOCETHTOOL ioctl (linux/ethtool.h).
 //!
-//! Read, and where [`Ethtool`] has a `set_`, set. The device is looked up in the network namespace
-//! of the thread that opened the socket. Counters are in whatever unit the driver chose (packets or
-//! bytes, by name).
+//! Some properties can also be set. The device belongs to the network namespace of the thread that
+//! opened the socket. The driver chooses the unit of each counter; the name shows it.
 //!
-//! Not seen: what a driver keeps to itself, and standard MAC statistics that newer kernels offer
-//! only over netlink.
+//! Not available: counters that a driver does not publish, and standard MAC statistics that newer
+//! kernels offer only over netlink.
 
 use std::io;
 use std::net::UdpSocket;
@@ -35,18 +34,18 @@ const GET_LINK_SETTINGS: u32 = 0x4c;
 
 /// `ETH_GSTRING_LEN`.
 const STRING_LENGTH: usize = 32;
-/// Most statistics or features accepted of one driver; the largest known (per-queue counters of 100
-/// Gbit/s cards) have a few thousand.
+/// Limit for the number of statistics or features of one driver. The largest known drivers
+/// (per-queue counters of 100 Gbit/s cards) have a few thousand.
 const MOST_STRINGS: usize = 16 * 1024;
 
-/// A set of names a driver has.
+/// Set of names that a driver publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StringSet {
     Statistics = 1,
     Features = 4,
 }
 
-/// Who drives a device.
+/// Identity of a device's driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// Driver name.
@@ -62,11 +61,11 @@ pub struct Driver {
 /// Negotiated link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// Mbit/s at the MAC; `None` if unknown (no link, or a virtual device that does not say).
+    /// Mbit/s at the MAC; `None` if unknown (no link, or a virtual device without a speed).
     pub speed_mbit_per_s: Option<u32>,
     /// Full duplex; `None` if unknown.
     pub full_duplex: Option<bool>,
-    /// Whether it was negotiated.
+    /// True if the link was negotiated.
     pub autonegotiation: bool,
 }
 
@@ -93,26 +92,26 @@ pub struct Channels {
 /// Interrupt coalescing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Microseconds waited after a packet was received.
+    /// Delay after a received packet, microseconds.
     pub rx_usecs: u32,
-    /// Packets waited for.
+    /// Received packets per interrupt.
     pub rx_frames: u32,
-    /// Microseconds waited after a packet was sent.
+    /// Delay after a sent packet, microseconds.
     pub tx_usecs: u32,
-    /// Packets waited for.
+    /// Sent packets per interrupt.
     pub tx_frames: u32,
-    /// Whether the driver adapts the receive side.
+    /// True if the driver adapts the receive side.
     pub adaptive_rx: bool,
-    /// Whether the driver adapts the transmit side.
+    /// True if the driver adapts the transmit side.
     pub adaptive_tx: bool,
 }
 
-/// Ethernet pause (IEEE 802.3 annex 31B).
+/// Ethernet flow control (IEEE 802.3 annex 31B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// Negotiated with the peer.
     pub autonegotiation: bool,
-    /// Obeys pause frames.
+    /// Obeys received pause frames.
     pub rx: bool,
     /// Sends pause frames.
     pub tx: bool,
@@ -127,36 +126,36 @@ pub struct Rss {
     pub key_bytes: u32,
 }
 
-/// How receive side scaling spreads packets.
+/// Distribution of packets to queues by receive side scaling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RssSpread {
-    /// Queues by the lowest bits of the hash.
+    /// Queues, indexed by the lowest bits of the hash.
     pub indirection: Vec<u32>,
-    /// The key of the hash; empty if the device tells none.
+    /// Hash key; empty if the device does not reveal it.
     pub key: Vec<u8>,
-    /// Whether the hash is Toeplitz's: bit 0 of the functions (`ETH_RSS_HASH_TOP`).
+    /// True for the Toeplitz hash: bit 0 of the functions (`ETH_RSS_HASH_TOP`).
     pub toeplitz: bool,
 }
 
-/// `struct ethtool_coalesce` and `struct ethtool_ringparam`, bytes.
+/// Size of `struct ethtool_coalesce`, bytes.
 const COALESCE_SIZE: usize = 92;
 const RINGS_SIZE: usize = 36;
 /// `struct ethtool_value`: command and value.
 const VALUE_SIZE: usize = 8;
 
-/// An offload that can be switched.
+/// Offload that can be switched on and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Received segments are merged (generic receive offload).
     Gro,
-    /// Segments are cut behind the queue (generic segmentation offload).
+    /// Segments are split after the queueing discipline (generic segmentation offload).
     Gso,
-    /// The device cuts segments of TCP.
+    /// The device splits TCP segments.
     Tso,
 }
 
 impl Offload {
-    /// Its commands: what reads it, what sets it (Linux `include/uapi/linux/ethtool.h`).
+    /// Returns the commands that read and set it (Linux `include/uapi/linux/ethtool.h`).
     const fn commands(self) -> (u32, u32) {
         match self {
             Self::Gro => (GET_GRO, SET_GRO),
@@ -166,14 +165,14 @@ impl Offload {
     }
 }
 
-/// A number that drivers have beside others in one structure, and that can be set.
+/// Driver setting that is one word of a larger structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tunable {
-    /// Whether the driver adapts receive coalescing, 1 or 0.
+    /// 1 if the driver adapts receive coalescing, otherwise 0.
     AdaptiveRx,
-    /// Packets waited for before an interrupt.
+    /// Received packets per interrupt.
     RxFrames,
-    /// Microseconds waited after a packet was received.
+    /// Delay after a received packet, microseconds.
     RxUsecs,
     /// Descriptors of the receive ring.
     RxRing,
@@ -182,7 +181,7 @@ pub enum Tunable {
 }
 
 impl Tunable {
-    /// What reads its structure, as `linux/ethtool.h` calls it.
+    /// Returns the name of the command that reads its structure, from `linux/ethtool.h`.
     #[must_use]
     pub const fn command(self) -> &'static str {
         match self {
@@ -191,8 +190,8 @@ impl Tunable {
         }
     }
 
-    /// What reads its structure, what sets it, the size of that in bytes, and the word it is
-    /// (`struct ethtool_coalesce`, `struct ethtool_ringparam`).
+    /// Returns the commands that read and set its structure, the structure's size in bytes, and the
+    /// index of its word (`struct ethtool_coalesce`, `struct ethtool_ringparam`).
     const fn place(self) -> (u32, u32, usize, usize) {
         match self {
             Self::RxUsecs => (GET_COALESCE, SET_COALESCE, COALESCE_SIZE, 1),
@@ -204,7 +203,7 @@ impl Tunable {
     }
 }
 
-/// A socket through which drivers are asked.
+/// Socket for requests to drivers.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: UdpSocket,
@@ -214,18 +213,18 @@ impl Ethtool {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// If no IPv4 or IPv6 socket can be had.
+    /// If neither an IPv4 nor an IPv6 socket can be opened.
     pub fn open() -> Result<Self, SysError> {
         let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0"));
         let socket = socket.map_err(|cause| SysError::new("open", "ethtool socket", cause))?;
         Ok(Self { socket })
     }
 
-    /// Who drives `device`.
+    /// Returns the driver of `device`.
     ///
     /// # Errors
-    /// As every call here: `ENODEV` if there is no such device, `EOPNOTSUPP` if its driver does not
-    /// answer this.
+    /// As every call of this type: `ENODEV` if the device does not exist, `EOPNOTSUPP` if its
+    /// driver does not support the request.
     pub fn driver(&self, device: &str) -> Result<Driver, SysError> {
         /// `struct ethtool_drvinfo`: command, five strings of 32 bytes, 12 reserved, five words.
         const SIZE: usize = 196;
@@ -236,7 +235,7 @@ impl Ethtool {
         Ok(Driver { name: string(0), version: string(1), firmware: string(2), bus: string(3) })
     }
 
-    /// The negotiated link of `device`.
+    /// Returns the negotiated link of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -244,8 +243,8 @@ impl Ethtool {
         const HEAD_WORDS: usize = 12;
         const UNKNOWN_DUPLEX: u8 = 0xff;
         let operation = "read the link settings of";
-        // The first call fails to name the mask size and is told it as a negative number; the
-        // second carries it.
+        // The first call fails and returns the size of the mask as a negative number. The second
+        // call passes that size.
         let answer = self.ask(device, operation, HEAD_WORDS * 4, &[GET_LINK_SETTINGS])?;
         let n_words = answer.bytes()[15].cast_signed().unsigned_abs();
         let mut request = [0; HEAD_WORDS];
@@ -262,7 +261,7 @@ impl Ethtool {
         })
     }
 
-    /// Ring sizes of `device`.
+    /// Returns the ring sizes of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -271,7 +270,7 @@ impl Ethtool {
         Ok(Rings { rx: (answer.word(5), answer.word(1)), tx: (answer.word(8), answer.word(4)) })
     }
 
-    /// Channels of `device`.
+    /// Returns the channels of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -284,7 +283,7 @@ impl Ethtool {
         })
     }
 
-    /// Interrupt coalescing of `device`.
+    /// Returns the interrupt coalescing of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -300,7 +299,7 @@ impl Ethtool {
         })
     }
 
-    /// Pause parameters of `device`.
+    /// Returns the pause parameters of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -310,17 +309,17 @@ impl Ethtool {
         Ok(Pause { autonegotiation: flag(1), rx: flag(2), tx: flag(3) })
     }
 
-    /// Receive side scaling of `device`.
+    /// Returns the receive side scaling of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn rss(&self, device: &str) -> Result<Rss, SysError> {
-        // With sizes of zero the kernel answers with the sizes alone.
+        // For sizes of zero the kernel returns only the sizes.
         let answer = self.ask(device, "read the receive side scaling of", 24, &[GET_RSS])?;
         Ok(Rss { indirection_size: answer.word(2), key_bytes: answer.word(3) })
     }
 
-    /// Indirection table and key of `device`.
+    /// Returns the indirection table and key of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -342,7 +341,7 @@ impl Ethtool {
         })
     }
 
-    /// Offload features of `device` and whether each is on.
+    /// Returns the offload features of `device` and true for each that is on.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -362,7 +361,7 @@ impl Ethtool {
         Ok(names.into_iter().enumerate().map(|(bit, name)| (name, active(bit))).collect())
     }
 
-    /// Whether `offload` of `device` is on.
+    /// Returns true if `offload` of `device` is on.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -385,7 +384,7 @@ impl Ethtool {
         self.ask(device, "switch an offload of", VALUE_SIZE, &[set, u32::from(on)]).map(drop)
     }
 
-    /// `tunable` of `device`.
+    /// Returns the value of `tunable` of `device`.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -394,10 +393,11 @@ impl Ethtool {
         Ok(self.ask(device, "read a setting of the driver of", size, &[get])?.word(word))
     }
 
-    /// Sets `tunable` of `device`, and what stands beside it to what it is.
+    /// Sets `tunable` of `device`. The other words of the structure keep their values.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver cannot.
+    /// As [`Ethtool::driver`]; `EPERM` without CAP_NET_ADMIN, `EINVAL` if the driver refuses the
+    /// value.
     pub(crate) fn set_tunable(
         &self,
         device: &str,
@@ -412,7 +412,8 @@ impl Ethtool {
         self.ask(device, "change a setting of the driver of", size, &wanted).map(drop)
     }
 
-    /// The private statistics of `device`, ready to be read often. Empty if the driver has none.
+    /// Prepares to read the private statistics of `device` repeatedly. Empty if the driver has
+    /// none.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -431,8 +432,8 @@ impl Ethtool {
     fn strings(&self, device: &str, set: StringSet) -> Result<Vec<String>, SysError> {
         let operation = "read the names of";
         const HEAD: usize = 12;
-        // The mask of sets asked for is 64 bits wide; the one that comes back says whether the
-        // driver has it at all.
+        // The request's mask of sets has 64 bits. The mask in the answer shows if the driver has
+        // the set.
         let mask = (1_u64 << set as u32).to_ne_bytes();
         let half = |at: usize| {
             u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four of eight bytes"))
@@ -452,8 +453,7 @@ impl Ethtool {
         Ok(answer.bytes()[HEAD..].chunks_exact(STRING_LENGTH).take(count).map(text).collect())
     }
 
-    /// Sends `request` in a buffer of at least `size` bytes and returns the buffer as the kernel
-    /// left it.
+    /// Sends `request` in a buffer of at least `size` bytes and returns the buffer with the answer.
     fn ask(
         &self,
         device: &str,
@@ -471,7 +471,7 @@ impl Ethtool {
     }
 }
 
-/// A driver's private statistics: names, fixed when opened, and values, read again and again.
+/// Private statistics of a driver: names, fixed at opening, and values that can be read repeatedly.
 #[derive(Debug)]
 pub struct Statistics {
     socket: UdpSocket,
@@ -483,17 +483,17 @@ pub struct Statistics {
 impl Statistics {
     const HEAD: usize = 8;
 
-    /// The names, in the order of the values.
+    /// Returns the names, in the order of the values.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Reads all values. Does not allocate; some drivers ask their firmware, which takes a
+    /// Reads all values. Does not allocate. Some drivers query their firmware, which takes about a
     /// millisecond.
     ///
     /// # Errors
-    /// If the device is gone, or the driver changed its set of statistics since.
+    /// If the device is gone, or the driver has changed its set of statistics.
     pub fn read(&mut self) -> Result<impl Iterator<Item = u64> + '_, SysError> {
         let count = self.names.len();
         self.buffer.set_word(0, GET_STATS);
@@ -525,10 +525,9 @@ mod raw {
 
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-    /// Memory the kernel may write to without a length: whole pages followed by one that nobody may
-    /// touch. The kernel decides how much it writes (a driver may have grown more statistics since
-    /// it was asked how many), so the end is guarded by the page tables: too long an answer becomes
-    /// EFAULT, not an overflow.
+    /// Buffer for answers without a length limit: whole pages, followed by a page without access.
+    /// The kernel decides how much it writes: a driver may have added statistics since the size was
+    /// queried. The guard page turns a long answer into EFAULT instead of an overflow.
     #[derive(Debug)]
     pub(super) struct Buffer {
         start: NonNull<u8>,
@@ -589,7 +588,7 @@ mod raw {
         }
     }
 
-    /// SIOCETHTOOL with the command in `buffer`, which takes the answer.
+    /// Calls SIOCETHTOOL with the command in `buffer`, which receives the answer.
     pub(super) fn ethtool(
         socket: &UdpSocket,
         device: &str,

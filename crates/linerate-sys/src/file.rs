@@ -1,9 +1,9 @@
-//! Files as sources and sinks of sockets: payload that the kernel moves by itself, and what the
-//! page cache keeps of it.
+//! Files as sources and sinks of sockets: the kernel moves the payload by itself. Also: dropping a
+//! file from the page cache.
 //!
-//! Positions and lengths are bytes. Nothing here waits for a socket that does not block; reading a
-//! file that is not in the page cache, and writing to one when too much is dirty, waits for its
-//! disk.
+//! Positions and lengths are bytes. No function waits for a non-blocking socket. Reading from a
+//! file that is not in the page cache waits for its disk, and so does writing while too much is
+//! dirty.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ use rustix::pipe::SpliceFlags;
 use crate::SysError;
 use crate::pipe::{PIPE_BYTES, Pipe};
 
-/// Read at once when a pipe is emptied.
+/// Bytes per read while a pipe is emptied.
 const WASTE_BYTES: usize = 4096;
 
-/// A file in memory with these contents (`memfd_create`).
+/// Creates a file in memory with these contents (`memfd_create`).
 ///
 /// # Errors
 /// If there is not enough memory.
@@ -32,8 +32,8 @@ pub fn in_memory(contents: &[u8]) -> Result<File, SysError> {
     Ok(file)
 }
 
-/// Sends up to `bytes` of `file` from `offset` on (`sendfile(2)`); returns how many the socket
-/// took, 0 at the file's end.
+/// Sends up to `bytes` of `file` from `offset` on (`sendfile(2)`). Returns the number of bytes that
+/// the socket accepted; 0 at the end of the file.
 ///
 /// # Errors
 /// As `sendfile(2)`; `WouldBlock` if the socket is full.
@@ -43,7 +43,7 @@ pub fn send(socket: &impl AsFd, file: &File, offset: u64, bytes: usize) -> io::R
     Ok(rustix::fs::sendfile(socket, file, Some(&mut at), bytes)?)
 }
 
-/// A file in memory, to send from.
+/// File in memory, to send from.
 #[derive(Debug)]
 pub struct MemoryFile {
     file: File,
@@ -51,7 +51,7 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// A file with these contents.
+    /// Creates a file with these contents.
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -59,17 +59,17 @@ impl MemoryFile {
         Ok(Self { file: in_memory(contents)?, bytes: contents.len() })
     }
 
-    /// Sends up to `bytes` from `offset` on, no further than the file's end; returns how many were
-    /// taken.
+    /// Sends up to `bytes` from `offset` on, at most to the end of the file. Returns the number of
+    /// bytes sent.
     ///
     /// # Errors
-    /// As [`send`]; `WouldBlock` if a timeout has passed, too.
+    /// As [`send`]; also `WouldBlock` if a timeout has passed.
     pub fn send(&self, socket: &impl AsFd, offset: usize, bytes: usize) -> io::Result<usize> {
         send(socket, &self.file, offset as u64, bytes.min(self.bytes.saturating_sub(offset)))
     }
 }
 
-/// Has the page cache forget `bytes` of `file` from `offset` on, as far as they are on the disk
+/// Drops `bytes` of `file` from `offset` on from the page cache, as far as they are on the disk
 /// (`POSIX_FADV_DONTNEED`).
 ///
 /// # Errors
@@ -78,11 +78,11 @@ pub fn forget(file: &File, offset: u64, bytes: u64) -> Result<(), SysError> {
     let forgotten =
         rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
     forgotten.map_err(|cause| {
-        SysError::new("have the page cache forget", format!("{bytes} bytes of a file"), cause)
+        SysError::new("drop from the page cache", format!("{bytes} bytes of a file"), cause)
     })
 }
 
-/// A pipe between a file and a socket: `splice(2)` moves references to pages through it, nothing is
+/// Pipe between a file and a socket. `splice(2)` moves references to pages through it; no byte is
 /// copied to this process.
 #[derive(Debug)]
 pub struct Splice {
@@ -92,17 +92,17 @@ pub struct Splice {
 }
 
 impl Splice {
-    /// An empty pipe.
+    /// Creates an empty pipe.
     ///
     /// # Errors
-    /// If none can be had.
+    /// If no pipe can be created.
     pub fn new() -> Result<Self, SysError> {
         Ok(Self { pipe: Pipe::new()?, held: 0 })
     }
 
-    /// Moves up to `bytes` of `file` to `socket`; returns how many it took, 0 at the file's end.
-    /// `offset` is that of the first byte the socket has not taken: what is in the pipe already
-    /// goes first.
+    /// Moves up to `bytes` of `file` to `socket`. Returns the number of bytes that the socket
+    /// accepted; 0 at the end of the file. `offset` is the position of the first byte that the
+    /// socket has not accepted. Bytes that are already in the pipe go first.
     ///
     /// # Errors
     /// As `splice(2)`; `WouldBlock` if the socket is full.
@@ -139,11 +139,11 @@ impl Splice {
         Ok(moved)
     }
 
-    /// Moves up to `bytes` from `socket` to `file` at `offset`; returns how many came, 0 at the
-    /// connection's end.
+    /// Moves up to `bytes` from `socket` to `file` at `offset`. Returns the number of bytes moved;
+    /// 0 at the end of the connection.
     ///
     /// # Errors
-    /// As `splice(2)`; `WouldBlock` if nothing has come.
+    /// As `splice(2)`; `WouldBlock` if nothing has arrived.
     pub fn receive(
         &mut self,
         socket: &impl AsFd,
@@ -178,7 +178,7 @@ impl Splice {
         Ok(came)
     }
 
-    /// Throws away what a transfer that was given up has left.
+    /// Discards the bytes that an aborted transfer left in the pipe.
     pub fn clear(&mut self) {
         let mut waste = [0; WASTE_BYTES];
         while self.held > 0 {

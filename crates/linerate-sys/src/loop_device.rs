@@ -1,15 +1,15 @@
-//! Loop devices: which file or device one shows, as the kernel holds it and not as a path names it
+//! Loop devices: the file or device behind one, from the kernel's own record and not from a path
 //! (`LOOP_GET_STATUS64`, loop(4)).
 //!
-//! The path in sysfs is the name that the file had when the device was set up, in the mount
-//! namespace of whoever did it. The file's device and inode number stay the same through hard
-//! links, bind mounts, renames and other namespaces.
+//! The path in sysfs is the file's name at setup, in the mount namespace of the process that did
+//! the setup. The file's device and inode number do not change through hard links, bind mounts,
+//! renames and other namespaces.
 
 use std::fs::File;
 
 use crate::SysError;
 
-/// What a loop device shows.
+/// The object behind a loop device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A block device, by its number (`st_rdev`).
@@ -53,16 +53,16 @@ mod raw {
     }
 }
 
-/// What the loop device `device` shows; `None` if it shows nothing.
+/// Returns the object behind the loop device `device`; `None` if the device is not set up.
 ///
 /// # Errors
-/// If it is no loop device.
+/// If `device` is not a loop device.
 pub fn backing(device: &File) -> Result<Option<Backing>, SysError> {
     match raw::status(device) {
         Ok(status) if status.rdevice != 0 => Ok(Some(Backing::Device(status.rdevice))),
         Ok(status) => Ok(Some(Backing::File { device: status.device, inode: status.inode })),
         Err(cause) if cause.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-        Err(cause) => Err(SysError::new("read LOOP_GET_STATUS64 of", "a device", cause)),
+        Err(cause) => Err(SysError::new("read LOOP_GET_STATUS64 of", "a block device", cause)),
     }
 }
 

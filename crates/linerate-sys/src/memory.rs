@@ -1,4 +1,4 @@
-//! Page-aligned memory for payload, on huge pages where the kernel has them.
+//! Page-aligned memory for payload, on huge pages if the kernel has them.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,11 +14,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// `bytes` of memory (rounded up to whole pages), touched, so that no page fault is left for
-    /// later. Huge pages are asked for (`MADV_HUGEPAGE`); small ones are used where there are none.
+    /// Maps `bytes` of memory (rounded up to whole pages) and touches every page, so that no page
+    /// fault remains for later. Requests huge pages (`MADV_HUGEPAGE`); the kernel uses small pages
+    /// if it has none.
     ///
     /// # Errors
-    /// If there is not that much memory.
+    /// If not enough memory is available.
     pub fn new(bytes: usize) -> Result<Self, SysError> {
         let mapping = raw::Mapping::anonymous(bytes.max(1))
             .map_err(|cause| SysError::new("map", format!("{bytes} bytes of memory"), cause))?;

@@ -1,8 +1,8 @@
-//! Network namespaces: doing something inside one.
+//! Network namespaces: runs code inside one.
 //!
-//! Entering a namespace is a property of a thread, so it is done on a thread of its own that ends
-//! afterwards: no other thread ever finds itself elsewhere. A socket stays in the namespace it was
-//! made in, wherever it is used later.
+//! A namespace is a property of a thread. Code therefore runs on a thread of its own that ends
+//! afterwards, so that no other thread changes its namespace. A socket stays in the namespace in
+//! which it was created, even if it is used elsewhere.
 
 use std::ffi::CStr;
 use std::fs::{File, TryLockError};
@@ -14,16 +14,16 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::SysError;
 
-/// Where `ip netns` keeps its namespaces.
+/// Folder in which `ip netns` keeps its namespaces.
 const NAMED: &str = "/run/netns";
-/// Marks of namespaces that stay though nobody holds them: gone after a reboot, as they are.
+/// Folder of marks for namespaces that persist without a process. Like the namespaces, it is empty
+/// after a reboot.
 pub const STANDING_MARKS: &str = "/run/linerate/standing";
 
-/// Runs `work` inside the network namespace called `name` (as of `ip netns`), and returns what it
-/// returns.
+/// Runs `work` inside the network namespace `name` (a name of `ip netns`) and returns its result.
 ///
 /// # Errors
-/// If there is no such namespace, or it may not be entered (needs CAP_SYS_ADMIN).
+/// If the namespace does not exist, or this process may not enter it (needs CAP_SYS_ADMIN).
 ///
 /// # Panics
 /// If `work` panics.
@@ -73,13 +73,13 @@ mod raw {
     }
 }
 
-/// Gives the calling thread, and every thread and program that it starts from now on, a folder of
-/// namespaces of their own: the names made there are seen by nobody else (but by `nsenter -t PID
-/// -m`), and the kernel removes the namespaces with the last of these processes, however it ends.
-/// Mounts that others make are still seen. Does nothing the second time.
+/// Gives the calling thread, and every thread and program that it starts afterwards, a private
+/// folder of namespaces. Names in this folder are invisible to other processes (except through
+/// `nsenter -t PID -m`). The kernel removes the namespaces when the last of these processes ends,
+/// for whatever reason. Mounts that others make remain visible. A second call does nothing.
 ///
 /// # Errors
-/// If it may not be done (needs CAP_SYS_ADMIN).
+/// If a privilege is missing (needs CAP_SYS_ADMIN).
 pub fn keep_names_private() -> Result<(), SysError> {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     const AT: &CStr = c"/run/netns";
@@ -95,7 +95,8 @@ pub fn keep_names_private() -> Result<(), SysError> {
         .map_err(failed)
 }
 
-/// The name (as of `ip netns`) of the calling thread's network namespace; `None` if it has none.
+/// Returns the name (as in `ip netns`) of the calling thread's network namespace; `None` if it has
+/// none.
 #[must_use]
 pub fn name() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -106,25 +107,27 @@ pub fn name() -> Option<String> {
     same.next()?.file_name().into_string().ok()
 }
 
-/// Whether the namespace called `name` is kept by whoever made it: a living process holds a lock
-/// (flock(2)) on it, or it has a mark in [`STANDING_MARKS`].
+/// Returns true if the creator of the namespace `name` keeps it: a living process holds a lock on
+/// it (flock(2)), or it has a mark in [`STANDING_MARKS`].
 #[must_use]
 pub fn is_kept(name: &str) -> bool {
     let is_held = |path: &Path| {
-        // Shared, so that two who ask do not take each other for the maker.
+        // A shared lock, so that two processes that ask at once do not mistake each other for the
+        // creator.
         File::open(path)
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     };
     is_held(&Path::new(NAMED).join(name)) || Path::new(STANDING_MARKS).join(name).exists()
 }
 
-/// The inode of the calling thread's network namespace: it names it as long as it exists.
+/// Returns the inode of the calling thread's network namespace, which identifies it during its
+/// lifetime.
 ///
 /// # Errors
-/// If `/proc` is not there.
+/// If `/proc` is not mounted.
 pub fn inode() -> Result<u64, SysError> {
     use std::os::unix::fs::MetadataExt;
-    /// The calling thread's own.
+    /// Namespace of the calling thread.
     const OWN: &str = "/proc/thread-self/ns/net";
     std::fs::metadata(OWN)
         .map(|found| found.ino())

@@ -1,9 +1,10 @@
-//! Packet sockets (`AF_PACKET`): whole Ethernet frames, in and out of one interface: one at a time
-//! ([`PacketSocket`]), many a call ([`FrameSender`]), and through rings shared with the kernel
-//! ([`FrameRing`] to receive, [`SendRing`] to send).
+//! Packet sockets (`AF_PACKET`): whole Ethernet frames in and out of one interface. One frame per
+//! call ([`PacketSocket`]), many frames per call ([`FrameSender`]), and rings shared with the
+//! kernel ([`FrameRing`] to receive, [`SendRing`] to send).
 //!
-//! What they do not do: fill in checksums that the sender left to its device. Whoever forwards
-//! frames between virtual interfaces must switch transmit checksum offload off at the sending ends.
+//! Packet sockets do not fill in checksums that the sender left to its device. A program that
+//! forwards frames between virtual interfaces must switch off transmit checksum offload at the
+//! sending ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -36,10 +37,12 @@ mod raw {
     use std::mem::size_of;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-    /// `setsockopt` option since Linux 4.20: frames this host sends are not delivered to us.
+    /// `setsockopt` option since Linux 4.20: the socket does not receive frames that this host
+    /// sends.
     const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-    /// A socket that receives nothing yet, and when it does nothing that this host sent.
+    /// Opens a socket that receives nothing until it is bound, and never receives frames of this
+    /// host.
     pub(super) fn open_unbound() -> io::Result<OwnedFd> {
         // SAFETY: no pointer is passed; the result is checked before it is used.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -62,7 +65,8 @@ mod raw {
         if set < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
     }
 
-    /// Has `fd` send on and receive from one interface; with protocol zero it receives nothing.
+    /// Binds `fd` to one interface, for sending and receiving. With protocol zero it receives
+    /// nothing.
     pub(super) fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
@@ -84,7 +88,7 @@ mod raw {
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Has the kernel write down when each frame arrived, and the VLAN tag it took off.
+    /// Makes the kernel record each frame's arrival time and the VLAN tag that it removed.
     pub(super) fn note_arrivals(fd: &OwnedFd) -> io::Result<()> {
         let on: libc::c_int = 1;
         for (level, option) in
@@ -107,16 +111,16 @@ mod raw {
         Ok(())
     }
 
-    /// What the kernel tells of a frame beside its bytes.
+    /// Metadata of a received frame.
     #[derive(Default)]
     pub(super) struct Arrival {
-        /// Wall-clock time.
+        /// Arrival time on the wall clock.
         pub(super) stamp: Option<libc::timespec>,
-        /// Type and content of the VLAN tag that was taken off.
+        /// Type and content of the VLAN tag that the kernel removed.
         pub(super) tag: Option<[u16; 2]>,
     }
 
-    /// Receives a frame, and what the kernel tells of it.
+    /// Receives a frame and its metadata.
     pub(super) fn receive_noted(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Arrival)> {
         /// Room for two control messages: a time, and auxiliary data.
         const CONTROL_WORDS: usize = 12;
@@ -137,7 +141,7 @@ mod raw {
         let mut arrival = Arrival::default();
         // SAFETY: the kernel filled `message.msg_control` with well-formed headers up to
         // `msg_controllen`, which CMSG_FIRSTHDR and CMSG_NXTHDR respect; a time stamp and auxiliary
-        // data are told by their type and read unaligned.
+        // data are identified by their type and read unaligned.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while !header.is_null() {
@@ -161,7 +165,7 @@ mod raw {
         Ok((length as usize, arrival))
     }
 
-    /// Frames the kernel dropped at this socket since the last call.
+    /// Returns the number of frames that the kernel dropped at this socket since the last call.
     pub(super) fn drops(fd: &OwnedFd) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -180,13 +184,13 @@ mod raw {
     }
 }
 
-/// A packet socket that is not bound yet and receives nothing; it is for frames of `device` of this
+/// Opens an unbound packet socket, which receives nothing, for frames of `device` with this
 /// EtherType.
 fn open_unbound(device: &str, ethertype: u16) -> io::Result<OwnedFd> {
     or_helper(raw::open_unbound(), |helper| helper.packet_socket(device, ethertype))
 }
 
-/// The same, of this process's own rights: for a helper of another one.
+/// Does the same with the privileges of this process, for a helper of another process.
 ///
 /// # Errors
 /// Without CAP_NET_RAW.
@@ -194,14 +198,13 @@ pub fn unbound_socket() -> io::Result<OwnedFd> {
     raw::open_unbound()
 }
 
-/// Where a VLAN tag stands in a frame, and its length (IEEE 802.1Q clause 9).
+/// Position of a VLAN tag in a frame (IEEE 802.1Q clause 9).
 const TAG_AT: usize = 12;
 const TAG_LENGTH: usize = 4;
-/// Receive buffer asked for: what arrives in tens of milliseconds at a gigabit.
+/// Requested receive buffer: the data of tens of milliseconds at 1 Gbit/s.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// A packet socket bound to one interface of the calling thread's network namespace. It never
-/// blocks.
+/// Packet socket bound to one interface of the calling thread's network namespace. It never blocks.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
@@ -209,10 +212,10 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket on the interface called `device`.
+    /// Opens a socket on the interface `device`.
     ///
     /// # Errors
-    /// If there is no such interface, or CAP_NET_RAW is missing.
+    /// If the interface does not exist, or CAP_NET_RAW is missing.
     pub fn open(device: &str) -> Result<Self, SysError> {
         Self::open_for(device, EVERY_TYPE)
     }
@@ -227,15 +230,15 @@ impl PacketSocket {
         let fd = open_unbound(device, ethertype).map_err(failed)?;
         rustix::io::ioctl_fionbio(&fd, true).map_err(|cause| failed(cause.into()))?;
         raw::bind(&fd, ifindex, ethertype).map_err(failed)?;
-        // A smaller buffer than asked for shows as drops, which are counted.
+        // A buffer that is smaller than requested causes drops, and drops are counted.
         let _granted = rustix::net::sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER)
             .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER));
         raw::note_arrivals(&fd).map_err(failed)?;
         Ok(Self { fd, device: device.to_owned() })
     }
 
-    /// Receives one frame into `buffer`; returns its length and when it arrived at the interface,
-    /// on the monotonic clock in nanoseconds. A VLAN tag is where it was on the wire. `None` if
+    /// Receives one frame into `buffer`. Returns its length and its arrival time at the interface,
+    /// on the monotonic clock in nanoseconds. A VLAN tag is at its place on the wire. `None` if
     /// there is no frame.
     ///
     /// # Errors
@@ -250,7 +253,7 @@ impl PacketSocket {
             }
             Err(error) => return Err(SysError::new("receive frame on", &*self.device, error)),
         };
-        // The kernel stamps by the wall clock; how long ago that was is the same on every clock.
+        // The kernel uses the wall clock. The age of the frame is the same on every clock.
         let age = arrival.stamp.map_or(0, |stamp| {
             let stamp = stamp.tv_sec as u64 * NANOS_PER_SECOND + stamp.tv_nsec as u64;
             clock::realtime().saturating_sub(stamp)
@@ -264,7 +267,7 @@ impl PacketSocket {
         Ok(Some((length, clock::monotonic().saturating_sub(age))))
     }
 
-    /// Receives one frame into `buffer`; `None` if there is none.
+    /// Receives one frame into `buffer`; `None` if there is no frame.
     ///
     /// # Errors
     /// If the interface went away.
@@ -278,7 +281,7 @@ impl PacketSocket {
         }
     }
 
-    /// Sends one frame; `false` if the interface has no room for it now.
+    /// Sends one frame; returns false if the interface has no room for it now.
     ///
     /// # Errors
     /// If the interface went away.
@@ -295,7 +298,7 @@ impl PacketSocket {
         }
     }
 
-    /// Frames the kernel dropped at this socket since the last call.
+    /// Returns the number of frames that the kernel dropped at this socket since the last call.
     ///
     /// # Errors
     /// If the socket is broken.
@@ -305,10 +308,10 @@ impl PacketSocket {
     }
 }
 
-/// The index of the interface called `device` in the calling thread's network namespace.
+/// Returns the index of the interface `device` in the calling thread's network namespace.
 ///
 /// # Errors
-/// If there is none.
+/// If the interface does not exist.
 pub fn interface_index(device: &str) -> Result<u32, SysError> {
     index_of(device).map_err(|cause| SysError::new("look up interface", device, cause))
 }

@@ -1,14 +1,13 @@
 //! Groups of performance counters (`perf_event_open(2)`): hardware events of the CPU and software
 //! events of the kernel.
 //!
-//! A group is scheduled onto the PMU as a whole, so its members cover the same instants and their
-//! ratios (instructions per cycle) mean something; events opened one by one may be counted at
-//! different times and fabricate such ratios. Values are counts; software clocks are nanoseconds.
-//! When the PMU is shared, a group runs only part of the time: [`PerfGroup::read`] scales each step
-//! by enabled over running time and says what share was really counted.
+//! The PMU runs a group as a whole, so its members cover the same time and their ratios
+//! (instructions per cycle) are meaningful. Events that are opened one by one may cover different
+//! times, which makes such ratios wrong. Values are counts; software clocks are nanoseconds. If the
+//! PMU is shared, a group runs only part of the time. [`PerfGroup::read`] scales each step by
+//! enabled over running time and returns the share that was really counted.
 //!
-//! Not seen: what happens in system management mode, on the hypervisor's side, or while the group
-//! was not scheduled.
+//! Not visible: system management mode, the hypervisor, and times in which the group did not run.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +18,7 @@ use crate::privilege::or_helper;
 /// Largest number of counters in one group.
 pub const MAX_COUNTERS: usize = 8;
 
-/// What is counted.
+/// Event to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// CPU cycles while not halted.
@@ -28,7 +27,7 @@ pub enum Counter {
     Instructions,
     /// Misses of the last-level cache, as the CPU vendor defines them.
     CacheMisses,
-    /// Time of the CPU since the counter was enabled, ns, idle included.
+    /// Time of the CPU since the counter was enabled, ns, including idle time.
     CpuClock,
     /// Time spent in the thread, ns.
     TaskClock,
@@ -58,7 +57,7 @@ impl Counter {
     }
 }
 
-/// Whose events are counted.
+/// Scope of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Everything on one CPU; needs CAP_PERFMON or `kernel.perf_event_paranoid` <= 0.
@@ -67,7 +66,7 @@ pub enum Target {
     ThisThread,
 }
 
-/// A group of counters, counting since it was opened.
+/// Group of counters that count since they were opened.
 #[derive(Debug)]
 pub struct PerfGroup {
     /// The leader first; members live as long as the group.
@@ -79,9 +78,9 @@ impl PerfGroup {
     /// Opens `counters` as one group on `target`; the first is the leader.
     ///
     /// # Errors
-    /// `ENOENT` or `EOPNOTSUPP` where there is no such counter (a virtual machine without PMU),
-    /// `EACCES` or `EPERM` where `kernel.perf_event_paranoid` forbids it, `EINVAL` if the PMU
-    /// cannot hold the group at once or `counters` is empty or longer than [`MAX_COUNTERS`].
+    /// `ENOENT` or `EOPNOTSUPP` if the counter does not exist (a virtual machine without PMU).
+    /// `EACCES` or `EPERM` if `kernel.perf_event_paranoid` forbids it. `EINVAL` if the PMU cannot
+    /// run the whole group at once, or if `counters` is empty or longer than [`MAX_COUNTERS`].
     pub fn open(target: Target, counters: &[Counter]) -> Result<Self, SysError> {
         let object = || format!("{counters:?} on {target:?}");
         if counters.is_empty() || counters.len() > MAX_COUNTERS {
@@ -103,10 +102,10 @@ impl PerfGroup {
         Ok(Self { descriptors, scaling: Scaling::default() })
     }
 
-    /// Reads the group into `values`, one per counter in the order opened, accumulated since
-    /// opening. Returns the share of the time since the last reading in which the group was really
-    /// counted: 1 if all of it, 0 if it was never on the PMU (the values then stand still). Does
-    /// not allocate; reading another CPU's group interrupts that CPU.
+    /// Reads the group into `values`, one per counter in the order of opening, accumulated since
+    /// opening. Returns the share of the time since the last reading in which the group really
+    /// counted: 1 for all of it, 0 if it was never on the PMU (the values then do not change). Does
+    /// not allocate. Reading another CPU's group interrupts that CPU.
     ///
     /// # Errors
     /// If the kernel refuses the read.
@@ -136,10 +135,11 @@ impl PerfGroup {
     }
 }
 
-/// A counter of all that runs on `cpu`, of this process's own rights: for a helper of another one.
+/// Opens a counter of all events on `cpu` with the privileges of this process, for a helper of
+/// another process.
 ///
 /// # Errors
-/// As of [`PerfGroup::open`].
+/// As [`PerfGroup::open`].
 pub fn of_cpu(counter: Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     raw::open(counter.code(), Target::Cpu(cpu), leader)
 }
@@ -148,7 +148,7 @@ pub fn of_cpu(counter: Counter, cpu: u32, leader: Option<BorrowedFd<'_>>) -> io:
 const HEADER_WORDS: usize = 3;
 const WORDS: usize = HEADER_WORDS + MAX_COUNTERS;
 
-/// Turns raw readings into totals: each step is scaled on its own, so totals never decrease.
+/// Converts raw readings to totals. Each step is scaled separately, so totals never decrease.
 #[derive(Clone, Debug, Default)]
 struct Scaling {
     enabled: u64,
@@ -158,7 +158,7 @@ struct Scaling {
 }
 
 impl Scaling {
-    /// Takes a reading; returns running over enabled time of this step.
+    /// Adds a reading; returns running over enabled time of this step.
     fn advance(&mut self, enabled: u64, running: u64, raw: &[u64]) -> f64 {
         let step_enabled = enabled.saturating_sub(self.enabled);
         let step_running = running.saturating_sub(self.running);
@@ -219,7 +219,7 @@ mod raw {
             size: ATTRIBUTES_SIZE as u32,
             config,
             read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_GROUP,
-            // Only the leader starts disabled: members follow it.
+            // Only the leader starts disabled: its members follow it.
             flags: if leader.is_none() { FLAG_DISABLED } else { 0 },
             ..Attributes::default()
         };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_never_ran_stands_still() {
+    fn a_group_that_never_ran_keeps_its_values() {
         let mut scaling = Scaling::default();
         assert_eq!(scaling.advance(1_000, 0, &[0]), 0.0);
         assert_eq!(scaling.totals[0], 0.0);

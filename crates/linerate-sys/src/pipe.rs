@@ -1,4 +1,4 @@
-//! Pipes and splicing: payload that reaches a socket without passing through this process.
+//! Pipes and splicing: payload reaches a socket without passing through this process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,23 +7,22 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::SysError;
 
-/// The pipe size asked for: the limit for unprivileged processes (`fs.pipe-max-size`) unless it was
-/// changed.
+/// Requested pipe size: the default limit for unprivileged processes (`fs.pipe-max-size`).
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
-/// Payload kept in a pipe and sent again and again: `tee(2)` duplicates references to its pages
-/// into a second pipe, `splice(2)` moves them to the socket. Nothing is copied.
+/// Payload that is kept in a pipe and sent repeatedly. `tee(2)` duplicates references to its pages
+/// into a second pipe, and `splice(2)` moves them to the socket. No byte is copied.
 #[derive(Debug)]
 pub struct Splicer {
     source: Pipe,
     outgoing: Pipe,
     /// Bytes in `source`.
     stored: usize,
-    /// Bytes in `outgoing`, duplicated and not yet moved.
+    /// Bytes in `outgoing` that are duplicated but not yet moved.
     pending: usize,
 }
 
-/// Both ends of a pipe that does not block, as large as it may be.
+/// Both ends of a non-blocking pipe of the largest possible size.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) reader: OwnedFd,
@@ -41,10 +40,10 @@ impl Pipe {
 }
 
 impl Splicer {
-    /// Keeps as much of `payload` as a pipe holds.
+    /// Stores as much of `payload` as a pipe can take.
     ///
     /// # Errors
-    /// If no pipe can be had.
+    /// If no pipe can be created.
     pub fn new(payload: &[u8]) -> Result<Self, SysError> {
         let (source, outgoing) = (Pipe::new()?, Pipe::new()?);
         let error = |cause| SysError::new("fill", "a pipe", cause);
@@ -54,7 +53,8 @@ impl Splicer {
         Ok(Self { source, outgoing, stored, pending: 0 })
     }
 
-    /// Moves up to `bytes` to `socket` (no more than the pipe holds); returns how many were taken.
+    /// Moves up to `bytes` to `socket`, at most the contents of the pipe. Returns the number of
+    /// bytes moved.
     ///
     /// # Errors
     /// As `splice(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.

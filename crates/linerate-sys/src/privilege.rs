@@ -1,9 +1,9 @@
-//! What needs a privilege, and who does it for a process that has none.
+//! Operations that need a privilege, and the helper that performs them for a process without it.
 //!
-//! A process with the rights of root asks the kernel itself. One that gave them up
-//! ([`crate::sandbox`]) names a [`Helper`] once: a process with those rights, which decides each
-//! request by itself. Each call here tries the kernel first, so that nothing goes to a helper that
-//! needs no privilege.
+//! A process with root privileges calls the kernel itself. A process that has dropped them
+//! ([`crate::sandbox`]) registers a [`Helper`] once: a privileged process that decides on each
+//! request. Each function here tries the kernel first, so that an operation that needs no privilege
+//! never reaches the helper.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,81 +14,80 @@ use crate::live::{Row, Shape};
 use crate::perf;
 use crate::xdp::{Match, Placement};
 
-/// A socket option that only the privileged may set.
+/// Socket option that only a privileged process may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SocketOption {
     /// `SO_SNDBUFFORCE`, bytes.
     SendBuffer(usize),
     /// `SO_RCVBUFFORCE`, bytes.
     ReceiveBuffer(usize),
-    /// `SO_BUSY_POLL` above what it is, microseconds.
+    /// `SO_BUSY_POLL` above its present value, microseconds.
     BusyPoll(u32),
-    /// `TCP_CONGESTION`: one that is not among those allowed to everybody.
+    /// `TCP_CONGESTION`: an algorithm outside of the unprivileged list.
     Congestion(String),
 }
 
-/// A program at an interface as a helper attached it: it is gone when these are closed.
+/// Filter program that a helper attached to an interface. Closing the descriptors removes it.
 #[derive(Debug)]
 pub struct AttachedFilter {
-    /// Where it runs.
+    /// Where the program runs.
     pub placement: Placement,
-    /// The link that keeps it there.
+    /// Link that keeps the program attached.
     pub link: OwnedFd,
     /// The program.
     pub program: OwnedFd,
-    /// Its map of AF_XDP sockets, by receive queue.
+    /// The program's map of AF_XDP sockets, indexed by receive queue.
     pub sockets: OwnedFd,
 }
 
-/// A generator of live frames as a helper made it: it is gone when these are closed.
+/// Generator of live frames that a helper created. Closing the descriptors removes it.
 #[derive(Debug)]
 pub struct LiveParts {
-    /// The program that makes the frames. Running it needs no privilege (since Linux 5.19), loading
-    /// it does.
+    /// Program that creates the frames. Loading it needs a privilege; running it does not (since
+    /// Linux 5.19).
     pub program: OwnedFd,
-    /// The words that it shares with whoever runs it.
+    /// Words that the program shares with the process that runs it.
     pub state: OwnedFd,
-    /// Its counters of what drivers took, by CPU.
+    /// Counters per CPU of frames that drivers accepted.
     pub departures: OwnedFd,
-    /// What keeps the counting programs at their tracepoints.
+    /// Links that keep the counting programs at their tracepoints.
     pub tracepoints: [OwnedFd; 2],
-    /// What keeps the program where runs begin without a wait: an attachment and its network
-    /// namespace.
+    /// Attachment and network namespace that keep the program where a run starts without delay.
     pub anchor: Option<[OwnedFd; 2]>,
 }
 
-/// A process with rights that this one gave up. Each request may be refused: the words of the error
-/// say why.
+/// Process with privileges that this process has dropped. It may refuse any request; the error
+/// states the reason.
 pub trait Helper: std::fmt::Debug + Send + Sync {
     /// Binds `socket` to `address`.
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn bind(&self, socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()>;
 
     /// Sets an option of `socket`.
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn set_option(&self, socket: BorrowedFd<'_>, option: SocketOption) -> io::Result<()>;
 
-    /// A packet socket (`AF_PACKET`, raw) that is not bound yet, for frames of `device` of this
+    /// Returns an unbound raw packet socket (`AF_PACKET`) for frames of `device` with this
     /// EtherType.
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn packet_socket(&self, device: &str, ethertype: u16) -> io::Result<OwnedFd>;
 
-    /// An AF_XDP socket that is not bound yet, for frames of `device`.
+    /// Returns an unbound AF_XDP socket for frames of `device`.
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn xdp_socket(&self, device: &str) -> io::Result<OwnedFd>;
 
-    /// What [`crate::xdp::Filter::attach`] does.
+    /// Does the same as [`crate::xdp::Filter::attach`].
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn attach_filter(
         &self,
         device: &str,
@@ -97,16 +96,16 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
         multi_buffer: bool,
     ) -> io::Result<AttachedFilter>;
 
-    /// What [`crate::live::LiveFrames::parts`] makes.
+    /// Does the same as [`crate::live::LiveFrames::parts`].
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn live_frames(&self, device: &str, rows: &[Row], shape: Shape) -> io::Result<LiveParts>;
 
-    /// An event counter of all that runs on `cpu`, in the group of `leader` if there is one.
+    /// Returns a counter of all events on `cpu`, in the group of `leader` if there is one.
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn counter(
         &self,
         counter: perf::Counter,
@@ -114,42 +113,43 @@ pub trait Helper: std::fmt::Debug + Send + Sync {
         leader: Option<BorrowedFd<'_>>,
     ) -> io::Result<OwnedFd>;
 
-    /// Has the thread of this number, one of this process, run first ([`crate::cpu::run_first`]).
+    /// Gives a thread of this process a real-time priority ([`crate::cpu::run_first`]).
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn run_first(&self, thread: i32) -> io::Result<()>;
 
-    /// A request to keep the CPUs awake, in force while it is open ([`crate::cpu::Awake`]).
+    /// Returns a request to keep the CPUs awake, which is in force until it is closed
+    /// ([`crate::cpu::Awake`]).
     ///
     /// # Errors
-    /// If it is refused, or the kernel cannot.
+    /// If the helper refuses, or the kernel does.
     fn keep_awake(&self) -> io::Result<OwnedFd>;
 }
 
 static HELPER: OnceLock<Arc<dyn Helper>> = OnceLock::new();
 
-/// Names the helper of this process, for good; a second one is not taken.
+/// Registers the helper of this process. The first registration is final; later ones are ignored.
 pub fn ask(helper: Arc<dyn Helper>) {
     let _second = HELPER.set(helper);
 }
 
-/// What a process that gave up its rights adds to a refusal of what no helper does; nothing in a
-/// process that has them.
+/// Returns a hint for refusals of operations that no helper performs. `None` in a process that
+/// still has its privileges.
 #[must_use]
 pub fn remedy() -> Option<&'static str> {
     HELPER.get().map(|_| {
-        "this agent's process gave up its rights; its owner can let it keep them, \
+        "this agent's process has dropped its privileges; its owner can keep them \
         with `separate = false` in its policy"
     })
 }
 
-/// What the helper answers, if there is one.
+/// Returns the helper's answer, if there is a helper.
 pub(crate) fn helped<T>(ask: impl FnOnce(&dyn Helper) -> io::Result<T>) -> Option<io::Result<T>> {
     HELPER.get().map(|helper| ask(&**helper))
 }
 
-/// `answer`, or that of the helper, if the kernel refused for want of a privilege and there is one.
+/// Returns `answer`, or the helper's answer if the kernel refused for lack of a privilege.
 pub(crate) fn or_helper<T>(
     answer: io::Result<T>,
     ask: impl FnOnce(&dyn Helper) -> io::Result<T>,

@@ -1,34 +1,33 @@
-//! Processes named so that the name is never another's: kernel boot, process id namespace, number
-//! and start time (proc(5)).
+//! Unique identity of a process: boot of the kernel, PID namespace, process id and start time
+//! (proc(5)). The kernel reuses process ids, so the id alone is not unique.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// A process of this or another machine.
+/// Process on this or another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Name of the machine (`uname -n`).
     pub host: String,
-    /// Boot of its kernel, as `/proc/sys/kernel/random/boot_id` has it.
+    /// Boot id of its kernel, from `/proc/sys/kernel/random/boot_id`.
     pub boot: String,
-    /// Inode of its namespace of process numbers.
+    /// Inode of its PID namespace.
     pub namespace: u64,
-    /// Its number there.
+    /// Process id in that namespace.
     pub pid: u32,
-    /// When it started, in clock ticks since the boot: a number that is used again has another
-    /// start.
+    /// Start time in clock ticks since boot. A process id that is reused has another start time.
     pub started_ticks: u64,
 }
 
-/// Whether a process still runs.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It runs.
+    /// The process runs.
     Alive,
-    /// It has ended.
+    /// The process has ended.
     Dead,
-    /// It cannot be seen from here: another machine, or another namespace of process numbers.
+    /// The process is not visible from here: another machine, or another PID namespace.
     Unknown,
 }
 
@@ -44,7 +43,7 @@ impl ProcessIdentity {
         Ok(Self { host, boot: boot()?, namespace: namespace()?, pid, started_ticks })
     }
 
-    /// Looks whether the process still runs. A zombie has ended.
+    /// Checks if the process still runs. A zombie counts as ended.
     #[must_use]
     pub fn life(&self) -> Life {
         let (Ok(boot), Ok(namespace)) = (boot(), namespace()) else { return Life::Unknown };
@@ -71,8 +70,7 @@ fn namespace() -> io::Result<u64> {
     fs::metadata("/proc/self/ns/pid").map(|found| found.ino())
 }
 
-/// Field 22 of `/proc/PID/stat`; none if there is no such process, or only what its parent has not
-/// reaped.
+/// Returns field 22 of `/proc/PID/stat`; `None` if there is no such process, or only a zombie.
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
@@ -82,10 +80,10 @@ fn started(pid: u32) -> io::Result<Option<u64>> {
     Ok(started_of(&text))
 }
 
-/// The start time in the text of `/proc/PID/stat`. The name in parentheses may hold blanks and
-/// parentheses.
+/// Returns the start time from the text of `/proc/PID/stat`. The name in parentheses may contain
+/// blanks and parentheses.
 fn started_of(stat: &str) -> Option<u64> {
-    /// State and start time, counted from the field behind the name (fields 3 and 22).
+    /// Indices of state and start time after the name (fields 3 and 22).
     const STATE: usize = 0;
     const START: usize = 19;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Waiting for any of many sockets (`epoll(7)`), for threads that carry more than one flow.
+//! Waits for any of many sockets (`epoll(7)`), for threads with more than one flow.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,19 +8,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::SysError;
 
-/// Sockets reported by one call; the rest is reported by the next.
+/// Sockets that one call reports; the next call reports the rest.
 const EVENTS: usize = 64;
 
-/// What to wait for.
+/// Events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read, an error or an end.
+    /// Data to read, an error, or the end of the stream.
     Readable,
     /// The same, or room to write.
     ReadableOrWritable,
 }
 
-/// A set of sockets to wait for. A socket leaves it when it is closed.
+/// Set of sockets to wait for. Closing a socket removes it.
 #[derive(Debug)]
 pub struct Readiness {
     epoll: OwnedFd,
@@ -28,7 +28,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
     /// If no descriptor is free.
@@ -38,7 +38,7 @@ impl Readiness {
         Ok(Self { epoll, tokens: [0; EVENTS] })
     }
 
-    /// Adds `socket`; it is reported as `token`.
+    /// Adds `socket`; events report it as `token`.
     ///
     /// # Errors
     /// If it is already in the set.
@@ -47,7 +47,7 @@ impl Readiness {
             .map_err(|cause| SysError::new("wait for", format!("socket {token}"), cause))
     }
 
-    /// Waits for `socket` in another way from now on.
+    /// Changes the events to wait for on `socket`.
     ///
     /// # Errors
     /// If it is not in the set.
@@ -58,10 +58,17 @@ impl Readiness {
         interest: Interest,
     ) -> Result<(), SysError> {
         epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
-            .map_err(|cause| SysError::new("wait otherwise for", format!("socket {token}"), cause))
+            .map_err(|cause| {
+                SysError::new(
+                    "change the events \
+                of",
+                    format!("socket {token}"),
+                    cause,
+                )
+            })
     }
 
-    /// Takes `socket` out of the set: one that has ended would be reported for ever.
+    /// Removes `socket` from the set: a stream that has ended would be reported forever.
     ///
     /// # Errors
     /// If it is not in the set.
@@ -70,15 +77,15 @@ impl Readiness {
             .map_err(|cause| SysError::new("stop waiting for", "a socket", cause))
     }
 
-    /// Waits up to `patience`, to the nanosecond, until any socket is ready; returns whether one
-    /// is. Unlike [`Self::wait`], whose timer counts milliseconds.
+    /// Waits up to `patience`, with a resolution of 1 ns, and returns true if a socket is ready.
+    /// [`Self::wait`] has a resolution of one millisecond.
     pub fn is_ready_within(&mut self, patience: Duration) -> bool {
         let mut watched = [PollFd::new(&self.epoll, PollFlags::IN)];
         poll(&mut watched, Some(&timespec(patience))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits up to `patience` and returns the tokens of sockets that are ready; none if time ran
-    /// out or a signal came.
+    /// Waits up to `patience` and returns the tokens of ready sockets; none after a timeout or a
+    /// signal.
     pub fn wait(&mut self, patience: Duration) -> &[u64] {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         let ready: &[epoll::Event] =
@@ -133,7 +140,7 @@ mod tests {
     fn a_wait_of_less_than_a_millisecond_is_not_cut_short_nor_rounded_up() {
         let mut readiness = Readiness::new().expect("a descriptor");
         let patience = Duration::from_micros(300);
-        // A busy machine wakes late; one time in many it does not.
+        // A busy machine wakes the thread late, but not in every attempt.
         let waits = (0..50).map(|_| {
             let from = Instant::now();
             assert!(!readiness.is_ready_within(patience));

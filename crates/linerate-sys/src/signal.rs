@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C, SIGTERM, a closed terminal) as a flag, and pipes that nobody reads.
+//! Signals: interrupts (Ctrl-C, SIGTERM, a closed terminal) as a flag, and writes to closed pipes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +30,7 @@ mod raw {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 
-    /// Whether whoever started this program had it ignore `signal`, as nohup(1) does.
+    /// Returns true if the parent made this program ignore `signal`, as nohup(1) does.
     pub(super) fn is_ignored(signal: libc::c_int) -> bool {
         let mut present = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all-zero is a valid `sigaction`; the kernel only writes to it, and it is read
@@ -55,9 +55,8 @@ mod raw {
     }
 }
 
-/// Notes SIGINT, SIGTERM, SIGQUIT and SIGHUP instead of dying of them, once each; a second one ends
-/// the program as usual. A closed terminal is no end for a program that was started to outlive it
-/// (nohup(1)).
+/// Records the first SIGINT, SIGTERM, SIGQUIT and SIGHUP instead of ending the program; the second
+/// one ends it. If the parent ignores SIGHUP (nohup(1)), a closed terminal is not recorded.
 ///
 /// # Errors
 /// If the kernel refuses the handlers.
@@ -71,19 +70,19 @@ pub fn note_interrupts() -> Result<(), SysError> {
     Ok(())
 }
 
-/// Lets a program that only prints end quietly when nobody reads on (`linerate list metrics |
-/// head`). Not for one with sockets: a peer that closes would end it too.
+/// Ends the program quietly on a write to a closed pipe (`linerate list metrics | head`). Do not
+/// use it in a program with sockets: a peer that closes would end it too.
 pub fn end_on_broken_pipe() {
     raw::end_on_broken_pipe();
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail like one to a full disk, instead
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk, instead
 /// of ending the program (SIGXFSZ).
 pub fn fail_beyond_file_size_limit() {
     raw::ignore(libc::SIGXFSZ);
 }
 
-/// Whether an interrupt was noted.
+/// Returns true if an interrupt was recorded.
 #[must_use]
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! Socket options: what was asked for and what the kernel granted.
+//! Socket options: requested and granted values.
 //!
-//! Every setter that the kernel may answer with another value returns the value it reads back.
-//! Buffer sizes are the kernel's own count: `SO_SNDBUF`/`SO_RCVBUF` read back *twice* what was set,
-//! because the kernel books its own overhead per packet in the same budget (socket(7)); a request
-//! granted in full therefore reads as its double.
+//! A setter whose value the kernel may change returns the value that it reads back. Buffer sizes
+//! follow the kernel's accounting: `SO_SNDBUF` and `SO_RCVBUF` read back *twice* the value that was
+//! set, because the kernel includes its own overhead per packet in the same budget (socket(7)). A
+//! request that is granted in full therefore reads as its double.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,28 +17,28 @@ use crate::privilege::{SocketOption, or_helper};
 #[allow(unsafe_code)]
 pub(crate) mod raw;
 
-/// The process at the other end of a connected Unix socket, or the one that listens there
+/// Process at the other end of a connected Unix socket, or the process that listens there
 /// (`SO_PEERCRED`, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number in the caller's PID namespace; `None` if it has none there.
+    /// Process id in the caller's PID namespace; `None` if it has none there.
     pub pid: Option<u32>,
-    /// Its effective user when it connected or began to listen, as the caller's user namespace
-    /// knows that user.
+    /// Effective user at the time of connecting or listening, as the caller's user namespace maps
+    /// it.
     pub user: u32,
 }
 
-/// Returns who is at the other end of a Unix socket, as the kernel vouches for it.
+/// Returns the process at the other end of a Unix socket; the kernel vouches for it.
 ///
 /// # Errors
-/// If it is no connected Unix socket.
+/// If the descriptor is not a connected Unix socket.
 pub fn peer(socket: &impl AsFd) -> Result<Peer, SysError> {
     let [pid, user, _group] = raw::get::<[u32; 3]>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)
         .map_err(|cause| SysError::new("read SO_PEERCRED of", describe(socket), cause))?;
     Ok(Peer { pid: (pid > 0).then_some(pid), user })
 }
 
-/// Which way a buffer faces.
+/// Direction of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
     /// `SO_SNDBUF`.
@@ -47,9 +47,9 @@ pub enum Buffer {
     Receive,
 }
 
-/// Sets a buffer to `bytes` and returns what the kernel granted (its double, if in full). With
-/// `CAP_NET_ADMIN` the limits `net.core.wmem_max` and `rmem_max` do not apply. It also ends the
-/// kernel's auto-tuning of that buffer.
+/// Sets a buffer to `bytes` and returns the granted size (the double, if granted in full). With
+/// `CAP_NET_ADMIN` the limits `net.core.wmem_max` and `rmem_max` do not apply. The kernel stops
+/// auto-tuning this buffer.
 ///
 /// # Errors
 /// If the kernel refuses the option altogether; a smaller grant is not an error.
@@ -63,20 +63,20 @@ pub fn set_buffer(socket: &impl AsFd, buffer: Buffer, bytes: usize) -> Result<us
     if forced.is_err() {
         raw::set_int(socket, libc::SOL_SOCKET, plain, value)
             .map_err(|cause| SysError::new(operation, describe(socket), cause))?;
-        // Within the limits of everybody there is nothing to ask for.
+        // A size within the unprivileged limits needs no helper.
         if self::buffer(socket, buffer)? < value.unsigned_abs() as usize * BOOKED {
             let option = match buffer {
                 Buffer::Send => SocketOption::SendBuffer(bytes),
                 Buffer::Receive => SocketOption::ReceiveBuffer(bytes),
             };
-            // A refusal shows as a smaller grant.
+            // If the helper refuses, the granted size shows it.
             let _refused = or_helper(forced, |helper| helper.set_option(socket.as_fd(), option));
         }
     }
     self::buffer(socket, buffer)
 }
 
-/// A granted buffer reads as this many times what was set.
+/// Factor between the size that is set and the size that is read back.
 const BOOKED: usize = 2;
 
 /// Binds `socket` to `address`.
@@ -88,11 +88,10 @@ pub fn bind(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
     or_helper(bound, |helper| helper.bind(socket.as_fd(), address))
 }
 
-/// Asks for the congestion control called `name` (`TCP_CONGESTION`).
+/// Sets the congestion control `name` (`TCP_CONGESTION`).
 ///
 /// # Errors
-/// If the kernel has none of that name, or it is not allowed to everybody and `CAP_NET_ADMIN` is
-/// missing.
+/// If the kernel does not have it, or if only `CAP_NET_ADMIN` may select it.
 pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
     let set = SockRef::from(socket).set_tcp_congestion(name.as_bytes());
     or_helper(set, |helper| {
@@ -100,7 +99,7 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
     })
 }
 
-/// Sets `option` of `socket`, whatever its limits for everybody are.
+/// Sets `option` of `socket` without the unprivileged limits.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -118,17 +117,17 @@ pub fn force(socket: &impl AsFd, option: &SocketOption) -> io::Result<()> {
     }
 }
 
-/// Whether `socket` is of the internet, version 4 or 6.
+/// Returns true for IPv4 and IPv6 sockets.
 #[must_use]
 pub fn is_internet(socket: &impl AsFd) -> bool {
     let domain = raw::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN);
     domain.is_ok_and(|domain| domain == libc::AF_INET || domain == libc::AF_INET6)
 }
 
-/// The size of a buffer as the kernel counts it.
+/// Returns the size of a buffer in the kernel's accounting.
 ///
 /// # Errors
-/// If the descriptor is no socket.
+/// If the descriptor is not a socket.
 pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
     let (name, operation) = match buffer {
         Buffer::Send => (libc::SO_SNDBUF, "read SO_SNDBUF of"),
@@ -139,22 +138,23 @@ pub fn buffer(socket: &impl AsFd, buffer: Buffer) -> Result<usize, SysError> {
         .map_err(|cause| SysError::new(operation, describe(socket), cause))
 }
 
-/// Memory the kernel holds for what has arrived at the socket and was not read (`SO_MEMINFO`, since
-/// Linux 4.12): payload waiting in order and, with TCP, behind a hole, each with its overhead.
-/// Never less than that payload, seldom more than twice.
+/// Returns the kernel memory that unread data at the socket occupies (`SO_MEMINFO`, since Linux
+/// 4.12): payload in order and, for TCP, payload after a gap, each with its overhead. It is never
+/// less than that payload and seldom more than twice as much.
 ///
 /// # Errors
-/// If the kernel does not know the option.
+/// If the kernel does not have the option.
 pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
-    // The first of an array of counts; the kernel writes as many as fit.
+    // The option is an array of counts. The kernel writes as many as fit, so one word reads the
+    // first.
     raw::get::<u32>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)
         .map(|bytes| bytes as usize)
         .map_err(|cause| SysError::new("read SO_MEMINFO of", describe(socket), cause))
 }
 
 /// Sets the differentiated services code point (RFC 2474), 0 to 63, for the socket's address
-/// family, and returns the one in force. On an IPv6 socket it is set for mapped IPv4 as well where
-/// the kernel allows it.
+/// family, and returns the effective value. On an IPv6 socket the value also applies to mapped IPv4
+/// addresses if the kernel allows it.
 ///
 /// # Errors
 /// If the kernel refuses the traffic class.
@@ -169,10 +169,10 @@ pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
     self::dscp(socket)
 }
 
-/// The differentiated services code point in force.
+/// Returns the effective differentiated services code point.
 ///
 /// # Errors
-/// If the descriptor is no IP socket.
+/// If the descriptor is not an IP socket.
 pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
     let (level, name) = if is_ipv6(socket)? {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
@@ -188,23 +188,23 @@ pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
 const DSCP_SHIFT: u32 = 2;
 const DSCP_MASK: u8 = 0x3f;
 
-/// Binds the socket to the interface called `device` (`SO_BINDTODEVICE`).
+/// Binds the socket to the interface `device` (`SO_BINDTODEVICE`).
 ///
 /// # Errors
-/// If there is no such interface; on kernels before 5.7 also without `CAP_NET_RAW`.
+/// If the interface does not exist; on kernels before 5.7 also without `CAP_NET_RAW`.
 pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
     SockRef::from(socket).bind_device(Some(device.as_bytes())).map_err(|cause| {
         SysError::new(
-            "bind a socket to interface (does it exist, and is CAP_NET_RAW needed here?)",
+            "bind a socket to interface (does it exist? kernels before 5.7 need CAP_NET_RAW)",
             device,
             cause,
         )
     })
 }
 
-/// Has a later `bind` to port 0 choose the address only (`IP_BIND_ADDRESS_NO_PORT`, ip(7)): the
-/// port is chosen by `connect`, which may share it between connections to different peers. `bind`
-/// itself searches half of the ports, and then all of them one by one.
+/// Makes a later `bind` to port 0 select only the address (`IP_BIND_ADDRESS_NO_PORT`, ip(7)).
+/// `connect` then selects the port and can share it between connections to different peers. Without
+/// this option `bind` searches half of the ports, and then all of them one by one.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -213,7 +213,7 @@ pub fn choose_port_late(socket: &impl AsFd) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("set IP_BIND_ADDRESS_NO_PORT of", describe(socket), cause))
 }
 
-/// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the limit in force.
+/// Limits the socket to `bytes_per_second` (`SO_MAX_PACING_RATE`) and returns the effective limit.
 /// TCP paces by itself; UDP needs the `fq` queueing discipline on the interface.
 ///
 /// # Errors
@@ -225,7 +225,7 @@ pub fn set_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<u64,
     raw::get::<u64>(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).map_err(error)
 }
 
-/// Makes `socket` readable only when `bytes` are there or it has ended (SO_RCVLOWAT).
+/// Makes `socket` readable only when `bytes` have arrived or the stream has ended (SO_RCVLOWAT).
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -241,7 +241,7 @@ fn is_ipv6(socket: &impl AsFd) -> Result<bool, SysError> {
         .map_err(|cause| SysError::new("read address family of", describe(socket), cause))
 }
 
-/// A socket as errors name it: its local address if it has one, its descriptor otherwise.
+/// Returns the name of a socket for errors: its local address, or its descriptor if it has none.
 pub(crate) fn describe(socket: &impl AsFd) -> String {
     let address = SockRef::from(socket).local_addr().ok().and_then(|address| address.as_socket());
     address.map_or_else(
@@ -279,7 +279,7 @@ mod tests {
         for _ in 0..3 {
             sender
                 .send_to(&[7; 1_000], receiver.local_addr().expect("bound"))
-                .expect("loopback takes it");
+                .expect("loopback accepts it");
         }
         let three = held(&receiver).expect("a socket");
         assert!((3_000..30_000).contains(&three), "{three}");

@@ -1,13 +1,14 @@
-//! Where and how the work of an interface is done: CPUs its receive queues spread packets to (RPS),
-//! CPUs that use a transmit queue (XPS), and whether its polling runs in threads of its own
-//! (threaded NAPI), through `/sys/class/net`; and what it takes off the kernel's hands (GRO, GSO,
-//! TSO), when it interrupts (coalescing) and how much it holds (rings), through [`crate::ethtool`];
-//! and the CPUs its queues interrupt, through `/proc/irq`.
+//! Packet steering and offloads of an interface, each with its interface to the kernel:
 //!
-//! A mask of CPUs is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0
-//! and 1, `0` none. sysfs shows the interfaces of the network namespace it was mounted in, which
-//! need not be the calling thread's: [`index`] tells which one is meant. Not seen: steering in the
-//! card (RSS, flow rules).
+//! - CPUs that receive queues distribute packets to (RPS), CPUs that use a transmit queue (XPS),
+//!   and polling in separate threads (threaded NAPI): `/sys/class/net`.
+//! - Offloads (GRO, GSO, TSO), interrupt coalescing and ring sizes: [`crate::ethtool`].
+//! - CPUs that queues interrupt: `/proc/irq`.
+//!
+//! A CPU mask is the kernel's hexadecimal text without commas and leading zeros: `3` is CPUs 0 and
+//! 1, `0` is none. sysfs shows the interfaces of the network namespace in which it was mounted,
+//! which may not be the calling thread's; [`index`] returns the number of the interface that it
+//! shows. Steering inside the card (RSS, flow rules) is not covered.
 
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
@@ -15,15 +16,15 @@ use std::path::PathBuf;
 use crate::SysError;
 use crate::ethtool::{Ethtool, Offload, Tunable};
 
-/// What can be set, and the beginning of the names of the queues it is set at; threaded NAPI has
-/// none.
+/// Settings in sysfs and the prefix of the queues that have them; threaded NAPI belongs to the
+/// interface.
 const SETTINGS: [(&str, &str); 3] = [("rps_cpus", "rx-"), ("threaded", ""), ("xps_cpus", "tx-")];
 
-/// Offloads that can be switched: `1` on, `0` off.
+/// Offloads that can be switched: `1` is on, `0` is off.
 const OFFLOADS: [(&str, Offload); 3] =
     [("gro", Offload::Gro), ("gso", Offload::Gso), ("tso", Offload::Tso)];
 
-/// Numbers of the driver that can be set, decimal.
+/// Decimal driver settings.
 const TUNABLES: [(&str, Tunable); 5] = [
     ("adaptive_rx", Tunable::AdaptiveRx),
     ("rx_frames", Tunable::RxFrames),
@@ -32,10 +33,10 @@ const TUNABLES: [(&str, Tunable); 5] = [
     ("tx_ring", Tunable::TxRing),
 ];
 
-/// CPUs that an interrupt of a queue may go to: its places are `irq/NUMBER`.
+/// CPUs that a queue's interrupt may go to; the places are `irq/NUMBER`.
 const INTERRUPTS: &str = "irq_cpus";
 
-/// Names of what can be set.
+/// Returns the names of all settings.
 #[must_use]
 pub fn settings() -> Vec<&'static str> {
     let of_driver =
@@ -51,10 +52,10 @@ fn offload(place: &str) -> Option<Offload> {
     OFFLOADS.iter().find(|(name, _)| *name == place).map(|(_, offload)| *offload)
 }
 
-/// The number of the interface that sysfs shows as `device`.
+/// Returns the index of the interface that sysfs shows as `device`.
 ///
 /// # Errors
-/// If it shows none of that name.
+/// If sysfs shows no such interface.
 pub fn index(device: &str) -> Result<u32, SysError> {
     let wrap = |cause| SysError::new("find in sysfs interface", device, cause);
     let text = folder(device)
@@ -63,7 +64,7 @@ pub fn index(device: &str) -> Result<u32, SysError> {
     text.trim().parse().map_err(|_| wrap(Error::from(ErrorKind::InvalidData)))
 }
 
-/// The places of `setting` at `device`: one of each queue, or the one of the interface.
+/// Returns the places of `setting` at `device`: one per queue, or one for the interface.
 ///
 /// # Errors
 /// If there is no such setting or interface.
@@ -77,7 +78,7 @@ pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
     }
     let known = SETTINGS.iter().find(|(name, _)| *name == setting);
     let (name, queues) =
-        known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "it is no setting")))?;
+        known.ok_or_else(|| wrap(Error::new(ErrorKind::InvalidInput, "unknown setting")))?;
     if queues.is_empty() {
         return Ok(vec![(*name).to_owned()]);
     }
@@ -93,10 +94,11 @@ pub fn places(device: &str, setting: &str) -> Result<Vec<String>, SysError> {
     Ok(found)
 }
 
-/// The value at one of the [`places`].
+/// Returns the value at one of the [`places`].
 ///
 /// # Errors
-/// If there is no such place, or the interface has no such setting (XPS needs several queues).
+/// If there is no such place, or the interface does not have the setting (XPS needs several
+/// queues).
 pub fn read(device: &str, place: &str) -> Result<String, SysError> {
     if let Some(offload) = offload(place) {
         return Ethtool::open()?.offload(device, offload).map(|on| u8::from(on).to_string());
@@ -115,12 +117,15 @@ pub fn read(device: &str, place: &str) -> Result<String, SysError> {
 /// Sets the value at one of the [`places`].
 ///
 /// # Errors
-/// If there is no such place, it may not be written (needs root), or the kernel takes another value
-/// than was asked for.
+/// If there is no such place, it cannot be written (needs root), or the kernel sets another value.
 pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set", format!("{place} of {device} to {value}"), cause);
     if !is_mask(value) {
-        return Err(wrap(Error::new(ErrorKind::InvalidInput, "it is no hexadecimal mask")));
+        return Err(wrap(Error::new(
+            ErrorKind::InvalidInput,
+            "the value is not a hexadecimal \
+            mask",
+        )));
     }
     if let Some(offload) = offload(place) {
         Ethtool::open()?.set_offload(device, offload, plain(value) != "0")?;
@@ -129,7 +134,7 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     if let Some(tunable) = tunable(place) {
         let number = value
             .parse()
-            .map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "it is no number")))?;
+            .map_err(|_| wrap(Error::new(ErrorKind::InvalidInput, "the value is not a number")))?;
         let set = Ethtool::open()?.set_tunable(device, tunable, number);
         set.map_err(|error| offered(error, device, place, tunable))?;
         return granted(device, place, value);
@@ -137,12 +142,15 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     let set = path(device, place).and_then(|path| std::fs::write(path, grouped(value)));
     set.map_err(|cause| match cause.kind() {
         ErrorKind::Unsupported => Error::other(format!(
-            "{cause}: the interface has no polling of its own (a veth has it only with GRO on: \
+            "{cause}: the interface does not poll by itself (a veth does so only with GRO on: \
                 `ethtool -K {device} gro on`)"
         )),
         // EIO: `irq_can_set_affinity_usr`, Linux kernel/irq/proc.c.
         _ if place.starts_with(IRQ) && cause.raw_os_error() == Some(libc::EIO) => {
-            Error::other(format!("{cause}: the kernel itself manages the CPUs of this interrupt"))
+            Error::other(format!(
+                "{cause}: the kernel manages the CPUs of this interrupt by \
+                itself"
+            ))
         }
         _ => cause,
     })
@@ -152,7 +160,7 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
 
 const IRQ: &str = "irq/";
 
-/// A refusal of a driver that has no such thing, in words.
+/// Explains that a driver does not support a setting.
 fn offered(error: SysError, device: &str, place: &str, tunable: Tunable) -> SysError {
     if error.errno() != Some(libc::EOPNOTSUPP) {
         return error;
@@ -168,17 +176,14 @@ fn offered(error: SysError, device: &str, place: &str, tunable: Tunable) -> SysE
     SysError::new("find", format!("{place} of {device}"), Error::new(ErrorKind::Unsupported, words))
 }
 
-/// The interrupts of the queues of `device`: those of its bus device, or of the one below it
-/// (virtio), but not that for its configuration.
+/// Returns the interrupts of the queues of `device`: those of its bus device or of the child device
+/// (virtio), without the configuration interrupt.
 fn interrupts(device: &str) -> std::io::Result<Vec<String>> {
     let folder = folder(device)?;
     let folders = ["device/msi_irqs", "device/../msi_irqs"];
     let entries = folders.iter().find_map(|below| std::fs::read_dir(folder.join(below)).ok());
     let entries = entries.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Unsupported,
-            "not offered by this device: it has no interrupts of its own",
-        )
+        Error::new(ErrorKind::Unsupported, "not offered by this device: it has no interrupts")
     })?;
     let names = std::fs::read_to_string("/proc/interrupts")?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -193,30 +198,30 @@ fn interrupts(device: &str) -> std::io::Result<Vec<String>> {
     Ok(numbers.iter().map(|number| format!("{IRQ}{number}")).collect())
 }
 
-/// Whether interrupt `number` is in use, and not for configuration, in the text of
-/// `/proc/interrupts`.
+/// Returns true if interrupt `number` is in use and is not a configuration interrupt. `interrupts`
+/// is the text of `/proc/interrupts`.
 fn is_of_queue(interrupts: &str, number: u32) -> bool {
     let line = interrupts.lines().find(|line| line.trim_start().starts_with(&format!("{number}:")));
     line.is_some_and(|line| !line.ends_with("-config"))
 }
 
-/// Whether the kernel has made it `value`.
+/// Checks that the kernel has set `value`.
 fn granted(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     let granted = read(device, place)?;
     if granted == plain(value) {
         return Ok(());
     }
-    let cause = Error::other(format!("the kernel made it {granted}"));
+    let cause = Error::other(format!("the kernel set {granted} instead"));
     Err(SysError::new("set", format!("{place} of {device} to {value}"), cause))
 }
 
-/// Whether `value` is hexadecimal digits, with commas at most.
+/// Returns true if `value` consists of hexadecimal digits and commas.
 #[must_use]
 pub fn is_mask(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b',')
 }
 
-/// The mask of these CPUs.
+/// Returns the mask of these CPUs.
 #[must_use]
 pub fn mask(cpus: &[usize]) -> String {
     let digits = cpus.iter().max().map_or(1, |highest| highest / 4 + 1);
@@ -226,13 +231,14 @@ pub fn mask(cpus: &[usize]) -> String {
     (0..digits).rev().filter_map(|at| char::from_digit(digit(at), 16)).collect()
 }
 
-/// Whether the setting of this name is a mask of CPUs.
+/// Returns true if the setting `setting` is a mask of CPUs.
 #[must_use]
 pub fn is_of_cpus(setting: &str) -> bool {
     setting.ends_with("_cpus")
 }
 
-/// `mask` as the kernel reads it: no more than eight digits between commas (`bitmap_parse`).
+/// Returns `mask` in the form that the kernel reads: at most eight digits between commas
+/// (`bitmap_parse`).
 #[must_use]
 pub fn grouped(mask: &str) -> String {
     let mask = plain(mask);
@@ -240,7 +246,7 @@ pub fn grouped(mask: &str) -> String {
     mask.as_bytes().rchunks(8).rev().map(group).collect::<Vec<_>>().join(",")
 }
 
-/// A mask without what does not change it.
+/// Returns the canonical form of a mask: no commas, no leading zeros.
 #[must_use]
 pub fn plain(mask: &str) -> String {
     let digits: String = mask.trim().chars().filter(|c| *c != ',').collect();
@@ -250,18 +256,18 @@ pub fn plain(mask: &str) -> String {
 
 fn folder(device: &str) -> std::io::Result<PathBuf> {
     if device.is_empty() || device == "." || device == ".." || device.contains('/') {
-        return Err(Error::new(ErrorKind::InvalidInput, "this is no name of an interface"));
+        return Err(Error::new(ErrorKind::InvalidInput, "this is not the name of an interface"));
     }
     Ok(PathBuf::from("/sys/class/net").join(device))
 }
 
-/// Only what [`places`] gives leads anywhere.
+/// Returns the path of a place. Accepts only results of [`places`].
 fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
     if let Some(number) = place.strip_prefix(IRQ) {
         if !interrupts(device)?.iter().any(|known| known == place) {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
-                "this is no interrupt of the interface",
+                "the interface does not have this interrupt",
             ));
         }
         return Ok(PathBuf::from("/proc/irq").join(number).join("smp_affinity"));
@@ -276,7 +282,7 @@ fn path(device: &str, place: &str) -> std::io::Result<PathBuf> {
         _ => false,
     };
     if !fits {
-        return Err(Error::new(ErrorKind::InvalidInput, "this is no place of a setting"));
+        return Err(Error::new(ErrorKind::InvalidInput, "this is not the place of a setting"));
     }
     Ok(folder(device)?.join(place))
 }
@@ -319,11 +325,18 @@ mod tests {
             [false, true, false, false]
         );
         assert!(read("lo", "irq/1").is_err() && write("lo", "irq/1", "1").is_err());
-        let told = |setting: &str| {
+        let refusal = |setting: &str| {
             places("lo", setting).and_then(|places| read("lo", &places[0])).unwrap_err().to_string()
         };
         for setting in ["irq_cpus", "rx_usecs", "rx_ring"] {
-            assert!(told(setting).contains("not offered by this device"), "{}", told(setting));
+            assert!(
+                refusal(setting).contains(
+                    "not offered by this \
+                device"
+                ),
+                "{}",
+                refusal(setting)
+            );
         }
     }
 

@@ -1,16 +1,16 @@
 //! Kernel parameters by name (sysctl(8)), through `/proc/sys`.
 //!
-//! Those under `net` are of the calling thread's network namespace. A value is the kernel's text,
-//! without the newline; fields are separated by one space here, by tabs in the kernel's own text.
+//! Parameters under `net` belong to the calling thread's network namespace. A value is the kernel's
+//! text without the newline. Fields are separated by one space; the kernel uses tabs.
 
 use std::path::PathBuf;
 
 use crate::SysError;
 
-/// The value of `name`, e.g. `net.ipv4.tcp_rmem`.
+/// Returns the value of `name`, e.g. `net.ipv4.tcp_rmem`.
 ///
 /// # Errors
-/// If the name is none, or the kernel has no such parameter.
+/// If `name` is malformed, or the kernel has no such parameter.
 pub fn read(name: &str) -> Result<String, SysError> {
     let text = path(name)
         .and_then(std::fs::read_to_string)
@@ -21,8 +21,8 @@ pub fn read(name: &str) -> Result<String, SysError> {
 /// Sets `name` to `value`.
 ///
 /// # Errors
-/// If there is no such parameter, it may not be written (needs root), or the kernel takes another
-/// value than was asked for.
+/// If there is no such parameter, it cannot be written (needs root), or the kernel sets another
+/// value.
 pub fn write(name: &str, value: &str) -> Result<(), SysError> {
     let wrap = |cause| SysError::new("set sysctl", format!("{name} = {value}"), cause);
     path(name).and_then(|path| std::fs::write(path, value)).map_err(wrap)?;
@@ -30,16 +30,16 @@ pub fn write(name: &str, value: &str) -> Result<(), SysError> {
     if granted == spaced(value) {
         return Ok(());
     }
-    Err(wrap(std::io::Error::other(format!("the kernel made it {granted}"))))
+    Err(wrap(std::io::Error::other(format!("the kernel set {granted} instead"))))
 }
 
-/// `text` with one space between its fields.
+/// Returns `text` with one space between its fields.
 fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Where the parameter is; only letters, digits, `_`, `-` between single dots name one, so that no
-/// name leads elsewhere.
+/// Returns the path of the parameter. A name consists of letters, digits, `_` and `-` between
+/// single dots, so that no name leads out of `/proc/sys`.
 fn path(name: &str) -> std::io::Result<PathBuf> {
     let fits = |part: &str| {
         !part.is_empty()
@@ -50,7 +50,7 @@ fn path(name: &str) -> std::io::Result<PathBuf> {
     }
     Err(std::io::Error::new(
         std::io::ErrorKind::InvalidInput,
-        "this is no name of a kernel parameter",
+        "this is not the name of a kernel parameter",
     ))
 }
 

@@ -1,7 +1,7 @@
-//! TCP sockets: `TCP_INFO`, discarding and mapping receives, many messages a call, window clamp.
+//! TCP sockets: `TCP_INFO`, discarding and mapping receives, many messages per call, window clamp.
 //!
-//! Byte counters of `TCP_INFO` include everything the connection carried, a workload's opening
-//! handshake too. What this does not see: what offloads put on the wire.
+//! Byte counters of `TCP_INFO` cover everything on the connection, including a workload's opening
+//! handshake. They do not show how offloads divide the data on the wire.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,17 +16,17 @@ mod raw;
 
 pub use info::TcpInfo;
 
-/// The most vectors in one call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
+/// Largest number of vectors per call: `UIO_MAXIOV`, Linux `include/uapi/linux/uio.h`.
 const MAX_VECTORS: usize = 1024;
-/// Small messages are laid side by side up to this: a vector for each would cost the kernel as much
-/// as their bytes, and a larger block would not stay in the first caches with what the kernel
-/// copies it to.
+/// Size up to which small messages are laid side by side. One vector per small message would cost
+/// the kernel as much as its bytes, and a larger block would not stay in the L1 and L2 caches
+/// together with the kernel's copy.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The kernel's view of a connection.
+/// Returns the kernel's view of a connection.
 ///
 /// # Errors
-/// If the socket is not TCP.
+/// If the socket is not a TCP socket.
 pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
     let mut bytes = [0_u8; info::LARGEST];
     let length = option::get_into(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
@@ -34,8 +34,8 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SysError> {
     Ok(TcpInfo::decode(&bytes[..length.min(info::LARGEST)]))
 }
 
-/// Bounds the window the socket advertises to `bytes` (`TCP_WINDOW_CLAMP`), and returns the bound
-/// in force.
+/// Limits the window that the socket advertises to `bytes` (`TCP_WINDOW_CLAMP`), and returns the
+/// effective limit.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -46,19 +46,19 @@ pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> Result<u32, SysError>
     window_clamp(socket)
 }
 
-/// The bound of the advertised window.
+/// Returns the limit of the advertised window.
 ///
 /// # Errors
-/// If the socket is not TCP.
+/// If the socket is not a TCP socket.
 pub fn window_clamp(socket: &impl AsFd) -> Result<u32, SysError> {
     option::get_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)
         .map(|bytes| u32::try_from(bytes).unwrap_or(0))
         .map_err(|cause| SysError::new("read TCP_WINDOW_CLAMP of", describe(socket), cause))
 }
 
-/// Bounds the payload of segments, sent and received, to `bytes` (`TCP_MAXSEG`, tcp(7)): of a
-/// socket that is not connected yet, and of every connection that a listening one accepts from now
-/// on, because both ends keep to what the opening segments say.
+/// Limits the payload of segments in both directions to `bytes` (`TCP_MAXSEG`, tcp(7)). Set it
+/// before a socket connects. On a listening socket it applies to every connection that is accepted
+/// afterwards, because both ends obey the limit in the opening segments.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -67,7 +67,8 @@ pub fn set_largest_segment(socket: &impl AsFd, bytes: u16) -> Result<(), SysErro
         .map_err(|cause| SysError::new("set TCP_MAXSEG of", describe(socket), cause))
 }
 
-/// Sends from `bytes`; returns how many the socket took. `EPIPE` instead of a signal.
+/// Sends from `bytes` and returns the number of bytes that the socket accepted. Reports `EPIPE`
+/// instead of raising a signal.
 ///
 /// # Errors
 /// As `send(2)`; `WouldBlock` if a non-blocking socket is full or a timeout has passed.
@@ -85,7 +86,7 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::empty())?.1)
 }
 
-/// Looks at what has come without taking it out of the receive queue (`MSG_PEEK`); 0 is the end of
+/// Copies received data without removing it from the receive queue (`MSG_PEEK`); 0 is the end of
 /// the stream.
 ///
 /// # Errors
@@ -95,8 +96,8 @@ pub fn peek(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, bytes, rustix::net::RecvFlags::PEEK)?.1)
 }
 
-/// Takes up to `bytes` out of the receive queue without copying them anywhere (`MSG_TRUNC`,
-/// tcp(7)); 0 is the end.
+/// Removes up to `bytes` from the receive queue without copying them (`MSG_TRUNC`, tcp(7)); 0 is
+/// the end of the stream.
 ///
 /// # Errors
 /// As `recv(2)`.
@@ -105,36 +106,36 @@ pub fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     raw::discard(socket, bytes)
 }
 
-/// Bytes handed to the socket that the other end's TCP has not acknowledged (`SIOCOUTQ`, tcp(7)).
+/// Returns the number of sent bytes that the peer's TCP has not acknowledged (`SIOCOUTQ`, tcp(7)).
 ///
 /// # Errors
-/// If the socket is not TCP, or listens.
+/// If the socket is not a TCP socket, or if it listens.
 #[inline]
 pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u64> {
     raw::unacknowledged(socket).map(|bytes| u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Messages of one size, sent many a call. Small ones lie side by side in a block of memory, and
-/// every vector of the call (`sendmsg`) is that block again. It goes round and remembers where a
-/// short send stopped.
+/// Messages of one size, many per call. Small messages lie side by side in a block of memory, and
+/// every vector of the call (`sendmsg`) refers to that block. The batch remembers the position at
+/// which a short send stopped.
 #[derive(Debug)]
 pub struct MessageBatch {
     vectors: raw::Vectors,
 }
 
 impl MessageBatch {
-    /// `n_messages` a call, all equal to `message`.
+    /// Creates a batch of `n_messages` copies of `message`.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If there is not enough memory.
     ///
     /// # Panics
-    /// If the message is empty, or there are none or more than [`MessageBatch::most`].
+    /// If the message is empty, or if there are none or more than [`MessageBatch::most`].
     pub fn new(message: &[u8], n_messages: usize) -> Result<Self, SysError> {
         let most = Self::most(message.len());
         assert!(
             (1..=most).contains(&n_messages),
-            "{n_messages} messages a call, of at most {most}"
+            "{n_messages} messages per call, at most {most} fit"
         );
         let mut block = Region::new(in_block(message.len()) * message.len())?;
         for part in block.chunks_mut(message.len()) {
@@ -145,14 +146,14 @@ impl MessageBatch {
         })
     }
 
-    /// The most messages of `message_bytes` a call can send.
+    /// Returns the largest number of messages of `message_bytes` per call.
     #[must_use]
     pub const fn most(message_bytes: usize) -> usize {
         MAX_VECTORS * in_block(message_bytes)
     }
 
-    /// Sends the rest of the batch, or all of it if the last one was sent whole; returns how many
-    /// bytes were taken.
+    /// Sends the rest of the batch, or a new batch if the last one was sent in full. Returns the
+    /// number of bytes that the socket accepted.
     ///
     /// # Errors
     /// As [`send`].
@@ -162,33 +163,33 @@ impl MessageBatch {
     }
 }
 
-/// Messages of `message_bytes` in a block.
+/// Returns the number of messages of `message_bytes` in one block.
 const fn in_block(message_bytes: usize) -> usize {
     if message_bytes < BLOCK_BYTES { BLOCK_BYTES / message_bytes } else { 1 }
 }
 
-/// A window onto a socket into which the kernel maps received pages instead of copying them
+/// Memory window into which the kernel maps received pages instead of copying them
 /// (`TCP_ZEROCOPY_RECEIVE`, since Linux 4.18). Only whole, page-aligned pages can be mapped; the
-/// rest is copied.
+/// kernel copies the rest.
 #[derive(Debug)]
 pub struct ReceiveWindow {
     window: memory::Mapping,
     copied: Region,
 }
 
-/// What one receive of a [`ReceiveWindow`] took out of the queue.
+/// Bytes that one receive of a [`ReceiveWindow`] removed from the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Bytes mapped.
     pub mapped: usize,
     /// Bytes copied, because they did not fill a page.
     pub copied: usize,
-    /// Whether the peer has ended the stream.
+    /// True if the peer has ended the stream.
     pub ended: bool,
 }
 
 impl ReceiveWindow {
-    /// A window of `bytes` onto `socket`.
+    /// Maps a window of `bytes` for `socket`.
     ///
     /// # Errors
     /// If the socket cannot be mapped.
@@ -198,8 +199,8 @@ impl ReceiveWindow {
         Ok(Self { window, copied: Region::new(bytes)? })
     }
 
-    /// Maps what is queued, over what was mapped before, and copies what cannot be mapped. Never
-    /// waits for data.
+    /// Maps the queued pages over the previous ones, and copies what cannot be mapped. Never waits
+    /// for data.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is queued; otherwise as `getsockopt(2)` and `recv(2)`.
@@ -211,7 +212,7 @@ impl ReceiveWindow {
         };
         match option::get_into(socket, libc::IPPROTO_TCP, raw::TCP_ZEROCOPY_RECEIVE, &mut request) {
             Ok(_) => {}
-            // A stream that was shut down and read to its end answers EIO.
+            // A stream that was shut down and read to its end returns EIO.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => {
                 return Ok(Taken { ended: true, ..Taken::default() });
             }
@@ -222,8 +223,8 @@ impl ReceiveWindow {
         if mapped > 0 && skip == 0 {
             return Ok(Taken { mapped, ..Taken::default() });
         }
-        // Without a hint nothing is queued: asking for one byte tells the end of the stream from
-        // silence.
+        // Without a hint nothing is queued. A request for one byte distinguishes the end of the
+        // stream from an idle stream.
         let wanted = skip.max(1);
         match rustix::net::recv(
             socket,

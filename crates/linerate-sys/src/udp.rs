@@ -1,11 +1,11 @@
-//! UDP sockets: many datagrams a call, segmentation offload (GSO) and coalescing (GRO), the
-//! socket's own drop counter.
+//! UDP sockets: many datagrams per call, segmentation offload (GSO) and coalescing (GRO), and the
+//! socket's drop counter.
 //!
-//! A batch owns its buffers and message headers; nothing is allocated per call. With
-//! [`set_segment_size`] one message is cut into many datagrams by the stack or the device, with
-//! [`coalesce`] many arrive as one message: then one socket buffer (skb) stands for up to 128
-//! datagrams, in every cost and in every drop counter. Sizes are UDP payload bytes. What it does
-//! not see: datagrams dropped before the socket (device, backlog, checksum).
+//! A batch owns its buffers and message headers; no call allocates. With [`set_segment_size`] the
+//! stack or the device splits one message into many datagrams. With [`coalesce`] many datagrams
+//! arrive as one message. One socket buffer (skb) then stands for up to 128 datagrams, in every
+//! cost and in every drop counter. Sizes are UDP payload bytes. Datagrams that are dropped before
+//! the socket (device, backlog, checksum) are not visible here.
 
 use std::fmt;
 use std::io;
@@ -27,34 +27,34 @@ const UDP_SEGMENT: i32 = 103;
 const UDP_GRO: i32 = 104;
 /// `SO_MEMINFO`, Linux `include/uapi/asm-generic/socket.h` (since 4.12): `u32[SK_MEMINFO_VARS]`.
 const SO_MEMINFO: i32 = 55;
-/// Variables of `SO_MEMINFO` up to and including the drop counter.
+/// Number of variables of `SO_MEMINFO` up to the drop counter.
 const MEMINFO_VARIABLES: usize = libc::SK_MEMINFO_DROPS as usize + 1;
 
-/// Segments the newest kernels accept in one message: `UDP_MAX_SEGMENTS`, `include/linux/udp.h` of
-/// Linux 6.9.
+/// Segments per message that the newest kernels accept: `UDP_MAX_SEGMENTS`, `include/linux/udp.h`
+/// of Linux 6.9.
 pub const MAX_SEGMENTS: usize = 128;
-/// Segments every kernel that segments accepts: the same of Linux 4.18.
+/// Segments per message that every kernel with UDP segmentation accepts (Linux 4.18).
 const LEAST_MAX_SEGMENTS: usize = 64;
-/// Largest UDP payload over IPv4: 65 535 less an IP header of 20 and a UDP header of 8 (RFC 791,
-/// RFC 768). IPv6 would carry 20 more; one limit serves both.
+/// Largest UDP payload over IPv4: 65,535 less an IP header of 20 and a UDP header of 8 (RFC 791,
+/// RFC 768). IPv6 would allow 20 more; one limit serves both.
 pub const MAX_PAYLOAD_BYTES: usize = 65_507;
 
-/// Whether a call may wait.
+/// Waiting behaviour of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Until at least one message moved, or the socket's timeout has passed.
+    /// Waits until at least one message has moved, or the socket's timeout has passed.
     Block,
-    /// Not at all (`MSG_DONTWAIT`).
+    /// Does not wait (`MSG_DONTWAIT`).
     Never,
 }
 
-/// Messages to be sent on connected sockets.
+/// Batch of messages for connected sockets.
 pub struct SendBatch {
     messages: raw::Messages,
 }
 
 impl SendBatch {
-    /// Room for `n_messages` of up to `message_bytes` each, zeroed.
+    /// Allocates `n_messages` of up to `message_bytes` each, zeroed.
     ///
     /// # Panics
     /// If either is zero.
@@ -63,7 +63,7 @@ impl SendBatch {
         Self { messages: raw::Messages::new(n_messages, message_bytes) }
     }
 
-    /// The buffer of message `idx`, to be filled or patched.
+    /// Returns the buffer of message `idx`, to fill or to patch.
     ///
     /// # Panics
     /// If `idx` is out of range.
@@ -72,7 +72,7 @@ impl SendBatch {
         self.messages.bytes_mut(idx)
     }
 
-    /// Says that message `idx` is `length` bytes long.
+    /// Sets the length of message `idx`.
     ///
     /// # Panics
     /// If `idx` or `length` is out of range.
@@ -81,11 +81,11 @@ impl SendBatch {
         self.messages.set_length(idx, length);
     }
 
-    /// Sends the first `n` messages and returns how many of them the kernel took, at least one. A
-    /// failure of a later message is reported by the next call.
+    /// Sends the first `n` messages and returns how many the kernel accepted, at least one. The
+    /// next call reports the failure of a later message.
     ///
     /// # Errors
-    /// The kernel's answer if not even the first message was taken.
+    /// The kernel's error if it did not accept the first message.
     ///
     /// # Panics
     /// If `n` is zero or out of range.
@@ -99,28 +99,29 @@ impl SendBatch {
     }
 }
 
-/// Room for messages to be received.
+/// Buffers for received messages.
 pub struct ReceiveBatch {
     messages: raw::Messages,
     filled: usize,
 }
 
-/// One received message: a datagram, or several that were coalesced.
+/// Received message: one datagram, or several that were coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// What of it fitted the batch's buffer, from its start.
+    /// The part that fitted into the batch's buffer, from the start of the message.
     pub visible: &'a [u8],
     /// Its true length.
     pub bytes: usize,
-    /// Length of each datagram in it but the last; equal to `bytes` for a single datagram.
+    /// Length of every datagram in the message except the last; equal to `bytes` for a single
+    /// datagram.
     pub segment_bytes: usize,
-    /// The socket's drop counter when it was queued, if it ever dropped and [`count_drops`] was
-    /// asked for.
+    /// The socket's drop counter when the message was queued; `None` before the first drop or
+    /// without [`count_drops`].
     pub drops: Option<u32>,
 }
 
 impl Received<'_> {
-    /// Datagrams in it; an empty datagram is one.
+    /// Returns the number of datagrams in the message; an empty datagram counts as one.
     #[inline]
     #[must_use]
     pub fn n_datagrams(&self) -> usize {
@@ -129,8 +130,8 @@ impl Received<'_> {
 }
 
 impl ReceiveBatch {
-    /// Room for `n_messages`, of which the first `message_bytes` are copied out and the rest is
-    /// discarded in the kernel (`MSG_TRUNC`). Coalesced messages are up to 64 KiB long.
+    /// Allocates room for `n_messages`. The first `message_bytes` of each are copied out and the
+    /// kernel discards the rest (`MSG_TRUNC`). Coalesced messages are up to 64 KiB long.
     ///
     /// # Panics
     /// If either is zero.
@@ -141,21 +142,22 @@ impl ReceiveBatch {
         Self { messages, filled: 0 }
     }
 
-    /// The most messages a call receives.
+    /// Returns the largest number of messages per call.
     #[inline]
     #[must_use]
     pub fn n(&self) -> usize {
         self.messages.n()
     }
 
-    /// Receives as many messages as are there, at most the batch; waits, if at all, for the first
+    /// Receives all queued messages, at most the batch. Waits, if at all, for the first message
     /// only.
     ///
     /// # Errors
-    /// The kernel's answer if there was none: `WouldBlock` if nothing came in time.
+    /// The kernel's error if there was no message: `WouldBlock` if none arrived in time.
     #[inline]
     pub fn receive(&mut self, socket: &impl AsFd, wait: Wait) -> io::Result<usize> {
-        // The kernel shortened the control lengths of the messages it filled, and only of those.
+        // The kernel shortened the control lengths of the messages that it filled, and only of
+        // those.
         for idx in 0..std::mem::take(&mut self.filled) {
             self.messages.accept_control(idx);
         }
@@ -168,7 +170,7 @@ impl ReceiveBatch {
         Ok(self.filled)
     }
 
-    /// Message `idx` of the last call.
+    /// Returns message `idx` of the last call.
     ///
     /// # Panics
     /// If the last call received fewer.
@@ -197,19 +199,19 @@ impl fmt::Debug for ReceiveBatch {
     }
 }
 
-/// Cuts every message longer than `bytes` into datagrams of `bytes` (`UDP_SEGMENT`), at most
-/// [`MAX_SEGMENTS`].
+/// Makes the kernel split every message longer than `bytes` into datagrams of `bytes`
+/// (`UDP_SEGMENT`), at most [`MAX_SEGMENTS`].
 ///
 /// # Errors
-/// If the kernel knows no UDP segmentation.
+/// If the kernel does not support UDP segmentation.
 pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> {
     option::set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(bytes)).map_err(|cause| {
         SysError::new("set UDP_SEGMENT (needs Linux 4.18) on", describe(socket), cause)
     })
 }
 
-/// Segments this kernel accepts in one message: [`MAX_SEGMENTS`] or, on older ones, half as many.
-/// It is found out by sending so many of a byte each to a socket of this process.
+/// Returns the number of segments per message that this kernel accepts: [`MAX_SEGMENTS`], or half
+/// as many on older kernels. Tests it with one message to a socket of this process.
 #[must_use]
 pub fn most_segments() -> usize {
     let accepted = || -> io::Result<usize> {
@@ -217,14 +219,14 @@ pub fn most_segments() -> usize {
         option::set_int(&socket, libc::SOL_UDP, UDP_SEGMENT, 1)?;
         socket.send_to(&[0; MAX_SEGMENTS], socket.local_addr()?)
     };
-    // In a namespace whose loopback is down nothing is found out.
+    // If the namespace's loopback is down, the test is impossible.
     accepted().unwrap_or(LEAST_MAX_SEGMENTS)
 }
 
-/// Takes datagrams that arrive together as one message (`UDP_GRO`).
+/// Receives datagrams that arrive together as one message (`UDP_GRO`).
 ///
 /// # Errors
-/// If the kernel knows no UDP coalescing.
+/// If the kernel does not support UDP coalescing.
 pub fn coalesce(socket: &impl AsFd) -> Result<(), SysError> {
     option::set_int(socket, libc::SOL_UDP, UDP_GRO, 1)
         .map_err(|cause| SysError::new("set UDP_GRO (needs Linux 5.0) on", describe(socket), cause))
@@ -239,8 +241,9 @@ pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
         .map_err(|cause| SysError::new("set SO_RXQ_OVFL on", describe(socket), cause))
 }
 
-/// Messages the socket dropped for want of room since it was opened (`SO_MEMINFO`). It wraps at
-/// 2^32, and counts skbs: a coalesced message counts once. `None` if the kernel does not tell.
+/// Returns the number of messages that the socket has dropped for lack of buffer space
+/// (`SO_MEMINFO`). The counter wraps at 2^32 and counts skbs: a coalesced message counts once.
+/// `None` if the kernel does not have the counter.
 #[must_use]
 pub fn drops(socket: &impl AsFd) -> Option<u32> {
     let mut variables = [0_u32; MEMINFO_VARIABLES];
@@ -248,8 +251,8 @@ pub fn drops(socket: &impl AsFd) -> Option<u32> {
     (bytes >= size_of_val(&variables)).then(|| variables[libc::SK_MEMINFO_DROPS as usize])
 }
 
-/// The payload that fits a datagram without fragmentation on the path of a connected socket, as far
-/// as the kernel knows the path (`IP_MTU`, `IPV6_MTU`), headers without options taken off.
+/// Returns the payload that fits into one datagram without fragmentation on the path of a connected
+/// socket. Uses the MTU that the kernel knows (`IP_MTU`, `IPV6_MTU`), less headers without options.
 ///
 /// # Errors
 /// If the socket is not connected.
@@ -269,7 +272,7 @@ pub fn path_payload_bytes(socket: &impl AsFd) -> Result<usize, SysError> {
     Ok(usize::try_from(mtu - headers).unwrap_or(0).min(MAX_PAYLOAD_BYTES))
 }
 
-/// Bounds every blocking receive on `socket` (`SO_RCVTIMEO`).
+/// Limits the time of every blocking receive on `socket` (`SO_RCVTIMEO`).
 ///
 /// # Errors
 /// If `timeout` is zero or the kernel refuses.
@@ -279,7 +282,7 @@ pub fn set_receive_timeout(socket: &impl AsFd, timeout: Duration) -> Result<(), 
         .map_err(|cause| SysError::new("set SO_RCVTIMEO on", describe(socket), cause))
 }
 
-/// Bounds every blocking send and connect on `socket` (`SO_SNDTIMEO`).
+/// Limits the time of every blocking send and connect on `socket` (`SO_SNDTIMEO`).
 ///
 /// # Errors
 /// If `timeout` is zero or the kernel refuses.
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_segments_as_are_said_to_be_accepted_are_sent() {
+    fn the_reported_number_of_segments_can_be_sent() {
         let (a, b) = pair(FAMILIES[0]);
         let most = most_segments();
         assert!([LEAST_MAX_SEGMENTS, MAX_SEGMENTS].contains(&most), "{most}");
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_buffer_discards_the_rest_and_tells_the_true_length() {
+    fn a_short_buffer_discards_the_rest_and_reports_the_true_length() {
         let (a, b) = pair(FAMILIES[0]);
         a.send(&[7; 1_472]).expect("send");
         let mut receive = ReceiveBatch::new(1, 16);
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_at_a_full_socket_are_counted_by_both_ways_of_asking() {
+    fn drops_at_a_full_socket_are_counted_by_both_counters() {
         let (a, b) = pair(FAMILIES[0]);
         set_buffer(&b, Buffer::Receive, 4_096).expect("a small buffer");
         count_drops(&b).expect("SO_RXQ_OVFL");

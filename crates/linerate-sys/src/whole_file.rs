@@ -1,5 +1,5 @@
-//! Files that are there whole or not at all, whatever happens to the process or the disk while they
-//! are written.
+//! Files that exist either complete or not at all, even if the process or the disk fails during the
+//! write.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,11 +13,11 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 
 use crate::SysError;
 
-/// Puts `contents` at `path`, in place of what is there. Until it is whole it is under another name
-/// in the same folder, or none.
+/// Replaces the file at `path` by `contents`. The new file has another name in the same folder, or
+/// none, until it is complete.
 ///
 /// # Errors
-/// If it cannot be written; then `path` is as it was, and nothing else is left.
+/// If the file cannot be written. Then `path` is unchanged and nothing else remains.
 ///
 /// # Examples
 /// ```
@@ -33,8 +33,8 @@ use crate::SysError;
 pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
     let error = |cause: io::Error| SysError::new("write", path.display().to_string(), cause);
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        // A link, a terminal or a pipe that a person named is written to as it is: there is nothing
-        // to keep whole.
+        // A link, terminal or pipe that a person named is written in place: there is no old file to
+        // protect.
         return OpenOptions::new()
             .write(true)
             .truncate(true)
@@ -51,12 +51,13 @@ pub fn replace(path: &Path, contents: &[u8]) -> Result<(), SysError> {
     replaced.map_err(error)
 }
 
-/// Makes the file `path`, which must not exist, with these contents, and waits until they are on
-/// the disk. `prepare` is given the file before anybody else can see it, to lock it.
+/// Creates the file `path`, which must not exist, with these contents, and waits until they are on
+/// the disk. `prepare` receives the file before any other process can see it, for example to lock
+/// it.
 ///
 /// # Errors
-/// If there is something at `path` ([`io::ErrorKind::AlreadyExists`]), or it cannot be written;
-/// then nothing is left.
+/// If `path` exists ([`io::ErrorKind::AlreadyExists`]), or the file cannot be written. Then nothing
+/// remains.
 pub fn create(
     path: &Path,
     contents: &[u8],
@@ -74,7 +75,7 @@ pub fn create(
                 .map_err(|cause| error(cause.into()))?;
             file
         }
-        // File systems without files that have no name (NFS, FUSE, vfat).
+        // File systems without unnamed files (NFS, FUSE, vfat).
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
             let temporary = temporary_name(path);
             let made = new_file(&temporary).and_then(|file| {
@@ -90,16 +91,16 @@ pub fn create(
         }
         Err(cause) => return Err(error(cause.into())),
     };
-    // The name is on the disk once the folder is.
+    // A name is durable only after its folder is.
     let _unsupported = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(file)
 }
 
-/// Opens `path`, which must be a regular file. A pipe or device that has taken its place is neither
-/// waited for nor used.
+/// Opens `path`, which must be a regular file. Neither waits for nor uses a pipe or device that has
+/// taken its place.
 ///
 /// # Errors
-/// If it cannot be opened, or is something else ([`io::ErrorKind::InvalidInput`]).
+/// If it cannot be opened, or is not a regular file ([`io::ErrorKind::InvalidInput`]).
 pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
@@ -109,8 +110,8 @@ pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
-/// Whether the file is on a network file system, whose locks may be of another kind than a local
-/// one's (`statfs(2)`).
+/// Returns true if the file is on a network file system, whose locks may differ from local locks
+/// (`statfs(2)`).
 #[must_use]
 pub fn is_remote(file: &File) -> bool {
     /// NFS, SMB, SMB2, CIFS, AFS, Ceph, 9P, and FUSE, which may be any of them.
@@ -129,7 +130,7 @@ pub fn is_remote(file: &File) -> bool {
 
 fn without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A hard link does not replace either.
+        // A hard link does not replace a file either.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             fs::hard_link(from, to).and_then(|()| fs::remove_file(from))
         }
@@ -151,7 +152,7 @@ fn fill(mut file: &File, contents: &[u8], durable: bool) -> io::Result<()> {
     if durable { file.sync_all() } else { Ok(()) }
 }
 
-/// A hidden name beside `path` that nobody else takes: `.report.html.1234-0.tmp`.
+/// Returns a hidden name beside `path` that no other process uses: `.report.html.1234-0.tmp`.
 fn temporary_name(path: &Path) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut name = OsString::from(".");
@@ -193,7 +194,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report.md");
         replace(&path, b"old").expect("room");
-        // Its temporary name would be longer than a file system allows.
+        // The temporary name would be longer than a file system allows.
         let long = folder.path().join("x".repeat(250));
         assert!(replace(&long, b"new").is_err());
         assert_eq!(names(folder.path()), ["report.md"]);

@@ -1,8 +1,8 @@
 //! `MSG_ZEROCOPY` and its completions.
 //!
-//! The kernel may copy after all (loopback, veth and many drivers do), and says so per completion:
-//! the count of copied sends is what tells a zero-copy figure from a copy with extra work. One
-//! completion may stand for many sends.
+//! The kernel may copy in spite of the flag (loopback, veth and many drivers do). Each completion
+//! says if it did, so the count of copied sends separates a zero-copy figure from a copy with extra
+//! work. One completion may stand for many sends.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,43 +16,44 @@ use crate::socket::{describe, raw as option};
 #[allow(unsafe_code)]
 mod raw;
 
-/// Sends the kernel has finished with.
+/// Sends that the kernel has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completions {
     /// Sends completed.
     pub completed: u64,
-    /// Of these, how many the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+    /// Completed sends that the kernel copied (`SO_EE_CODE_ZEROCOPY_COPIED`).
     pub copied: u64,
 }
 
 /// Allows zero-copy sends on `socket` (`SO_ZEROCOPY`).
 ///
 /// # Errors
-/// If the kernel or the protocol does not have them.
+/// If the kernel or the protocol does not support them.
 pub fn enable(socket: &impl AsFd) -> Result<(), SysError> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
         .map_err(|cause| SysError::new("set SO_ZEROCOPY of", describe(socket), cause))
 }
 
-/// Sends from `bytes` without copying if the path allows it; returns how many the socket took. The
-/// pages stay pinned until completion, and what is written to them before may be sent.
+/// Sends from `bytes` without a copy if the path allows it; returns the number of bytes that the
+/// socket accepted. The pages stay pinned until completion. Data written to them before completion
+/// may be sent.
 ///
 /// # Errors
-/// As `send(2)`; `ENOBUFS` ([`io::ErrorKind::OutOfMemory`] is not it) if too many completions are
+/// As `send(2)`. `ENOBUFS` (not [`io::ErrorKind::OutOfMemory`]) means that too many completions are
 /// outstanding: see [`is_backlogged`].
 #[inline]
 pub fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     raw::send(socket, bytes)
 }
 
-/// Whether `error` says that completions must be taken before more can be sent
-/// (`net.core.optmem_max` is used up).
+/// Returns true if completions must be collected before another send can succeed
+/// (`net.core.optmem_max` is exhausted).
 #[must_use]
 pub fn is_backlogged(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Takes every completion that is there; never waits.
+/// Collects all available completions; never waits.
 pub fn completions(socket: &impl AsFd) -> Completions {
     let mut all = Completions::default();
     while let Some(one) = raw::completion(socket) {
@@ -66,8 +67,8 @@ pub fn completions(socket: &impl AsFd) -> Completions {
 pub fn wait(socket: &impl AsFd, patience: Duration) {
     let timeout =
         Timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
-    // An error queue that is not empty is reported as POLLERR, which is always asked for. A signal
-    // or a timeout only means that the caller finds none.
+    // A non-empty error queue is reported as POLLERR, which poll always reports. After a signal or
+    // a timeout the caller simply finds no completion.
     let _: Result<usize, _> = poll(&mut [PollFd::new(socket, PollFlags::empty())], Some(&timeout));
 }
 

@@ -1,5 +1,5 @@
-//! Live frames over a veth pair: what arrives is what was made. Run as root; skipped, with a word,
-//! otherwise.
+//! Live frames over a veth pair: the created frames arrive. Runs as root; otherwise skipped with a
+//! message.
 
 mod shared;
 
@@ -10,13 +10,13 @@ use linerate_sys::live::{LiveFrames, Row, Shape};
 use linerate_sys::xdp::{Copying, Filter, Match, Options, XdpSocket};
 use shared::{DEVICE, Pair};
 
-/// Ethernet, IPv4, UDP; then six bytes that stay and the stamp.
+/// Ethernet, IPv4, UDP; then six constant bytes and the stamp.
 const SHAPE: Shape =
     Shape { header_bytes: 60, checksum_at: 40, stamp_at: 48, random_ports_at: None };
 const FORTY_BITS: u64 = (1 << 40) - 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sum of 16-bit big-endian words.
+/// Returns the sum of 16-bit big-endian words.
 fn sum(bytes: &[u8]) -> u32 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
     bytes.chunks(2).map(word).sum()
@@ -27,12 +27,12 @@ fn folded(sum: u32) -> u32 {
     (once & 0xffff) + (once >> 16)
 }
 
-/// What a UDP checksum covers: pseudo header, header and payload.
+/// Returns the sum over what a UDP checksum covers: pseudo header, header and payload.
 fn covered(frame: &[u8]) -> u32 {
     sum(&frame[26..34]) + 17 + (frame.len() as u32 - 34) + sum(&frame[34..])
 }
 
-/// A UDP datagram over IPv4 from port `port`, `bytes` long, whose payload is not zero.
+/// Returns a UDP datagram over IPv4 from port `port`, `bytes` long, with a non-zero payload.
 fn row(flow: u32, port: u16, bytes: usize) -> Row {
     let mut frame: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -69,14 +69,14 @@ fn row(flow: u32, port: u16, bytes: usize) -> Row {
     Row { sum: covered(&frame), frame, flow }
 }
 
-/// Twelve bytes read back: number, scheduled departure, lateness as it was shortened.
+/// Returns the stamp's fields: number, scheduled departure, shortened lateness.
 fn stamp(frame: &[u8]) -> (u64, u64, u16) {
     let forty =
         |at: usize| frame[at..at + 5].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
     (forty(48), forty(53), u16::from_be_bytes([frame[58], frame[59]]))
 }
 
-/// A receiver at end 1 that takes every frame of ours.
+/// Opens a receiver at end 1 that accepts all our frames.
 fn receiver(pair: &Pair) -> (XdpSocket, Filter) {
     pair.at(1, || {
         let filter = Filter::attach(DEVICE, &[&[Match::exactly(12, &[8, 0])]], None, false)
@@ -113,7 +113,7 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
         let mut live = pair
             .at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
         let before = clock::monotonic();
-        // More than there are pages: every page is used many times.
+        // More frames than pages, so that every page is used many times.
         assert_eq!(live.send(3_000).expect("root"), 3_000);
         let after = clock::monotonic();
         let got = receive(&mut socket, 3_000);
@@ -131,7 +131,7 @@ fn frames_arrive_in_order_whole_and_with_right_checksums() {
                 (bytes, &rows[0].frame[..40], &rows[0].frame[60..])
             );
         }
-        let counts = live.counts().expect("the kernel tells");
+        let counts = live.counts().expect("the kernel counts");
         assert_eq!(
             (counts.made, counts.sent, counts.dropped, live.next(0)),
             (3_000, 3_000, 0, 3_000)
@@ -171,7 +171,7 @@ fn random_ports_spread_over_the_range_of_rfc_4814_and_are_the_same_with_the_same
             assert!(pair[side] >= 1024, "{pair:?}");
             sixteenths[usize::from(pair[side] - 1024) / 4032] += 1;
         }
-        // 250 are expected in each; the deviation is 15.
+        // The expected count is 250 each, with a standard deviation of 15.
         assert!(sixteenths.iter().all(|n| (175..325).contains(n)), "{sixteenths:?}");
     }
     let mut distinct = ports.clone();
@@ -195,7 +195,7 @@ fn rows_take_turns_with_their_own_lengths_and_the_numbers_of_their_flows() {
     ];
     let mut live =
         pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 16).expect("the peer has a program"));
-    // Calls do not end where rows do.
+    // The length of a call is not a multiple of the number of rows.
     for _ in 0..101 {
         live.send(7).expect("root");
     }
@@ -223,7 +223,7 @@ fn scheduled_frames_say_how_late_they_are() {
     let mut live =
         pair.at(0, || LiveFrames::open(DEVICE, &rows, SHAPE, 64).expect("the peer has a program"));
     let now = clock::monotonic();
-    // Late by 50 ms, by 40 ms, ...; the last few are early, which is no lateness.
+    // Late by 50 ms, by 40 ms, ...; the last few are early, which counts as no lateness.
     live.schedule(now - 50_000_000, 10_000_000);
     live.send(8).expect("root");
     let took = clock::monotonic() - now;
@@ -242,23 +242,23 @@ fn scheduled_frames_say_how_late_they_are() {
         );
         assert!(short >> 12 == 0 || short & 0xfff >= 0x800, "as many bits as fit: {short:#x}");
     }
-    // More than it can tell is the most it can.
+    // A lateness beyond the largest value is stored as the largest value.
     live.schedule(now - 3_000_000_000, 0);
     live.send(1).expect("root");
     assert_eq!(stamp(&receive(&mut socket, 1)[0]).2, 0xffff);
 }
 
 #[test]
-fn what_a_peer_does_not_take_is_never_sent() {
+fn frames_that_a_peer_refuses_do_not_count_as_sent() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (socket, filter) = receiver(&pair);
     let mut live = pair.at(0, || {
         LiveFrames::open(DEVICE, &[row(0, 1, 60)], SHAPE, 64).expect("the peer has a program")
     });
     live.send(640).expect("root");
-    assert_eq!(live.counts().expect("the kernel tells").sent, 640);
+    assert_eq!(live.counts().expect("the kernel counts").sent, 640);
     drop((socket, filter));
-    live.send(6_400).expect("the kernel does not mind");
-    let counts = live.counts().expect("the kernel tells");
+    live.send(6_400).expect("a refusing driver is no error");
+    let counts = live.counts().expect("the kernel counts");
     assert_eq!((counts.made, counts.sent, counts.dropped), (7_040, 640, 6_400));
 }

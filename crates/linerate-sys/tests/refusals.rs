@@ -1,5 +1,5 @@
-//! What the kernel refuses is said before any frame is sent: what, where, why, and what to do about
-//! it. Run as root; skipped, with a word, otherwise.
+//! Refusals of the kernel are reported before the first frame: what failed, where, why, and the
+//! remedy. Runs as root; otherwise skipped with a message.
 
 mod shared;
 
@@ -19,7 +19,7 @@ fn filter(placement: Option<Placement>) -> Result<Filter, SysError> {
     Filter::attach(DEVICE, &[&[Match::exactly(12, &[0x88, 0xb5])]], placement, false)
 }
 
-/// All of `words` are in what it says.
+/// Checks that the error contains all of `words`.
 fn says<T: std::fmt::Debug>(result: Result<T, SysError>, words: &[&str]) {
     let text = result.expect_err("it must be refused").to_string();
     assert!(words.iter().all(|word| text.contains(word)), "{text:?} lacks one of {words:?}");
@@ -35,25 +35,34 @@ fn a_queue_that_is_used_or_does_not_exist_is_named() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         let _first = XdpSocket::open(DEVICE, OPTIONS).expect("queue 0 is free");
-        says(XdpSocket::open(DEVICE, OPTIONS), &["queue 0 of lr0", "another XDP socket has it"]);
+        says(
+            XdpSocket::open(DEVICE, OPTIONS),
+            &[
+                "queue 0 of \
+            lr0",
+                "another XDP socket uses the queue",
+            ],
+        );
         says(
             XdpSocket::open(DEVICE, Options { queue: 5, ..OPTIONS }),
-            &["queue 5 of lr0", "is there such a queue?"],
+            &["queue 5 of lr0", "does the queue exist?"],
         );
         says(XdpSocket::open("lr-none", OPTIONS), &["lr-none"]);
     });
 }
 
 #[test]
-fn a_driver_that_must_copy_says_so() {
+fn a_driver_that_requires_copying_is_named() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
         let zero_copy = Options { copying: Copying::ZeroCopy, ..OPTIONS };
-        says(XdpSocket::open(DEVICE, zero_copy), &["cannot do without copying"]);
-        let told = features(DEVICE).expect("the device is there");
+        says(XdpSocket::open(DEVICE, zero_copy), &["requires copying"]);
+        let reported = features(DEVICE).expect("the device is there");
         assert!(
-            told.is_none_or(|told| told.native() && !told.zero_copy() && told.multi_buffer()),
-            "{told:?}"
+            reported.is_none_or(|reported| reported.native()
+                && !reported.zero_copy()
+                && reported.multi_buffer()),
+            "{reported:?}"
         );
     });
 }
@@ -69,13 +78,13 @@ fn an_interface_that_has_a_program_is_left_alone() {
     });
 }
 
-/// Run by the next test in a process of its own; alone it does nothing.
+/// Helper of the next test, which runs it in a process of its own; alone it does nothing.
 #[test]
 fn holds_an_interface_until_killed() {
     use std::io::Write;
     if std::env::var_os("LINERATE_TEST_HOLD").is_some() {
         let _held = filter(None).expect("veth has native XDP");
-        // Past the harness, which holds back what tests print.
+        // Directly to standard error: the harness would hold back what a test prints.
         std::io::stderr().write_all(b"held\n").expect("a pipe");
         std::thread::sleep(std::time::Duration::from_secs(60));
     }
@@ -107,7 +116,7 @@ fn a_program_is_gone_when_its_process_was_killed() {
 }
 
 #[test]
-fn an_mtu_that_one_buffer_does_not_hold_is_named_and_generic_mode_is_taken_where_any_will_do() {
+fn an_mtu_beyond_one_buffer_is_named_and_the_generic_mode_is_the_fallback() {
     let Some(pair) = Pair::new(1, 9000) else { return };
     pair.at(0, || {
         says(filter(Some(Placement::Native)), &["lr0", "MTU"]);
@@ -132,11 +141,11 @@ fn a_driver_without_native_xdp_gets_the_generic_mode() {
 }
 
 #[test]
-fn without_privilege_what_is_lacking_is_named() {
+fn without_privilege_the_missing_one_is_named() {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(0, || {
-        // Capabilities are a thread's own, and this thread ends after this.
+        // Capabilities belong to a thread, and this thread ends after the test.
         let none = CapabilitySet::empty();
         set_capabilities(
             None,
@@ -176,7 +185,7 @@ fn a_frame_longer_than_the_mtu_allows_is_named_before_any_frame() {
 }
 
 #[test]
-fn a_peer_that_takes_no_frames_is_named_with_what_helps() {
+fn a_peer_that_accepts_no_frames_is_named_with_the_remedy() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (rows, shape) = one_row();
     pair.at(0, || {

@@ -1,6 +1,6 @@
-//! A process that gives up its rights has none: it is split off as an agent is, confined, and
-//! tries. It has no harness, whose threads would stand in the way. Run as root; as another user the
-//! change of users is skipped, with a word.
+//! A confined process has no privileges: it is forked as an agent is, confined, and then tries
+//! forbidden operations. The test has no harness, because confinement requires a process with one
+//! thread. Runs as root; as another user it skips the change of users with a message.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use std::process::Command;
 use linerate_sys::packet::PacketSocket;
 use linerate_sys::sandbox::{Account, Confinement, confine, fork};
 
-/// What a confined process may read here.
+/// Paths that a confined process may read here.
 const READABLE: [&str; 2] = ["/proc", "/etc/hosts"];
 
-/// An attempt: what it is, and what came of it.
+/// Attempt: its name and its result.
 type Attempt = (&'static str, Result<(), String>);
 
 fn main() {
@@ -42,7 +42,8 @@ fn main() {
     for done in ["confine", "read /proc", "read what is allowed", "start a thread", "listen"] {
         assert_eq!(said(done), "done", "{text}");
     }
-    // A file that anybody may read is refused by Landlock alone; one of root's by both.
+    // Landlock alone refuses a file that anybody may read; root's files are also refused by their
+    // mode.
     for refused in [
         "read /etc/passwd",
         "write to /tmp",
@@ -73,7 +74,7 @@ fn main() {
     );
 }
 
-/// Confines this process and tells what it can still do.
+/// Confines this process and reports what it can still do.
 fn report(is_root: bool) -> String {
     let account = is_root.then(|| Account { name: "nobody".into(), user: 65_534, group: 65_534 });
     let readable = READABLE.iter().map(Into::into).collect();
@@ -95,7 +96,7 @@ fn report(is_root: bool) -> String {
             .join()
             .map_err(|_| std::io::Error::other("a panic"))
     };
-    // Safe here: this process has one thread, and ends.
+    // Safe here: this process has one thread, and then ends.
     #[allow(deprecated)]
     let namespace = || Ok(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER)?);
     let attempts: Vec<Attempt> = vec![

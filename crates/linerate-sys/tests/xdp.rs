@@ -1,5 +1,5 @@
-//! AF_XDP on real interfaces: a veth pair between two namespaces. Run as root; skipped, with a
-//! word, otherwise.
+//! AF_XDP on real interfaces: a veth pair between two namespaces. Runs as root; otherwise skipped
+//! with a message.
 
 mod shared;
 
@@ -22,8 +22,8 @@ fn ours() -> [Match; 1] {
     [Match::exactly(12, &OURS.to_be_bytes())]
 }
 
-/// Sends `n` frames numbered from 0, each `bytes` long, until all are handed over and given back,
-/// after `before` others.
+/// Sends `n` frames numbered from 0, each `bytes` long, until all are sent and returned, after
+/// `before` other frames.
 fn send(socket: &mut XdpSocket, before: u64, n: u32, bytes: usize) {
     let (mut next, until) = (0, Instant::now() + PATIENCE);
     while socket.flush().expect("the link is up").completed < before + u64::from(n) {
@@ -41,7 +41,7 @@ fn send(socket: &mut XdpSocket, before: u64, n: u32, bytes: usize) {
     }
 }
 
-/// Numbers and lengths of what arrives, until there are `n` or patience ends.
+/// Returns numbers and lengths of the frames that arrive, until there are `n` or patience ends.
 fn receive(socket: &mut XdpSocket, n: usize) -> Vec<(u32, u32)> {
     let (mut got, until) = (Vec::new(), Instant::now() + PATIENCE);
     while got.len() < n && Instant::now() < until {
@@ -56,8 +56,8 @@ fn numbered(n: u32, bytes: u32) -> Vec<(u32, u32)> {
     (0..n).map(|number| (number, bytes)).collect()
 }
 
-/// Attaches once the program of before is gone: a process that another test starts holds it, too,
-/// until it becomes another program.
+/// Attaches as soon as the previous program is gone. A process that another test starts also has
+/// its descriptor, until that process executes another program.
 fn attach_when_free(placement: Placement, several: bool) -> Filter {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -70,7 +70,7 @@ fn attach_when_free(placement: Placement, several: bool) -> Filter {
     }
 }
 
-/// A receiver at end 1 with its program, and a sender at end 0.
+/// Opens a receiver at end 1 with its program, and a sender at end 0.
 fn ends(
     pair: &Pair,
     placement: Placement,
@@ -117,14 +117,14 @@ fn ours_reach_the_socket_and_theirs_the_stack() {
         assert!(!arrives_on_the_stack(&pair, OURS), "and not what is");
         assert!(filter.takes(&frame(60, OURS, 0)).expect("long enough"));
         assert!(!filter.takes(&frame(60, THEIRS, 0)).expect("long enough"));
-        // Without the program, ours are the stack's as well.
+        // Without the program, the stack receives our frames as well.
         drop((receiver, filter));
         assert!(arrives_on_the_stack(&pair, OURS), "the program is gone with its owner");
     }
 }
 
 #[test]
-fn what_a_full_ring_drops_is_counted() {
+fn drops_of_a_full_ring_are_counted() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     let (mut receiver, _filter, mut sender) = ends(&pair, Placement::Native, 1514, false);
     send(&mut sender, 0, 1_000, 60);
@@ -179,7 +179,7 @@ fn each_queue_has_its_socket() {
 }
 
 #[test]
-fn a_match_looks_at_any_bytes_and_bits() {
+fn a_match_compares_any_bytes_and_bits() {
     let Some(pair) = Pair::new(1, 1500) else { return };
     pair.at(1, || {
         let masked = Match::masked(20, &[0x00, 0xa0], &[0x00, 0xf0]);
@@ -192,7 +192,7 @@ fn a_match_looks_at_any_bytes_and_bits() {
         ours[20..22].copy_from_slice(&[0x77, 0xab]);
         let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
         assert!(takes(&ours) && takes(&ours[..22]));
-        assert!(!takes(&ours[..21]), "too short to tell");
+        assert!(!takes(&ours[..21]), "too short for the match");
         drop(filter);
         let other = [Match::exactly(40, &[1, 2, 3, 4])];
         let filter =

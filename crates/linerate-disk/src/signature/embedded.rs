@@ -1,10 +1,10 @@
-//! Superblocks that begin somewhere inside a disk: on a part of it that no table tells of, as a
-//! loop device with an offset shows one.
+//! Superblocks that begin somewhere inside a disk: on a part without an entry in any table, as a
+//! loop device with an offset shows it.
 //!
-//! Every sector of the disk's start may be the first of such a part. There are many, and between
-//! them lies what loads wrote, so a mark of two or four bytes proves nothing here: a format counts
-//! by a mark of at least six bytes, or by several fields that make sense together. What it does not
-//! see: parts that begin behind [`super::HEAD_BYTES`].
+//! Every sector at the start of the disk may be the first of such a part. There are many sectors,
+//! and loads write data between them. A mark of two or four bytes therefore proves nothing here. A
+//! format needs a mark of at least six bytes, or several fields that are consistent. Parts that
+//! begin after [`super::HEAD_BYTES`] are not found.
 
 use super::Kind::{Encryption, Filesystem, Member, PartitionTable, Swap};
 use super::superblocks::MARKS;
@@ -12,11 +12,11 @@ use super::{Edges, Finding, Kind};
 
 /// Parts begin at a sector.
 const SECTOR: usize = 512;
-/// A mark this long stands in 64 MiB of random bytes once in two billion times (2^17 sectors, 2^48
-/// values).
+/// Length of a mark that occurs in 64 MiB of random bytes only once in two billion times (2^17
+/// sectors, 2^48 values).
 const LEAST_MARK: usize = 6;
 
-/// Marks that are long enough only here: with the version behind them, or another field.
+/// Marks that are long enough only together with the following version or another field.
 static LONGER: &[(&str, Kind, u64, &[u8])] = &[
     ("LVM2_member", Member, 512, b"LABELONE"),
     ("crypto_LUKS", Encryption, 0x4000, b"SKUL\xba\xbe"),
@@ -33,7 +33,7 @@ static LONGER: &[(&str, Kind, u64, &[u8])] = &[
     ("vfat", Filesystem, 82, b"FAT32   "),
 ];
 
-/// The first superblock that begins inside the head of a disk.
+/// Returns the first superblock that begins inside the head of a disk.
 #[must_use]
 pub fn embedded(edges: &Edges<'_>) -> Option<Finding> {
     let marks = MARKS.iter().chain(LONGER).filter(|(_, _, _, mark)| mark.len() >= LEAST_MARK);
@@ -48,8 +48,8 @@ pub fn embedded(edges: &Edges<'_>) -> Option<Finding> {
     found.chain(checked.into_iter().flatten()).min_by_key(|finding| finding.offset)
 }
 
-/// Where `mark` stands first, `at` bytes behind the first byte of any sector but the disk's own
-/// first.
+/// Returns the first position of `mark` that is `at` bytes after the start of a sector, except the
+/// disk's own first sector.
 fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
     let starts =
         (SECTOR + at..).step_by(SECTOR).take_while(|start| start + mark.len() <= head.len());
@@ -59,12 +59,12 @@ fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
         .map(|start| start as u64)
 }
 
-/// Where an ext superblock has its magic number (fs/ext4/ext4.h).
+/// Position of the magic number in an ext superblock (fs/ext4/ext4.h).
 const EXT_MARK_AT: usize = 1024 + 56;
 const EXT_MARK: &[u8] = &[0x53, 0xEF];
 
-/// The first place where `mark` stands and the fields around it, from the part's first byte on,
-/// make sense.
+/// Returns the first position with `mark` at which the surrounding fields, from the part's first
+/// byte on, are consistent.
 fn checked(
     edges: &Edges<'_>,
     name: &'static str,
@@ -93,8 +93,8 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(u16::MAX, |two| u16::from_le_bytes([two[0], two[1]]))
 }
 
-/// `struct ext4_super_block` (fs/ext4/ext4.h): inodes, blocks, first block, size of blocks, state,
-/// what to do on errors, system, revision.
+/// Checks a `struct ext4_super_block` (fs/ext4/ext4.h): inodes, blocks, first block, block size,
+/// state, behaviour on errors, system, revision.
 fn is_ext(part: &[u8]) -> bool {
     let Some(block) = part.get(1024..) else { return false };
     u32_at(block, 0) > 0
@@ -107,8 +107,8 @@ fn is_ext(part: &[u8]) -> bool {
         && u32_at(block, 76) <= 1
 }
 
-/// `struct xfs_dsb` (fs/xfs/libxfs/xfs_format.h), big-endian: the size of blocks is a power of two
-/// from 512 to 65536.
+/// Checks a `struct xfs_dsb` (fs/xfs/libxfs/xfs_format.h), big-endian: the block size is a power of
+/// two from 512 to 65536.
 fn is_xfs(part: &[u8]) -> bool {
     let size = u32_at(part, 4).swap_bytes();
     size.is_power_of_two() && (512..=65_536).contains(&size)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superblock_behind_any_sector_is_found_and_one_between_sectors_is_not() {
+    fn a_superblock_at_any_sector_is_found_and_one_between_sectors_is_not() {
         const PART: usize = 63 * 512;
         assert_eq!(
             found(&[(PART + 65_536 + 64, b"_BHRfS_M")]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn short_marks_without_sensible_fields_are_what_a_load_wrote() {
+    fn short_marks_without_consistent_fields_are_ignored() {
         assert_eq!(found(&[(1 << 20, b"XFSB\x12\x34\x56\x78")]), None);
         assert_eq!(found(&[((1 << 20) + 1080, &[0x53, 0xEF, 0xFF, 0xFF, 0xFF, 0xFF])]), None);
         assert_eq!(found(&[((1 << 20) + 1024, &[0x10, 0x20, 0xF5, 0xF2])]), None);

@@ -1,10 +1,10 @@
-//! What is on a disk, told from its first and last bytes: filesystems, members of volumes,
+//! Signatures on a disk, recognized by its first and last bytes: filesystems, members of volumes,
 //! encryption, swap, partition tables.
 //!
-//! Pure: bytes in, findings out. A finding needs no more than its magic number in its place: here a
-//! false alarm costs a refusal, and a miss costs somebody's data. Places and magic numbers are
-//! those of the kernel's headers and of libblkid's probes. What it does not see: formats without a
-//! mark, which the gate refuses as "not blank".
+//! Pure: bytes in, findings out. A magic number at its place is enough for a finding: a false alarm
+//! only costs a refusal, but a miss costs somebody's data. Positions and magic numbers are from the
+//! kernel's headers and libblkid's probes. Formats without a mark are not recognized; the gate
+//! refuses them as "not blank".
 
 mod embedded;
 mod partitions;
@@ -16,29 +16,29 @@ use serde::Serialize;
 
 pub use embedded::embedded;
 
-/// How much of a disk's start is looked at: a filesystem on a part of the disk, of which no table
-/// tells, begins there.
+/// Bytes at the start of a disk that are searched. A filesystem on a part without an entry in any
+/// table begins there.
 pub const HEAD_BYTES: usize = 64 << 20;
-/// How much of it is looked at on a disk that is in use anyway. VMware's volumes begin at 1 MiB,
-/// its file system's header lies at 2 MiB.
+/// Bytes at the start that are searched on a disk that is in use anyway. VMware's volumes begin at
+/// 1 MiB, and the header of its file system is at 2 MiB.
 pub(crate) const SHORT_HEAD_BYTES: usize = 0x20_1000;
-/// How much of a disk's end is looked at. ZFS keeps two labels in the last 512 KiB, md up to 128
-/// KiB from the end.
+/// Bytes at the end of a disk that are searched. ZFS keeps two labels in the last 512 KiB; md needs
+/// up to 128 KiB.
 pub(crate) const TAIL_BYTES: usize = 0x10_0000;
 
-/// What kind of thing a finding is.
+/// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Files.
+    /// Filesystem.
     Filesystem,
-    /// A part of a volume or array made of several devices, or a cache's.
+    /// Member of a volume or array of several devices, or of a cache.
     Member,
-    /// Contents that only a key opens, or whose integrity is kept.
+    /// Encrypted or integrity-protected contents.
     Encryption,
     /// Swap space, or a suspended system.
     Swap,
-    /// Other devices' places.
+    /// Table of partitions.
     PartitionTable,
 }
 
@@ -54,14 +54,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Something found.
+/// Signature that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: Kind,
-    /// Its name, as libblkid has it.
+    /// Its name in libblkid.
     pub name: &'static str,
-    /// Where its mark stands, bytes from the start.
+    /// Position of its mark, bytes from the start.
     pub offset: u64,
 }
 
@@ -71,19 +71,19 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The first and last bytes of a disk.
+/// First and last bytes of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges<'a> {
-    /// From its first byte, at most [`HEAD_BYTES`].
+    /// From the first byte on, at most [`HEAD_BYTES`].
     pub head: &'a [u8],
-    /// To its last byte, at most [`TAIL_BYTES`].
+    /// Up to the last byte, at most [`TAIL_BYTES`].
     pub tail: &'a [u8],
-    /// How many bytes it has.
+    /// Size of the disk, bytes.
     pub size: u64,
 }
 
 impl Edges<'_> {
-    /// The `len` bytes at `offset` from the start, if they are here.
+    /// Returns the `len` bytes at `offset` from the start, if they are in one of the edges.
     fn at(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let within = |bytes: &'_ [u8], start: u64| -> Option<usize> {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
@@ -96,23 +96,23 @@ impl Edges<'_> {
         self.tail.get(from..from + len)
     }
 
-    /// Whether `bytes` stand at `offset`.
+    /// Returns true if `bytes` are at `offset`.
     fn has(&self, offset: u64, bytes: &[u8]) -> bool {
         self.at(offset, bytes.len()) == Some(bytes)
     }
 
-    /// A little-endian 16-bit number.
+    /// Returns a little-endian 16-bit number.
     fn u16(&self, offset: u64) -> Option<u16> {
         self.at(offset, 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A little-endian 32-bit number.
+    /// Returns a little-endian 32-bit number.
     fn u32(&self, offset: u64) -> Option<u32> {
         self.at(offset, 4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 }
 
-/// Everything found, by place.
+/// Returns all findings, by position.
 #[must_use]
 pub fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     let mut found = superblocks::findings(edges);
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Formats whose tools are rare: their marks as the kernel's headers have them.
+    /// Formats with rare tools: their marks are taken from the kernel's headers.
     #[test]
     fn a_mark_in_its_place_is_found_and_elsewhere_it_is_not() {
         const END: usize = 8 << 20;
@@ -185,9 +185,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes are, it ends and points into the disk.
+        /// For any bytes the search ends, and every finding is inside the disk.
         #[test]
-        fn any_bytes_can_be_looked_at(image in proptest::collection::vec(any::<u8>(), 0..6000), more in 0_u64..10_000) {
+        fn any_bytes_can_be_searched(image in proptest::collection::vec(any::<u8>(), 0..6000), more in 0_u64..10_000) {
             let size = image.len() as u64 + more;
             let tail = &image[image.len().saturating_sub(1000)..];
             for finding in findings(&Edges { head: &image, tail, size }) {

@@ -2,11 +2,11 @@
 
 use super::{Edges, Finding, Kind};
 
-/// Logical block sizes on which a GPT may stand.
+/// Logical block sizes for which a GPT may be written.
 const BLOCK_BYTES: [u64; 2] = [512, 4096];
 /// A GPT header (UEFI 2.10 clause 5.3.2).
 const GPT: &[u8] = b"EFI PART";
-/// Where a boot sector's mark stands.
+/// Position of a boot sector's mark.
 const BOOT_MARK_AT: u64 = 510;
 /// A boot sector's mark.
 const BOOT_MARK: &[u8] = &[0x55, 0xAA];
@@ -24,8 +24,8 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
                 .map(|at| table("gpt", at)),
         );
     }
-    // Without a partition in it, a boot sector is still one: somebody's boot loader, or the sector
-    // before a filesystem.
+    // A boot sector without partitions still counts: it may be a boot loader, or the sector before
+    // a filesystem.
     if edges.has(BOOT_MARK_AT, BOOT_MARK) {
         found.push(table("dos", BOOT_MARK_AT));
     }

@@ -1,10 +1,10 @@
-//! Superblocks and labels: one table of marks at fixed places, and the few formats whose place must
-//! be worked out.
+//! Superblocks and labels: one table of marks at fixed positions, and the few formats whose
+//! position must be computed.
 
 use super::Kind::{Encryption, Filesystem, Member, Swap};
 use super::{Edges, Finding, Kind};
 
-/// A mark at a fixed distance from the start.
+/// Mark at a fixed distance from the start.
 pub(super) type Mark = (&'static str, Kind, u64, &'static [u8]);
 
 /// `md` (include/uapi/linux/raid/md_p.h), little-endian.
@@ -100,13 +100,14 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     found
 }
 
-/// ext2, ext3 and ext4 share a superblock and differ in their features (fs/ext4/ext4.h).
+/// Finds ext2, ext3 and ext4, which share a superblock and differ in their features
+/// (fs/ext4/ext4.h).
 fn ext(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const COMPATIBLE_AT: u64 = 1024 + 92;
     const INCOMPATIBLE_AT: u64 = 1024 + 96;
     const HAS_JOURNAL: u32 = 0x4;
     const JOURNAL_DEVICE: u32 = 0x8;
-    /// Extents, 64 bit, flexible groups: what ext3 does not know.
+    /// Features of ext4 that ext3 does not have: extents, 64 bit, flexible groups.
     const EXT4_ONLY: u32 = 0x40 | 0x80 | 0x200;
     if !edges.has(EXT_AT, EXT) {
         return;
@@ -122,8 +123,8 @@ fn ext(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     found.push(Finding { kind: Filesystem, name, offset: EXT_AT });
 }
 
-/// FAT has no magic number: its name stands where old systems wrote it, or its parameter block
-/// makes sense (Microsoft's specification, "Boot Sector and BPB").
+/// Finds FAT, which has no magic number: its name is where old systems wrote it, or its parameter
+/// block is consistent (Microsoft's specification, "Boot Sector and BPB").
 fn fat(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const NAMES: [(u64, &[u8]); 4] =
         [(54, b"FAT12   "), (54, b"FAT16   "), (54, b"FAT     "), (82, b"FAT32   ")];
@@ -142,7 +143,7 @@ fn fat(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// The mark stands at the end of the first page, whatever the page size was (mm/swapfile.c,
+/// Finds swap. The mark is at the end of the first page, for any page size (mm/swapfile.c,
 /// kernel/power/swap.c).
 fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const PAGES: [u64; 5] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB];
@@ -155,7 +156,7 @@ fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
         ("swsuspend", b"LINHIB0001"),
         ("swsuspend", &[0xED, 0xC3, 0x02, 0xE9, 0x98, 0x56, 0xE5, 0x0C]),
     ];
-    /// From the page's end to the mark.
+    /// Distance from the mark to the end of the page.
     const BACK: u64 = 10;
     for page in PAGES {
         let offset = page - BACK;
@@ -164,7 +165,8 @@ fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// A physical volume's label stands in one of the first four sectors (lvm2, lib/label/label.h).
+/// Finds the label of a physical volume, which is in one of the first four sectors (lvm2,
+/// lib/label/label.h).
 fn lvm(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const MARKS: [(&str, u64, &[u8]); 3] = [
         ("LVM2_member", 0, b"LABELONE"),
@@ -179,7 +181,8 @@ fn lvm(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// LUKS2's second header, which outlives an overwritten first one (LUKS2 on-disk format, clause 2).
+/// Finds LUKS2's second header, which survives if the first one is overwritten (LUKS2 on-disk
+/// format, clause 2).
 fn luks_copies(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const PLACES: [u64; 9] =
         [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
@@ -187,10 +190,10 @@ fn luks_copies(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     found.extend(copies.map(|offset| Finding { kind: Encryption, name: "crypto_LUKS", offset }));
 }
 
-/// Arrays that keep their superblock at a device's end: md 0.90 and 1.0, SNIA DDF, Intel Matrix,
+/// Finds arrays with a superblock at the end of a device: md 0.90 and 1.0, SNIA DDF, Intel Matrix,
 /// DRBD.
 fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
-    /// md 0.90 lies in the last whole 64 KiB (MD_RESERVED_BYTES).
+    /// md 0.90 uses the last whole 64 KiB (MD_RESERVED_BYTES).
     const RESERVED: u64 = 64 * KIB;
     const SECTOR: u64 = 512;
     let mut mark = |name, offset: Option<u64>, marks: &[&[u8]]| {
@@ -202,7 +205,7 @@ fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     };
     let size = edges.size;
     mark("linux_raid_member", (size / RESERVED * RESERVED).checked_sub(RESERVED), &[MD, MD_BIG]);
-    // Version 1.0: 8 KiB before the end, rounded down to 4 KiB (drivers/md/md.c, super_1_load).
+    // Version 1.0 is 8 KiB before the end, rounded down to 4 KiB (drivers/md/md.c, super_1_load).
     let sectors = size / SECTOR;
     mark("linux_raid_member", sectors.checked_sub(16).map(|sector| sector / 8 * 8 * SECTOR), &[MD]);
     let ddf: [&[u8]; 2] = [&[0xDE, 0x11, 0xDE, 0x11], &[0x11, 0xDE, 0x11, 0xDE]];
@@ -214,8 +217,8 @@ fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     mark("drbd", (size / (4 * KIB) * 4 * KIB).checked_sub(4 * KIB).map(|start| start + 60), &drbd);
 }
 
-/// Two labels of 256 KiB at the start and two at the end, in either byte order; the uberblocks fill
-/// the second half of each label (ZFS on-disk specification, clause 1).
+/// Finds ZFS: two labels of 256 KiB at the start and two at the end, in either byte order. The
+/// uberblocks fill the second half of each label (ZFS on-disk specification, clause 1).
 fn zfs(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const LABEL: u64 = 256 * KIB;
     const UBERBLOCKS: std::ops::Range<u64> = 128 * KIB..256 * KIB;
@@ -230,7 +233,7 @@ fn zfs(edges: &Edges<'_>, found: &mut Vec<Finding>) {
             uberblocks.into_iter().find(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
         found.extend(first.map(|offset| Finding { kind: Member, name: "zfs_member", offset }));
     }
-    // The vdev label's name-value list stands before its uberblocks are written.
+    // The name-value list of a vdev label is written before its uberblocks.
     let written = [0, LABEL].into_iter().filter(|label| edges.has(label + 16 * KIB, &[1, 1, 0, 0]));
     found.extend(written.map(|label| Finding {
         kind: Member,

@@ -1,9 +1,9 @@
-//! What loop devices and swap files lie on: files told apart by device and inode number, never by
-//! path.
+//! Objects behind loop devices and swap files. Files are compared by device and inode number, never
+//! by path.
 //!
-//! A path names a file as somebody saw it once: a hard link, a bind mount, a rename or another
-//! mount namespace gives the same file another one. Some filesystems show files of others under
-//! numbers of their own; there, two different numbers prove nothing.
+//! A path describes a file at one time and place: a hard link, a bind mount, a rename or another
+//! mount namespace gives the same file another path. Some filesystems show files of other
+//! filesystems under their own numbers. There, two different numbers prove nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,16 +13,16 @@ use linerate_sys::loop_device;
 
 use super::{Mount, split};
 
-/// Filesystems that show what lies elsewhere: on another filesystem, another host, or wherever a
-/// program of its own takes it from.
+/// Filesystems that show files stored elsewhere: on another filesystem, on another host, or
+/// wherever a program takes them from.
 const SECOND_HAND: [&str; 11] = [
     "9p", "aufs", "ceph", "cifs", "ecryptfs", "fuse", "nfs", "overlay", "smb3", "unionfs",
     "virtiofs",
 ];
-/// Those of them that may show files of this host under numbers that no mount has.
+/// Those that may show files of this host under numbers that no mount has.
 const HIDDEN_NUMBERS: [&str; 3] = ["aufs", "overlay", "unionfs"];
 
-/// Where the bytes of a loop device or swap file are.
+/// Location of the bytes of a loop device or swap file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Backing {
     /// On a block device.
@@ -31,14 +31,14 @@ pub(super) enum Backing {
     File {
         /// `st_dev` and `st_ino`.
         number: (u64, u64),
-        /// Whether its filesystem shows what lies elsewhere.
+        /// True if its filesystem shows files stored elsewhere.
         is_second_hand: bool,
     },
-    /// Nobody can tell from here.
+    /// Unknown.
     Unknown,
 }
 
-/// Whether two things have the same bytes.
+/// Result of a comparison of two locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sameness {
     Same,
@@ -47,7 +47,7 @@ pub(super) enum Sameness {
 }
 
 impl Backing {
-    /// What the loop device with the sysfs folder `folder` shows, if it shows anything.
+    /// Returns the location behind the loop device with the sysfs folder `folder`, if it has one.
     pub(super) fn of_loop(
         root: &Path,
         name: &str,
@@ -56,19 +56,19 @@ impl Backing {
     ) -> Option<Self> {
         let path = super::text(&folder.join("loop/backing_file"))?;
         let device = File::open(root.join("dev").join(name)).ok();
-        let told = device.and_then(|device| loop_device::backing(&device).ok());
-        match told {
+        let answer = device.and_then(|device| loop_device::backing(&device).ok());
+        match answer {
             Some(Some(loop_device::Backing::Device(number))) => Some(Self::Device(split(number))),
             Some(Some(loop_device::Backing::File { device, inode })) => {
                 Some(Self::file((device, inode), mounts))
             }
             Some(None) => None,
-            // Without the device's file there is only the path.
+            // Without the device file only the path is known.
             None => Some(Self::at(root, &path, mounts)),
         }
     }
 
-    /// What is at `path` now.
+    /// Returns the present location of `path`.
     pub(super) fn at(root: &Path, path: &str, mounts: &[Mount]) -> Self {
         let found = path.strip_prefix('/').and_then(|path| fs::metadata(root.join(path)).ok());
         match found {
@@ -85,7 +85,7 @@ impl Backing {
         let is_second_hand = if own.peek().is_some() {
             own.any(|mount| is_one_of(&mount.kind, &SECOND_HAND))
         } else {
-            // Parts of btrfs have numbers that no mount has, and so do layers of an overlay.
+            // Subvolumes of btrfs and layers of an overlay have numbers that no mount has.
             mounts.iter().any(|mount| is_one_of(&mount.kind, &HIDDEN_NUMBERS))
         };
         Self::File { number, is_second_hand }
@@ -97,7 +97,7 @@ impl Backing {
             (Self::File { number: one, .. }, Self::File { number: other, .. }) if one == other => {
                 Sameness::Same
             }
-            // One filesystem numbers its own files apart.
+            // Within one filesystem, numbers identify files.
             (Self::File { number: (one, _), .. }, Self::File { number: (other, _), .. })
                 if one == other =>
             {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_other_filesystems_show_again_are_never_called_different() {
+    fn files_that_other_filesystems_show_again_never_count_as_different() {
         let mounts = [mount("ext4", 1), mount("overlay", 2), mount("fuse.sshfs", 3)];
         let file = |minor, inode| Backing::file((rustix::fs::makedev(0, minor), inode), &mounts);
         assert_eq!(file(1, 7).sameness(&file(1, 7)), Sameness::Same);

@@ -1,12 +1,11 @@
-//! Who else uses the bytes of a device: a walk over everything that lies upon it, and everything it
-//! lies upon, in both directions.
+//! Other users of a device's bytes: a walk over all devices built on it, and all devices below it.
 //!
-//! Upwards (partitions, holders, loop devices, and so on): whatever shows these bytes is a use.
-//! Downwards (the disk of a partition, slaves, what a loop device shows): the device is a rightful
-//! user of these, so only somebody else's use of the same bytes counts. A disk that is seen through
-//! several nodes is one disk, told by its world-wide name or serial number. Not seen: whether two
-//! volumes of device mapper overlap; it gives each an extent of its own unless a person's table
-//! says otherwise.
+//! Upwards (partitions, holders, loop devices, and so on) everything that shows these bytes is a
+//! use. Downwards (the disk of a partition, slaves, the object behind a loop device) the device
+//! itself is a rightful user, so only other uses of the same bytes count. A disk with several nodes
+//! is one disk, identified by its world-wide name or serial number. Overlapping volumes of device
+//! mapper are not detected; device mapper gives each volume its own extent unless a hand-written
+//! table says otherwise.
 
 use std::collections::BTreeSet;
 
@@ -16,17 +15,17 @@ use super::{Node, System, Use};
 /// First sector and number of sectors of a partition on its disk.
 type Span = (u64, u64);
 
-/// A walk for one device.
+/// Walk for one device.
 pub(super) struct Walk<'a> {
     system: &'a System,
-    /// The device and what it lies upon: their being there is no use.
+    /// The device and everything below it: their existence is not a use.
     path: BTreeSet<(u32, u32)>,
     seen: BTreeSet<(u32, u32)>,
     uses: BTreeSet<Use>,
 }
 
 impl<'a> Walk<'a> {
-    /// Every use of the bytes of `node`.
+    /// Returns every use of the bytes of `node`.
     pub(super) fn uses(system: &'a System, node: &'a Node) -> Vec<Use> {
         let mut walk =
             Self { system, path: BTreeSet::new(), seen: BTreeSet::new(), uses: BTreeSet::new() };
@@ -40,7 +39,7 @@ impl<'a> Walk<'a> {
         walk.uses.into_iter().collect()
     }
 
-    /// What `node` lies upon, each with what lies upon it.
+    /// Returns everything below `node`, each with the device built on it.
     fn chain(&mut self, node: &'a Node) -> Vec<(&'a Node, &'a Node)> {
         let mut chain: Vec<(&Node, &Node)> = Vec::new();
         let mut next = vec![node];
@@ -54,7 +53,8 @@ impl<'a> Walk<'a> {
         chain
     }
 
-    /// Uses of `node` and of everything upon it; of its partitions, only those that overlap `span`.
+    /// Adds uses of `node` and of everything built on it; of its partitions, only those that
+    /// overlap `span`.
     fn above(&mut self, node: &Node, span: Option<Span>) {
         if !self.seen.insert(node.number) {
             return;
@@ -75,12 +75,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Uses of `node` by others than `by`, which lies upon it.
+    /// Adds uses of `node` by others than `by`, which is built on it.
     fn below(&mut self, node: &Node, by: &Node) {
         if by.partition_of.as_ref() == Some(&node.name) {
             self.above(node, by.span);
         } else if self.system.backing(by) == Some(&Backing::Device(node.number)) {
-            // A loop device shows all of it.
+            // A loop device shows the whole device, so every partition is a conflict.
             self.divided(node);
             self.above(node, None);
         } else {
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
         self.shown_again(node);
     }
 
-    /// Uses of the same disk, or the same file, by way of another node.
+    /// Adds uses of the same disk, or the same file, through another node.
     fn shown_again(&mut self, node: &Node) {
         let system = self.system;
         let span = node.partition_of.as_ref().and(node.span);
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The partitions of `node`, whether anybody uses them or not.
+    /// Adds the partitions of `node`, used or not: each is somebody's division of the disk.
     fn divided(&mut self, node: &Node) {
         let parts = self
             .system
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
         self.uses.extend(parts);
     }
 
-    /// Mounts of `node` itself, swap on it, and filesystems of several devices that have it.
+    /// Adds mounts of `node` itself, swap on it, and filesystems that span it.
     fn direct(&mut self, node: &Node) {
         let device = || node.name.clone();
         let system = self.system;
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether two spans of one disk share a sector; unknown ones do.
+/// Returns true if two spans of one disk share a sector; unknown spans always do.
 fn overlaps(one: Option<Span>, other: Option<Span>) -> bool {
     match (one, other) {
         (Some((start, n)), Some((other, n_other))) => {

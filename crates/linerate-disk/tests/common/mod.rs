@@ -1,6 +1,6 @@
-//! Loop devices over sparse files, made by the real tools, with a digest of every byte.
+//! Loop devices over sparse files, made by the standard tools, with a digest of every byte.
 
-// Each test file uses its part of this.
+// Each test file uses a part of this module.
 #![allow(dead_code)]
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A loop device over a file of its own.
+/// Loop device over its own file.
 pub(crate) struct Loop {
     pub(crate) device: Attached,
     pub(crate) image: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// A blank one; `None`, said aloud, where there are no loop devices.
+    /// Creates a blank loop device; `None`, with a message, if loop devices are not available.
     pub(crate) fn blank(test: &str, size: u64) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let image = folder.path().join("image");
@@ -30,7 +30,7 @@ impl Loop {
         Some(Self { device, image, _folder: folder })
     }
 
-    /// Every byte of the file behind it.
+    /// Returns a digest of every byte of the file behind it.
     pub(crate) fn digest(&self) -> Vec<u8> {
         digest_from(&self.image, 0)
     }
@@ -48,7 +48,7 @@ impl Loop {
     }
 }
 
-/// A loop device that is freed when this is dropped, also by a test that fails.
+/// Loop device that is detached when this is dropped, even by a failing test.
 pub(crate) struct Attached(PathBuf);
 
 impl Drop for Attached {
@@ -96,7 +96,7 @@ pub(crate) fn skip<T>(test: &str, why: &str) -> Option<T> {
     None
 }
 
-/// Everything in `path` from `start` on.
+/// Returns everything in `path` from `start` on.
 pub(crate) fn digest_from(path: &Path, start: usize) -> Vec<u8> {
     let mut file = File::open(path).expect("readable");
     let mut digest = Sha256::new();
@@ -113,16 +113,16 @@ pub(crate) fn digest_from(path: &Path, start: usize) -> Vec<u8> {
     }
 }
 
-/// Runs a tool; `None`, said aloud, where it is missing.
+/// Runs a tool; `None`, with a message, if it is missing.
 pub(crate) fn tool(test: &str, command: &str, arguments: &[&str]) -> Option<()> {
     let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
     let Ok(output) = output else { return skip(test, &format!("there is no {command}")) };
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{command} {arguments:?}: {told}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command} {arguments:?}: {message}");
     Some(())
 }
 
-/// The reasons in a refusal.
+/// Returns the reasons in a refusal.
 pub(crate) fn reasons<T: std::fmt::Debug>(result: Result<T, DiskError>) -> Vec<Refusal> {
     match result {
         Err(DiskError::Refused { refusals, .. }) => refusals,

@@ -1,15 +1,15 @@
-//! CPUs kept from deep sleep while something is timed.
+//! Keeps CPUs out of deep sleep while something is timed.
 //!
-//! An idle CPU takes tens of microseconds and more to wake out of a deep state. What arrives seldom
-//! is then slower than what arrives often, through no fault of what is timed. Where the kernel
-//! governs idle states, a request for no wake-up latency keeps every CPU in the shallowest
-//! (`Documentation/power/pm_qos_interface.rst`), at the cost of power. Where it does not, as on
-//! most virtual machines, nothing is done, and that is told.
+//! An idle CPU needs tens of microseconds or more to leave a deep idle state. Rare events are then
+//! slower than frequent ones, although the timed code is the same. If the kernel manages idle
+//! states, a request for zero wake-up latency keeps every CPU in the shallowest state
+//! (`Documentation/power/pm_qos_interface.rst`), at the cost of power. Otherwise, as on most
+//! virtual machines, nothing changes and [`Awake::how`] says so.
 //!
-//! A way not taken: a thread of the idle class turning on each CPU. On Linux 6.18 with lazy
-//! preemption and two CPUs it brought the median of seldom frames from 212 to 184 us, but threads
-//! waited six times as long for a CPU: one that wakes on a CPU which runs something, be it of the
-//! idle class, is not let on at once.
+//! Rejected alternative: a spinning thread of the idle class on each CPU. On Linux 6.18 with lazy
+//! preemption and two CPUs it reduced the median latency of rare frames from 212 to 184 us, but
+//! threads waited six times as long for a CPU. A thread that wakes on a busy CPU does not run at
+//! once, even if only an idle-class thread runs there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,25 +18,25 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::privilege::or_helper;
 
-/// Takes the longest wake-up latency allowed, in microseconds, for as long as it is open.
+/// Accepts the largest allowed wake-up latency in microseconds, in force while the file is open.
 const LATENCY: &str = "/dev/cpu_dma_latency";
-/// Names what governs idle states; "none" where nothing does.
+/// Name of the idle-state driver; "none" if there is none.
 const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
-/// The one of this process, while anybody has it.
+/// The request of this process, while anybody uses it.
 static SHARED: Mutex<Weak<Awake>> = Mutex::new(Weak::new());
 
-/// CPUs that do not sleep deeply until this is dropped, as far as the kernel lets itself be asked.
+/// CPUs that do not sleep deeply until this value is dropped, if the kernel accepts requests.
 #[derive(Debug)]
 pub struct Awake {
-    /// Open: no wake-up latency is allowed.
+    /// While it is open, no wake-up latency is allowed.
     request: Option<OwnedFd>,
     how: String,
 }
 
 impl Awake {
-    /// Keeps the CPUs awake from now on, where that can be asked for; all of a process share one
-    /// request.
+    /// Keeps the CPUs awake from now on, if the kernel accepts requests. All users in a process
+    /// share one request.
     #[must_use]
     pub fn keep() -> Arc<Self> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,11 +48,11 @@ impl Awake {
         awake
     }
 
-    /// With idle states governed by `driver`.
+    /// Sends the request; `driver` manages the idle states.
     fn new(driver: &str) -> Self {
         let driver = driver.trim();
         if driver.is_empty() || driver == "none" {
-            let how = "not possible: nothing governs idle states here (a virtual machine's \
+            let how = "not possible: no driver manages idle states here (a virtual machine's \
                 hypervisor may)"
                 .to_owned();
             return Self { request: None, how };
@@ -69,23 +69,23 @@ impl Awake {
         }
     }
 
-    /// Whether the kernel took the request.
+    /// Returns true if the kernel accepted the request.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.request.is_some()
     }
 
-    /// How, or why not, for a report.
+    /// Returns how CPUs are kept awake, or why they are not, for a report.
     #[must_use]
     pub fn how(&self) -> &str {
         &self.how
     }
 }
 
-/// Requests no wake-up latency for as long as the answer is open.
+/// Requests zero wake-up latency for as long as the returned file is open.
 ///
 /// # Errors
-/// If the kernel refuses: only root may ask.
+/// If the kernel refuses: only root may send the request.
 pub fn awake_request() -> io::Result<OwnedFd> {
     let mut file: File = OpenOptions::new().write(true).open(LATENCY)?;
     file.write_all(&0_i32.to_ne_bytes())?;
@@ -97,14 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_asks_once_and_says_why_where_it_cannot() {
+    fn a_process_sends_one_request_and_reports_a_refusal() {
         let first = Awake::keep();
         assert!(Arc::ptr_eq(&first, &Awake::keep()));
         assert_eq!(first.is_kept(), !first.how().contains("not possible"), "{first:?}");
         for driver in ["", "none\n"] {
             let none = Awake::new(driver);
             assert!(
-                !none.is_kept() && none.how().contains("nothing governs idle states"),
+                !none.is_kept() && none.how().contains("no driver manages idle states"),
                 "{none:?}"
             );
         }

@@ -1,12 +1,13 @@
-//! An assembler for the eBPF instruction set (RFC 9669): instructions are appended, jumps go to
+//! Assembler for the eBPF instruction set (RFC 9669). Instructions are appended; jumps go to
 //! labels. Pure.
 //!
+//! The assembler does not check if the kernel accepts a program. The verifier does that.
 //! What it does not see: whether a program is one that the kernel accepts; the verifier says that.
 
 use super::map::Map;
 
-/// An eBPF register. `R0` holds results, `R1` to `R5` arguments and are lost in a call, `R6` to
-/// `R9` survive it, and `R10` points to the end of the stack.
+/// eBPF register. `R0` holds results. `R1` to `R5` hold arguments, and a call overwrites them. `R6`
+/// to `R9` keep their values across a call. `R10` points to the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of RFC 9669")]
 pub(crate) enum Register {
@@ -23,16 +24,16 @@ pub(crate) enum Register {
     R10,
 }
 
-/// A second operand.
+/// Second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// The contents of a register.
     Of(Register),
-    /// A number, extended with its sign to 64 bits.
+    /// A number, sign-extended to 64 bits.
     Number(i32),
 }
 
-/// How much is loaded or stored.
+/// Width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "bits")]
 pub(crate) enum Width {
@@ -44,7 +45,7 @@ pub(crate) enum Width {
 
 /// 64-bit arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what they say")]
+#[allow(missing_docs, reason = "the names say it")]
 pub(crate) enum Operation {
     Add,
     Subtract,
@@ -56,9 +57,9 @@ pub(crate) enum Operation {
     Move,
 }
 
-/// When a jump is taken; comparisons are unsigned.
+/// Condition of a jump; comparisons are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "what they say")]
+#[allow(missing_docs, reason = "the names say it")]
 pub(crate) enum Condition {
     Equal,
     NotEqual,
@@ -79,11 +80,11 @@ pub(crate) enum Helper {
     AdjustTail = 65,
 }
 
-/// A place to jump to.
+/// Target of jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// A finished program: 64-bit instructions in the machine's byte order.
+/// Finished program: 64-bit instructions in the machine's byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(super) Vec<[u8; INSTRUCTION_BYTES]>);
 
@@ -104,30 +105,30 @@ const TO_BIG_ENDIAN: u8 = 0x08;
 const JUMP_ALWAYS: u8 = 0x00;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
-/// What the second register of a wide load says of its number: itself, a map, or the value of a
-/// map's first entry.
+/// Meaning of the number in a wide load, in the second register: the number itself, a map, or the
+/// value of a map's first entry.
 const WIDE_NUMBER: u8 = 0;
 const WIDE_MAP: u8 = 1;
 const WIDE_MAP_VALUE: u8 = 2;
 
-/// Appends instructions.
+/// Program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     instructions: Vec<[u8; INSTRUCTION_BYTES]>,
-    /// Where each label is, once it is placed.
+    /// Position of each label; `None` until it is placed.
     places: Vec<Option<usize>>,
-    /// Jumps whose distance is not yet known.
+    /// Jumps that still lack their distance.
     jumps: Vec<(usize, Label)>,
 }
 
 impl Assembler {
-    /// An empty program.
+    /// Returns an empty program.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// A label that is not placed yet.
+    /// Returns a label that is not placed yet.
     pub(crate) fn label(&mut self) -> Label {
         self.places.push(None);
         Label(self.places.len() - 1)
@@ -143,7 +144,7 @@ impl Assembler {
         self
     }
 
-    /// `destination` becomes `destination` `operation` `operand`.
+    /// Sets `destination` to `destination` `operation` `operand`.
     pub(crate) fn compute(
         &mut self,
         operation: Operation,
@@ -163,13 +164,12 @@ impl Assembler {
         self.operate(CLASS_ARITHMETIC_64 | code, destination, operand, 0)
     }
 
-    /// `destination` becomes `operand`.
+    /// Sets `destination` to `operand`.
     pub(crate) fn set(&mut self, destination: Register, operand: Operand) -> &mut Self {
         self.compute(Operation::Move, destination, operand)
     }
 
-    /// Loads from `offset` bytes after where `base` points to; narrower values are extended with
-    /// zeros.
+    /// Loads from `offset` bytes after the address in `base`; narrower values are zero-extended.
     pub(crate) fn load(
         &mut self,
         width: Width,
@@ -197,22 +197,22 @@ impl Assembler {
         self.push(CLASS_STORE_REGISTER | MODE_MEMORY | width.code(), base, source as u8, offset, 0)
     }
 
-    /// Makes the low bits of `register` big-endian in memory, and the others zero.
+    /// Converts the low bits of `register` to big-endian and clears the other bits.
     pub(crate) fn big_endian(&mut self, width: Width, register: Register) -> &mut Self {
         self.push(CLASS_ARITHMETIC_32 | BYTE_SWAP | TO_BIG_ENDIAN, register, 0, 0, width.bits())
     }
 
-    /// `destination` becomes `number`, all 64 bits of it.
+    /// Sets `destination` to all 64 bits of `number`.
     pub(crate) fn set_number(&mut self, destination: Register, number: u64) -> &mut Self {
         self.wide(destination, WIDE_NUMBER, number as u32 as i32, (number >> 32) as u32 as i32)
     }
 
-    /// `destination` becomes a pointer to `map`, for helpers.
+    /// Sets `destination` to a pointer to `map`, for helpers.
     pub(crate) fn set_map(&mut self, destination: Register, map: &Map) -> &mut Self {
         self.wide(destination, WIDE_MAP, map.number(), 0)
     }
 
-    /// `destination` becomes a pointer `offset` bytes into the first value of `map`, an array.
+    /// Sets `destination` to a pointer `offset` bytes into the first value of `map`, an array.
     pub(crate) fn set_map_value(
         &mut self,
         destination: Register,
@@ -222,13 +222,13 @@ impl Assembler {
         self.wide(destination, WIDE_MAP_VALUE, map.number(), offset)
     }
 
-    /// Goes on at `label`.
+    /// Continues at `label`.
     pub(crate) fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JUMP | JUMP_ALWAYS, Register::R0, 0, 0, 0)
     }
 
-    /// Goes on at `label` if `register` `condition` `operand`.
+    /// Continues at `label` if `register` `condition` `operand`.
     pub(crate) fn jump_if(
         &mut self,
         condition: Condition,
@@ -246,20 +246,20 @@ impl Assembler {
         self.operate(CLASS_JUMP | code, register, operand, 0)
     }
 
-    /// Calls a function of the kernel.
+    /// Calls a kernel function.
     pub(crate) fn call(&mut self, helper: Helper) -> &mut Self {
         self.push(CLASS_JUMP | CALL, Register::R0, 0, 0, helper as i32)
     }
 
-    /// Ends; the result is in `R0`.
+    /// Ends the program; the result is in `R0`.
     pub(crate) fn exit(&mut self) -> &mut Self {
         self.push(CLASS_JUMP | EXIT, Register::R0, 0, 0, 0)
     }
 
-    /// The program, every jump resolved.
+    /// Resolves every jump and returns the program.
     ///
     /// # Panics
-    /// If a label that is jumped to was never placed, or is more than 32,767 instructions away.
+    /// If a label was used but never placed, or is more than 32,767 instructions away.
     #[must_use]
     pub(crate) fn finish(mut self) -> Code {
         for (from, label) in std::mem::take(&mut self.jumps) {
@@ -288,7 +288,7 @@ impl Assembler {
         }
     }
 
-    /// Two instructions that load 64 bits.
+    /// Appends the two instructions that load 64 bits.
     fn wide(&mut self, destination: Register, kind: u8, low: i32, high: i32) -> &mut Self {
         self.push(CLASS_LOAD | WIDE, destination, kind, 0, low);
         self.push(0, Register::R0, 0, 0, high)
@@ -302,7 +302,7 @@ impl Assembler {
         offset: i16,
         number: i32,
     ) -> &mut Self {
-        // The two registers share a byte whose halves lie as the machine's bit fields do.
+        // The two registers share a byte. The order of its halves follows the machine's bit fields.
         let registers = if cfg!(target_endian = "little") {
             destination as u8 | source << 4
         } else {

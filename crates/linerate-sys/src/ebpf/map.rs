@@ -1,4 +1,5 @@
-//! Maps: what a program and its user share, and where it may send frames to. Keys are indices.
+//! Maps: data that a program and its user share, and targets that a program may redirect to. Keys
+//! are indices.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,7 @@ const MAPPABLE: u32 = 1 << 10;
 const KEY_BYTES: u32 = 4;
 const WORD_BYTES: usize = 8;
 
-/// A map of any kind.
+/// Map of any kind.
 #[derive(Debug)]
 pub(crate) struct Map {
     fd: OwnedFd,
@@ -38,7 +39,7 @@ impl Map {
             .map_err(|cause| SysError::new("create BPF map (needs CAP_BPF or root)", name, cause))
     }
 
-    /// Room for `n_entries` network devices, as targets of a redirect.
+    /// Creates a map of `n_entries` network devices, as targets of redirects.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
@@ -46,7 +47,7 @@ impl Map {
         Self::create(DEVICES, name, 4, n_entries, 0)
     }
 
-    /// Room for `n_entries` AF_XDP sockets, by receive queue.
+    /// Creates a map of `n_entries` AF_XDP sockets, indexed by receive queue.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
@@ -57,20 +58,20 @@ impl Map {
     /// Sets entry `idx` to the number of a device or the descriptor of a socket.
     ///
     /// # Errors
-    /// If there is no such entry, device or socket, or the device takes no redirected frames.
+    /// If there is no such entry, device or socket, or the device accepts no redirected frames.
     pub(crate) fn set(&self, idx: u32, number: u32) -> Result<(), SysError> {
         raw::update(self.fd.as_fd(), self.value_bytes as usize, idx, &number.to_ne_bytes())
             .map_err(|cause| SysError::new("write to BPF map, entry", idx.to_string(), cause))
     }
 
-    /// The descriptor, as instructions name it until they are loaded.
+    /// Returns the descriptor, which names the map in instructions until they are loaded.
     pub(super) fn number(&self) -> i32 {
         self.fd.as_raw_fd()
     }
 }
 
 impl Map {
-    /// A map of AF_XDP sockets that another process made.
+    /// Wraps a map of AF_XDP sockets that another process created.
     pub(crate) const fn of_sockets(fd: OwnedFd) -> Self {
         Self { fd, value_bytes: 4 }
     }
@@ -97,24 +98,24 @@ pub(crate) struct SharedWords {
 }
 
 impl SharedWords {
-    /// `n_words` words, all zero.
+    /// Creates `n_words` words, all zero.
     ///
     /// # Errors
     /// Without CAP_BPF, or before Linux 5.5.
     ///
     /// # Panics
-    /// If there are more than 2^28 of them.
+    /// If there are more than 2^28 words.
     pub(crate) fn new(name: &str, n_words: usize) -> Result<Self, SysError> {
         Self::in_map(Map::create(ARRAY, name, value_bytes(n_words), 1, MAPPABLE)?, n_words)
     }
 
-    /// The words of a map that [`Self::new`] has made, perhaps in another process.
+    /// Maps the words of a map that [`Self::new`] has created, perhaps in another process.
     ///
     /// # Errors
-    /// If its memory cannot be shared.
+    /// If the map's memory cannot be shared.
     ///
     /// # Panics
-    /// If there are more than 2^28 of them.
+    /// If there are more than 2^28 words.
     pub(crate) fn of(fd: OwnedFd, n_words: usize) -> Result<Self, SysError> {
         Self::in_map(Map { fd, value_bytes: value_bytes(n_words) }, n_words)
     }
@@ -125,13 +126,13 @@ impl SharedWords {
         Ok(Self { map, mapping, n_words })
     }
 
-    /// The map: one entry, whose value is the words.
+    /// Returns the map: one entry, whose value is all words.
     #[must_use]
     pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Word `idx` now. A program that runs meanwhile may have written others since.
+    /// Returns word `idx`. A running program may have changed other words since.
     ///
     /// # Panics
     /// If `idx` is out of range.
@@ -166,48 +167,48 @@ fn value_bytes(n_words: usize) -> u32 {
     u32::try_from(n_words * WORD_BYTES).expect("at most 2 GiB of state")
 }
 
-/// Counters that each CPU has its own of.
+/// Counters that exist once per CPU.
 #[derive(Debug)]
 pub(crate) struct PerCpuCounters {
     map: Map,
     n_counters: usize,
-    /// What a look-up writes: every possible CPU's counters.
+    /// Buffer for a look-up: the counters of every possible CPU.
     scratch: Vec<u8>,
 }
 
 impl PerCpuCounters {
-    /// `n_counters` counters a CPU, all zero.
+    /// Creates `n_counters` counters per CPU, all zero.
     ///
     /// # Errors
-    /// Without CAP_BPF, or if the kernel does not say how many CPUs there may be.
+    /// Without CAP_BPF, or if the number of possible CPUs cannot be read.
     pub(crate) fn new(name: &str, n_counters: usize) -> Result<Self, SysError> {
         let map = Map::create(PER_CPU_ARRAY, name, value_bytes(n_counters), 1, 0)?;
         Self::of(map.fd, n_counters)
     }
 
-    /// The counters of a map that [`Self::new`] has made, perhaps in another process.
+    /// Uses the counters of a map that [`Self::new`] has created, perhaps in another process.
     ///
     /// # Errors
-    /// If the kernel does not say how many CPUs there may be.
+    /// If the number of possible CPUs cannot be read.
     pub(crate) fn of(fd: OwnedFd, n_counters: usize) -> Result<Self, SysError> {
         let value_bytes = value_bytes(n_counters);
         let scratch = vec![0; value_bytes as usize * possible_cpus()?];
         Ok(Self { map: Map { fd, value_bytes }, n_counters, scratch })
     }
 
-    /// The map: one entry a CPU, whose value is its counters.
+    /// Returns the map: one entry per CPU, whose value is that CPU's counters.
     #[must_use]
     pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The first `N` counters, all CPUs together.
+    /// Returns the first `N` counters, summed over all CPUs.
     ///
     /// # Errors
     /// If the kernel refuses.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer than `N` counters.
     pub(crate) fn totals<const N: usize>(&mut self) -> Result<[u64; N], SysError> {
         assert!(N <= self.n_counters, "{N} of {} counters", self.n_counters);
         let value_bytes = self.scratch.len();
@@ -229,7 +230,7 @@ impl From<PerCpuCounters> for OwnedFd {
     }
 }
 
-/// CPUs that may ever be there: what the kernel makes per-CPU memory for.
+/// Returns the number of possible CPUs, for which the kernel reserves per-CPU memory.
 fn possible_cpus() -> Result<usize, SysError> {
     const FILE: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(FILE).map_err(|cause| SysError::new("read", FILE, cause))?;
@@ -237,8 +238,8 @@ fn possible_cpus() -> Result<usize, SysError> {
         .ok_or_else(|| SysError::new("read a list of CPUs in", FILE, io::ErrorKind::InvalidData))
 }
 
-/// How many numbers a list like `0-3,5` holds; possible CPUs are counted to the highest, as the
-/// kernel does.
+/// Returns the number of CPUs in a list like `0-3,5`, counted up to the highest, as the kernel
+/// does.
 fn count(list: &str) -> Option<usize> {
     let last = list.trim().rsplit([',', '-']).next()?;
     last.parse::<usize>().ok().map(|last| last + 1)

@@ -1,12 +1,12 @@
-//! eBPF without a compiler: programs assembled at run time, maps, and what they are attached by.
+//! eBPF without a compiler: programs assembled at run time, their maps, and their attachments.
 //!
-//! Every program here is a few dozen instructions that depend on the run (offsets, flows, a map's
-//! number), so that an assembler says it all and neither clang nor libbpf is needed. What the
-//! kernel's verifier has against one is in the error. Maps, programs and attachments are
-//! descriptors: all of it is gone when they are dropped or the process dies.
+//! Every program here has a few dozen instructions that depend on the run (offsets, flows, the
+//! number of a map). An assembler is enough, and neither clang nor libbpf is needed. An error of
+//! the verifier contains its message. Maps, programs and attachments are descriptors, so all of
+//! them disappear when they are dropped or the process ends.
 //!
-//! Needs CAP_BPF, CAP_NET_ADMIN and, for [`program::Tracepoint`], CAP_PERFMON (or CAP_SYS_ADMIN for
-//! all of it).
+//! Needs CAP_BPF, CAP_NET_ADMIN and, for [`program::Tracepoint`], CAP_PERFMON (or CAP_SYS_ADMIN
+//! instead of all three).
 
 pub(crate) mod assembler;
 pub(crate) mod map;

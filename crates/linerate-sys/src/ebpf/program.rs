@@ -1,4 +1,4 @@
-//! Programs in the kernel, and attaching them to tracepoints.
+//! Programs in the kernel, and their attachment to tracepoints.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use super::raw;
 use crate::SysError;
 use crate::error::Refusal;
 
-/// What a program is run for (`BPF_PROG_TYPE_*` of linux/bpf.h).
+/// Type of a program (`BPF_PROG_TYPE_*` of linux/bpf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// On frames, before the kernel has made socket buffers of them.
+    /// Runs on frames before the kernel has allocated socket buffers for them.
     Xdp,
-    /// The same, on frames that may be in several buffers (jumbo frames).
+    /// The same, for frames that may span several buffers (jumbo frames).
     XdpMultiBuffer,
-    /// When the kernel passes a tracepoint, with its raw arguments.
+    /// Runs when the kernel passes a tracepoint, with its raw arguments.
     RawTracepoint,
 }
 
-/// What an XDP program says of a frame (`enum xdp_action`).
+/// Verdict of an XDP program on a frame (`enum xdp_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Something is wrong with it: dropped, and told to a tracepoint.
+    /// Error: the frame is dropped and a tracepoint reports it.
     Aborted = 0,
-    /// On to the kernel's stack.
+    /// The frame continues to the kernel's stack.
     Pass = 2,
 }
 
@@ -32,26 +32,26 @@ const KIND_XDP: u32 = 6;
 const KIND_RAW_TRACEPOINT: u32 = 17;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_FRAGMENTS: u32 = 1 << 5;
-/// Some helpers are for programs under the GPL only; these instructions are offered under it as
-/// well.
+/// Some helpers are only for programs under the GPL, so these instructions are dual-licensed.
 const LICENSE: &CStr = c"Dual MIT/GPL";
-/// Room for what the verifier says.
+/// Size of the buffer for the verifier's log.
 const LOG_BYTES: usize = 256 << 10;
-/// Of that, the end is what tells why; the rest is a trace of every path.
+/// Bytes of the log that an error shows. The end contains the reason; the rest is a trace of every
+/// path.
 const LOG_SHOWN: usize = 600;
 
-/// A program the verifier has accepted.
+/// Program that the verifier has accepted.
 #[derive(Debug)]
 pub(crate) struct Program {
     fd: OwnedFd,
 }
 
 impl Program {
-    /// Loads `code`; `name` is what tools show.
+    /// Loads `code`. Tools show `name`.
     ///
     /// # Errors
-    /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or with the
-    /// verifier's last words if it rejects the program.
+    /// Without CAP_BPF (and CAP_NET_ADMIN for XDP, CAP_PERFMON for tracepoints), or if the verifier
+    /// rejects the program; the error then contains the end of its log.
     pub(crate) fn load(kind: Kind, name: &str, code: &Code) -> Result<Self, SysError> {
         let (number, flags) = match kind {
             Kind::Xdp => (KIND_XDP, 0),
@@ -59,8 +59,8 @@ impl Program {
             Kind::RawTracepoint => (KIND_RAW_TRACEPOINT, 0),
         };
         let load = |log: Option<&mut [u8]>| raw::load(number, name, &code.0, LICENSE, flags, log);
-        // The log costs time and may itself be what fails, so it is asked for only when there is
-        // something to say.
+        // The log costs time and can itself be the cause of a failure, so it is requested only
+        // after a failure.
         let cause = match load(None) {
             Ok(fd) => return Ok(Self { fd }),
             Err(cause) => cause,
@@ -72,10 +72,10 @@ impl Program {
         }
     }
 
-    /// What an XDP program does with a frame: it is run once on a copy that goes nowhere.
+    /// Runs an XDP program once on a copy of `frame`, which is not sent, and returns the verdict.
     ///
     /// # Errors
-    /// If the kernel refuses: frames are at least 14 bytes long.
+    /// If the kernel refuses: a frame has at least 14 bytes.
     pub(crate) fn judge(&self, frame: &[u8]) -> Result<u32, SysError> {
         raw::run_once(self.fd.as_fd(), frame).map_err(|cause| {
             SysError::new("run a BPF program on", format!("{} bytes", frame.len()), cause)
@@ -84,7 +84,7 @@ impl Program {
 }
 
 impl From<OwnedFd> for Program {
-    /// A program that another process has loaded.
+    /// Wraps a program that another process has loaded.
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
     }
@@ -117,21 +117,21 @@ impl AsFd for Program {
     }
 }
 
-/// A program attached to a tracepoint, as long as this lives.
+/// Attachment of a program to a tracepoint, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Tracepoint {
     link: OwnedFd,
 }
 
 impl From<Tracepoint> for OwnedFd {
-    /// It stays attached while the descriptor is open.
+    /// The program stays attached while the descriptor is open.
     fn from(tracepoint: Tracepoint) -> Self {
         tracepoint.link
     }
 }
 
 impl Tracepoint {
-    /// Attaches `program` to the tracepoint called `name`.
+    /// Attaches `program` to the tracepoint `name`.
     ///
     /// # Errors
     /// If this kernel has no such tracepoint or does not run programs there (CONFIG_BPF_EVENTS), or
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_verifier_has_against_a_program_is_told() {
+    fn the_error_contains_the_verifiers_reason() {
         let mut assembler = Assembler::new();
         // R5 was never written.
         assembler.load(Width::Bits64, Register::R0, Register::R5, 0).exit();

@@ -1,4 +1,4 @@
-//! `bpf(2)`: one function a command, each with its own part of `union bpf_attr` (linux/bpf.h).
+//! `bpf(2)`: one function per command, each with its own part of `union bpf_attr` (linux/bpf.h).
 
 use std::ffi::CStr;
 use std::io;
@@ -12,7 +12,7 @@ const PROGRAM_RUN: libc::c_long = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const LINK_CREATE: libc::c_long = 28;
 
-/// Names of maps and programs: 15 bytes and a zero.
+/// Size of names of maps and programs: 15 bytes and a zero.
 const NAME_BYTES: usize = 16;
 
 #[repr(C)]
@@ -93,8 +93,8 @@ struct LinkCreate {
     flags: u32,
 }
 
-// The kernel takes what it does not know for zero and refuses what is longer and not zero: sizes
-// are part of the interface.
+// The kernel reads missing fields as zero and refuses longer attributes unless the rest is zero.
+// Sizes are therefore part of the interface.
 const _: () = assert!(size_of::<MapCreate>() == 44);
 const _: () = assert!(size_of::<MapElement>() == 32);
 const _: () = assert!(size_of::<ProgramLoad>() == 72);
@@ -113,9 +113,9 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
 }
 
 /// # Safety
-/// As of [`bpf`]; and `command` must return a new descriptor.
+/// As for [`bpf`]; and `command` must return a new descriptor.
 unsafe fn open<T>(command: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let fd = unsafe { bpf(command, attributes) }?;
     // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -194,7 +194,7 @@ pub(super) fn look_up(
     unsafe { bpf(MAP_LOOKUP, &mut attributes) }.map(drop)
 }
 
-/// Loads a program. With a `log`, the verifier writes into it, ending with a zero.
+/// Loads a program. If there is a `log`, the verifier writes into it and ends it with a zero.
 pub(super) fn load(
     kind: u32,
     name: &str,
@@ -222,7 +222,7 @@ pub(super) fn load(
     unsafe { open(PROGRAM_LOAD, &mut attributes) }
 }
 
-/// Runs an XDP program `repeat` times on copies of `data` that are frames like any other
+/// Runs an XDP program `repeat` times on copies of `data`, which then are ordinary frames
 /// (`BPF_F_TEST_XDP_LIVE_FRAMES`).
 pub(crate) fn run_live(
     program: BorrowedFd<'_>,
@@ -245,7 +245,8 @@ pub(crate) fn run_live(
     unsafe { bpf(PROGRAM_RUN, &mut attributes) }.map(drop)
 }
 
-/// Runs an XDP program once on a copy of `data`, which goes nowhere; what it returned.
+/// Runs an XDP program once on a copy of `data`, which is not sent, and returns the program's
+/// result.
 pub(super) fn run_once(program: BorrowedFd<'_>, data: &[u8]) -> io::Result<u32> {
     let mut attributes = ProgramRun {
         program: number(&program),
@@ -254,13 +255,12 @@ pub(super) fn run_once(program: BorrowedFd<'_>, data: &[u8]) -> io::Result<u32> 
         repeat: 1,
         ..ProgramRun::default()
     };
-    // SAFETY: as of `run_live`.
+    // SAFETY: as in `run_live`.
     unsafe { bpf(PROGRAM_RUN, &mut attributes) }?;
     Ok(attributes.result)
 }
 
-/// Attaches a program to the tracepoint called `name`; it is detached when the descriptor is
-/// closed.
+/// Attaches a program to the tracepoint `name`. Closing the descriptor detaches it.
 pub(super) fn open_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let mut attributes = RawTracepointOpen {
         name: address(name.to_bytes_with_nul()),
@@ -271,7 +271,7 @@ pub(super) fn open_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Resul
     unsafe { open(RAW_TRACEPOINT_OPEN, &mut attributes) }
 }
 
-/// Attaches an XDP program to an interface; it is detached when the descriptor is closed.
+/// Attaches an XDP program to an interface. Closing the descriptor detaches it.
 pub(crate) fn create_xdp_link(
     program: BorrowedFd<'_>,
     ifindex: u32,

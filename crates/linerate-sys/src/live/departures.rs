@@ -1,11 +1,11 @@
-//! What a driver took of the frames redirected to it, counted where the kernel learns it: at the
-//! tracepoints `xdp_devmap_xmit`, of what was handed to the driver, and `xdp_redirect_err`, of what
-//! could not even be handed over.
+//! Counts how many redirected frames a driver accepted, where the kernel learns it. The tracepoint
+//! `xdp_devmap_xmit` reports frames that were handed to the driver, and `xdp_redirect_err` reports
+//! frames that could not be handed over.
 //!
-//! The tracepoints tell of every redirected frame of the machine. Ours are told apart by order: the
-//! generator, whose batch nothing on its CPU interrupts, counts up what it redirects there, and the
-//! tracepoints count down until nothing is pending at the batch's end. What somebody else redirects
-//! comes when nothing of ours is pending.
+//! The tracepoints see every redirected frame of the machine. Order identifies ours: nothing
+//! interrupts the generator's batch on its CPU. The generator increments a counter of pending
+//! frames for each redirect, and the tracepoints decrement it until it is zero at the end of the
+//! batch. A redirect of another program finds the counter at zero.
 
 use std::os::fd::OwnedFd;
 
@@ -17,13 +17,13 @@ use crate::ebpf::assembler::{
 use crate::ebpf::map::PerCpuCounters;
 use crate::ebpf::program::{Kind, Program, Tracepoint};
 
-/// Counters of each CPU.
+/// Counters per CPU.
 const PENDING: usize = 0;
 const SENT: usize = 1;
 const DROPPED: usize = 2;
 const N_COUNTERS: usize = 3;
 
-/// Arguments of the tracepoint, eight bytes each: from, to, sent, drops, error
+/// Offsets of the tracepoint's arguments, eight bytes each: from, to, sent, drops, error
 /// (include/trace/events/xdp.h).
 const ARGUMENT_SENT: i16 = 16;
 const ARGUMENT_DROPS: i16 = 24;
@@ -32,7 +32,7 @@ const fn at(counter: usize) -> i16 {
     (counter * 8) as i16
 }
 
-/// The programs at the tracepoints, which hold them, and their counters.
+/// Programs at the tracepoints and their counters.
 #[derive(Debug)]
 pub(super) struct Departures {
     counters: PerCpuCounters,
@@ -51,12 +51,12 @@ impl Departures {
         Ok(Self { counters, tracepoints: tracepoints.map(OwnedFd::from) })
     }
 
-    /// The map of the counters, and what keeps the programs at the tracepoints.
+    /// Returns the map of counters and the links that keep the programs attached.
     pub(super) fn into_parts(self) -> (OwnedFd, [OwnedFd; 2]) {
         (self.counters.into(), self.tracepoints)
     }
 
-    /// Those that [`Self::watch`] has made, perhaps in another process.
+    /// Uses the parts that [`Self::watch`] has created, perhaps in another process.
     pub(super) fn of(counters: OwnedFd, tracepoints: [OwnedFd; 2]) -> Result<Self, SysError> {
         Ok(Self { counters: PerCpuCounters::of(counters, N_COUNTERS)?, tracepoints })
     }
@@ -65,14 +65,14 @@ impl Departures {
         &self.counters
     }
 
-    /// Frames taken and not taken by the driver so far.
+    /// Returns the number of frames that the driver accepted and refused so far.
     pub(super) fn read(&mut self) -> Result<(u64, u64), SysError> {
         let totals = self.counters.totals::<N_COUNTERS>()?;
         Ok((totals[SENT], totals[DROPPED]))
     }
 }
 
-/// At `xdp_devmap_xmit`: some frames were handed to a driver, which took so many.
+/// Program at `xdp_devmap_xmit`: the kernel handed frames to a driver, which accepted some of them.
 fn handed(counters: &PerCpuCounters) -> Code {
     let mut assembler = Assembler::new();
     assembler.load(Width::Bits64, R6, R1, ARGUMENT_SENT).load(
@@ -84,14 +84,14 @@ fn handed(counters: &PerCpuCounters) -> Code {
     settle(assembler, counters)
 }
 
-/// At `xdp_redirect_err`: one frame was not.
+/// Program at `xdp_redirect_err`: one frame could not be handed over.
 fn refused(counters: &PerCpuCounters) -> Code {
     let mut assembler = Assembler::new();
     assembler.set(R6, Operand::Number(0)).set(R7, Operand::Number(1));
     settle(assembler, counters)
 }
 
-/// Takes R6 sent and R7 dropped frames off what is pending, if so many are.
+/// Subtracts R6 sent and R7 dropped frames from the pending frames, if that many are pending.
 fn settle(mut assembler: Assembler, counters: &PerCpuCounters) -> Code {
     let done = assembler.label();
     look_up(&mut assembler, counters, done);
@@ -112,8 +112,8 @@ fn settle(mut assembler: Assembler, counters: &PerCpuCounters) -> Code {
     assembler.finish()
 }
 
-/// Instructions of the generator: one more frame is pending on this CPU. Goes on at `fail` if there
-/// are no counters.
+/// Instructions of the generator: one more frame is pending on this CPU. Continues at `fail` if
+/// there are no counters.
 pub(super) fn expect_one(assembler: &mut Assembler, counters: &PerCpuCounters, fail: Label) {
     look_up(assembler, counters, fail);
     assembler

@@ -1,19 +1,19 @@
-//! Live frames: the kernel itself makes frames from a template and hands them to a driver
-//! (`BPF_PROG_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, since Linux 5.18). The fastest way out of an
-//! ordinary interface.
+//! Live frames: the kernel itself creates frames from a template and hands them to a driver
+//! (`BPF_PROG_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, since Linux 5.18). This is the fastest way to
+//! send on an ordinary interface.
 //!
-//! The kernel keeps a pool of pages, runs an XDP program on each and does with it what the program
-//! says. Ours writes a frame's header anew every time (a router on the way has written into the
-//! very page that comes back), puts number and time into it, completes the checksum by what these
-//! add to it (RFC 1624), and redirects it to the device. Rows of a table take turns: each has its
-//! own header and length, and the numbers of its flow.
+//! The kernel keeps a pool of pages, runs an XDP program on each page and obeys its verdict. Our
+//! program writes the frame's header anew every time, because a router on the path may have changed
+//! the page that comes back. It inserts sequence number and time, updates the checksum for them
+//! (RFC 1624), and redirects the frame to the device. The rows of a table take turns. Each row has
+//! its own header, length and flow.
 //!
-//! A driver that takes no such frames drops them without an answer to anybody, so programs at two
-//! of the kernel's tracepoints count what the driver took and what not: [`Counts::sent`] is that,
-//! not what was made.
+//! A driver that does not accept such frames drops them silently. Programs at two kernel
+//! tracepoints therefore count how many frames the driver accepted. [`Counts::sent`] is that
+//! number, not the number of frames created.
 //!
-//! Not seen: what becomes of a frame that the driver took. A veth takes 256 frames at a time and
-//! only if its peer has a program or GRO; what its peer does with them is the receiver's to count.
+//! The fate of an accepted frame is not visible here. A veth accepts 256 frames at a time, and only
+//! if its peer has an XDP program or GRO. The receiver must count what arrives.
 
 mod anchor;
 mod departures;
@@ -34,26 +34,26 @@ use template::Layout;
 
 pub use template::{Row, Shape};
 
-/// The longest frame: a page of 4,096 B, less the headroom, the kernel's own notes and what a
-/// socket buffer needs at its end.
+/// Longest frame: a page of 4,096 B less the headroom, the kernel's metadata and the end of a
+/// socket buffer.
 pub const MOST_BYTES: usize = 3_200;
-/// The most frames between two looks at the device (`TEST_XDP_MAX_BATCH` of net/bpf/test_run.c).
+/// Most frames per hand-over to the device (`TEST_XDP_MAX_BATCH` of net/bpf/test_run.c).
 pub const MOST_BATCH: u32 = 256;
-/// The most frames a call makes: it ends early only by a signal.
+/// Most frames per call: only a signal ends a call early.
 const MOST_PER_CALL: u32 = 1 << 16;
 
-/// What came of the frames made so far.
+/// Counts of frames so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Made and redirected to the device.
+    /// Created and redirected to the device.
     pub made: u64,
-    /// Of these, what the driver took.
+    /// Created frames that the driver accepted.
     pub sent: u64,
-    /// Of these, what the driver did not take.
+    /// Created frames that the driver refused.
     pub dropped: u64,
 }
 
-/// A generator of live frames on one device.
+/// Generator of live frames on one device.
 #[derive(Debug)]
 pub struct LiveFrames {
     program: Program,
@@ -61,26 +61,26 @@ pub struct LiveFrames {
     departures: Departures,
     layout: Layout,
     device: String,
-    /// The frame that pages are filled with.
+    /// Frame that pages are filled with.
     pattern: Vec<u8>,
     batch: u32,
-    /// Without it every call costs 20 ms more.
+    /// Without the anchor every call takes 20 ms longer.
     anchor: Option<[OwnedFd; 2]>,
 }
 
 impl LiveFrames {
-    /// A generator on `device` of the calling thread's network namespace; later calls may come from
-    /// any thread. `rows` take turns frame by frame. `batch` frames are handed to the device at a
-    /// time.
+    /// Opens a generator on `device` of the calling thread's network namespace; later calls may
+    /// come from any thread. `rows` take turns frame by frame. Each hand-over to the device has
+    /// `batch` frames.
     ///
     /// # Errors
-    /// If the interface is down or does not carry such frames, its driver takes no redirected
-    /// frames, the kernel does not tell what it took, the rows make no sense, or privilege is
-    /// missing.
+    /// If the interface is down or cannot carry such frames, its driver does not accept redirected
+    /// frames, the kernel does not report what it accepted, the rows are inconsistent, or a
+    /// privilege is missing.
     pub fn open(device: &str, rows: &[Row], shape: Shape, batch: u32) -> Result<Self, SysError> {
         let layout = laid_out(device, rows, shape)?;
         let parts = match Self::build(device, rows, &layout) {
-            // The kernel's words say what privilege is missing, if nobody can help.
+            // If no helper can do it, the kernel's error says which privilege is missing.
             Err(error) if error.is_refused() => {
                 match helped(|helper| helper.live_frames(device, rows, shape)) {
                     Some(parts) => parts
@@ -103,8 +103,8 @@ impl LiveFrames {
         })
     }
 
-    /// What a generator consists of, made with this process's own rights: for a helper of another
-    /// one.
+    /// Creates the parts of a generator with the privileges of this process, for a helper of
+    /// another process.
     ///
     /// # Errors
     /// As [`LiveFrames::open`].
@@ -126,10 +126,11 @@ impl LiveFrames {
             )
         })?;
         let departures = Departures::watch()?;
-        // Once it is loaded it holds its maps by itself.
+        // A loaded program keeps its maps alive.
         let code = program::code(layout, &state, &devices, departures.counters());
         let program = Program::load(Kind::Xdp, "lr_live", &code)?;
-        // Only speed is lost without it, and whoever lacks the privilege for it may still send.
+        // Without the anchor only speed is lost, and a user without the privilege for it may still
+        // send.
         let anchor = anchor::hold(&program).ok();
         let (departures, tracepoints) = departures.into_parts();
         Ok(LiveParts {
@@ -141,8 +142,8 @@ impl LiveFrames {
         })
     }
 
-    /// Makes `n` frames and hands them to the device; returns how many were made: fewer than `n` if
-    /// a signal came, or `n` is more than a call makes (65,536).
+    /// Creates `n` frames and hands them to the device. Returns the number created, which is less
+    /// than `n` after a signal or if `n` exceeds the limit of a call (65,536).
     ///
     /// # Errors
     /// If the kernel refuses: no CAP_NET_ADMIN, no memory, or a kernel before Linux 5.18.
@@ -151,7 +152,7 @@ impl LiveFrames {
             return Ok(0);
         }
         let before = self.made();
-        // What was read in another call is long ago.
+        // A clock reading from another call is out of date.
         self.state.set(template::CLOCK_WORD, 0);
         match raw::run_live(
             self.program.as_fd(),
@@ -168,20 +169,20 @@ impl LiveFrames {
         }
     }
 
-    /// What random ports are drawn from: the same seed gives the same ports in the same order.
+    /// Seeds the generator of random ports: the same seed gives the same ports in the same order.
     pub fn seed(&mut self, seed: u64) {
         self.state.set(template::CHANCE_WORD, seed);
     }
 
-    /// From now on the next frame is scheduled for `start_ns` on the monotonic clock, each after it
-    /// `gap_ns` later: that is what they carry, whenever they are made. Without a schedule they
-    /// carry the time at which they, or one of the seven before them, were made.
+    /// Schedules the next frame for `start_ns` on the monotonic clock, and each frame after it
+    /// `gap_ns` later. Frames carry these times, whenever they are created. Without a schedule a
+    /// frame carries the time at which it, or one of the seven frames before it, was created.
     pub fn schedule(&mut self, start_ns: u64, gap_ns: u64) {
         self.state.set(template::GAP_WORD, gap_ns);
         self.state.set(template::SCHEDULED_WORD, start_ns);
     }
 
-    /// How many frames of `flow` were made: the next one's number.
+    /// Returns the number of frames of `flow` so far, which is the next frame's number.
     ///
     /// # Panics
     /// If there is no such flow.
@@ -190,17 +191,17 @@ impl LiveFrames {
         self.state.get(self.layout.flow_word(flow))
     }
 
-    /// What came of the frames made so far.
+    /// Returns the counts of frames so far.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not report them.
     pub fn counts(&mut self) -> Result<Counts, SysError> {
         let made = self.made();
         let (sent, dropped) = self.departures.read()?;
         Ok(Counts { made, sent, dropped })
     }
 
-    /// Whether calls may be short; if not (no CAP_SYS_ADMIN), each takes 20 ms beside its frames.
+    /// Returns true if short calls are cheap. Without CAP_SYS_ADMIN each call takes 20 ms longer.
     #[must_use]
     pub fn is_swift(&self) -> bool {
         self.anchor.is_some()
@@ -218,14 +219,15 @@ fn laid_out(device: &str, rows: &[Row], shape: Shape) -> Result<Layout, SysError
     })
 }
 
-/// Refuses a device whose driver says that it takes no redirected frames now.
+/// Refuses a device whose driver reports that it does not accept redirected frames now.
 fn takes_frames(device: &str) -> Result<(), SysError> {
-    // A kernel that does not tell (before 6.3) is found out about by what it takes.
+    // A kernel before 6.3 does not report it; the counts then show what the driver accepted.
     let Some(features) = xdp::features(device)? else { return Ok(()) };
     if features.takes_frames() {
         return Ok(());
     }
-    let why = "its driver takes no XDP frames now; the peer of a veth needs an XDP program or GRO \
+    let why = "its driver does not accept XDP frames now; the peer of a veth needs an XDP program \
+        or GRO \
         first: start a receiver in mode xdp \
                there, or `ethtool -K PEER gro on`; elsewhere use mode xdp or packet";
     Err(SysError::new(

@@ -1,4 +1,4 @@
-//! The program that makes a frame: about six dozen instructions and two for each word of the
+//! The program that creates a frame: about 70 instructions, and two more for each word of the
 //! header.
 
 use super::departures;
@@ -13,11 +13,11 @@ use crate::ebpf::assembler::{
 use crate::ebpf::map::{Map, PerCpuCounters, SharedWords};
 use crate::ebpf::program::Action;
 
-/// Of `struct xdp_md`.
+/// Offsets in `struct xdp_md`.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 
-/// Bits of a lateness that are kept, and the largest shift that the other four can say.
+/// Significant bits of a lateness; the other four bits store the shift.
 const LATENESS_BITS: i32 = 12;
 const LATENESS_MOST: i32 = (1 << LATENESS_BITS) - 1;
 
@@ -25,7 +25,8 @@ const fn at(word: usize) -> i16 {
     (word * WORD) as i16
 }
 
-/// Registers: R6 the context and later the time, R7 the frame, R8 the checksum's sum, R9 the row.
+/// Registers: R6 is the context and later the time, R7 the frame, R8 the checksum's sum, R9 the
+/// row.
 pub(super) fn code(
     layout: &Layout,
     state: &SharedWords,
@@ -56,7 +57,7 @@ pub(super) fn code(
     assembler.finish()
 }
 
-/// Counts the frame, points R9 at the row whose turn it is, and gives the next row its turn.
+/// Counts the frame, points R9 at the current row, and advances to the next row.
 fn choose_row(assembler: &mut Assembler, layout: &Layout, state: &SharedWords) {
     let n_rows = Operand::Number(layout.n_rows as i32);
     assembler
@@ -83,10 +84,10 @@ fn choose_row(assembler: &mut Assembler, layout: &Layout, state: &SharedWords) {
     assembler.compute(Operation::Add, R9, Operand::Number((layout.first_row_word() * WORD) as i32));
 }
 
-/// Gives the frame the row's length and points R7 at it.
+/// Sets the frame to the row's length and points R7 at it.
 fn find_frame(assembler: &mut Assembler, layout: &Layout, fail: Label) {
     if !layout.one_length {
-        // Pages come back at the longest length.
+        // Pages come back with the longest length.
         assembler
             .set(R1, Operand::Of(R6))
             .load(Width::Bits64, R2, R9, at(ROW_BYTES))
@@ -102,7 +103,7 @@ fn find_frame(assembler: &mut Assembler, layout: &Layout, fail: Label) {
         .jump_if(Condition::Greater, R3, Operand::Of(R2), fail);
 }
 
-/// Eight bytes at a time, then four, then two: headers are an even number of bytes long.
+/// Copies eight bytes at a time, then four, then two: headers have an even number of bytes.
 fn copy_header(assembler: &mut Assembler, header_bytes: usize) {
     let mut done = 0;
     for (width, bytes) in [(Width::Bits64, WORD), (Width::Bits32, 4), (Width::Bits16, 2)] {
@@ -118,7 +119,7 @@ fn copy_header(assembler: &mut Assembler, header_bytes: usize) {
     }
 }
 
-/// Writes number, scheduled departure and lateness, and adds them to the sum in R8.
+/// Writes sequence number, scheduled departure and lateness, and adds them to the sum in R8.
 fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: Label) {
     let known = assembler.label();
     let stamp_at = layout.shape.stamp_at as i16;
@@ -139,7 +140,8 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
     schedule(assembler, state);
     shorten_lateness(assembler);
     assembler
-        // 40 bits of number and the upper 24 of time; the lower 16 of time and the lateness.
+        // 40 bits of number and the upper 24 bits of time; then the lower 16 bits of time and the
+        // lateness.
         .compute(Operation::ShiftLeft, R1, Operand::Number(24))
         .set(R2, Operand::Of(R3))
         .compute(Operation::ShiftRight, R2, Operand::Number(16))
@@ -152,7 +154,8 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
         .compute(Operation::Add, R3, Operand::Of(R5))
         .big_endian(Width::Bits32, R3)
         .store(Width::Bits32, R7, stamp_at + 8, R3)
-        // Halves in memory order: a sum of 32-bit words folds to that of the 16-bit words in them.
+        // The halves are in memory order: a sum of 32-bit words folds to the sum of their 16-bit
+        // words.
         .compute(Operation::Add, R8, Operand::Of(R3))
         .set(R2, Operand::Of(R1))
         .compute(Operation::ShiftRight, R2, Operand::Number(32))
@@ -162,9 +165,9 @@ fn stamp(assembler: &mut Assembler, layout: &Layout, state: &SharedWords, fail: 
         .compute(Operation::Add, R8, Operand::Of(R1));
 }
 
-/// R6 becomes the time. Frames of a schedule are each asked how late they are; without one, eight
-/// in a row, which leave together anyhow, share a reading: one for each frame was 6 % of the
-/// sending CPU (perf, clock samples).
+/// Sets R6 to the time. With a schedule every frame reads the clock for its own lateness. Without
+/// one, eight frames in a row share a reading, since they leave together anyway. One reading per
+/// frame took 6 % of the sending CPU (perf, clock samples).
 fn read_clock(assembler: &mut Assembler, state: &SharedWords) {
     const SHARERS: i32 = 8;
     let (read, known) = (assembler.label(), assembler.label());
@@ -185,8 +188,7 @@ fn read_clock(assembler: &mut Assembler, state: &SharedWords) {
         .place(known);
 }
 
-/// R3 becomes the scheduled departure and R4 how much later than that it is: zero where nothing was
-/// scheduled.
+/// Sets R3 to the scheduled departure and R4 to the lateness, which is zero without a schedule.
 fn schedule(assembler: &mut Assembler, state: &SharedWords) {
     let (scheduled, done) = (assembler.label(), assembler.label());
     assembler
@@ -206,13 +208,13 @@ fn schedule(assembler: &mut Assembler, state: &SharedWords) {
         .place(done);
 }
 
-/// R5 becomes R4 as 12 bits and, above them, how far they were shifted right: at most 15.
+/// Sets R5 to R4 as 12 bits and, above them, the right shift: at most 15.
 fn shorten_lateness(assembler: &mut Assembler) {
     assembler.set(R5, Operand::Number(0));
     for shift in [8, 4, 2, 1] {
         let small = assembler.label();
         assembler
-            // What fits 12 bits after a shift by one less needs none of this step.
+            // A value that fits 12 bits after one shift less does not need this step.
             .jump_if(Condition::Less, R4, Operand::Number(1 << (LATENESS_BITS + shift - 1)), small)
             .compute(Operation::ShiftRight, R4, Operand::Number(shift))
             .compute(Operation::Add, R5, Operand::Number(shift << LATENESS_BITS))
@@ -226,8 +228,8 @@ fn shorten_lateness(assembler: &mut Assembler) {
         .compute(Operation::Add, R5, Operand::Of(R4));
 }
 
-/// Writes a source and a destination port from 1024 to 65535 (RFC 4814 clause 4.3), each from the
-/// upper half of a congruential generator of 64 bits, and adds them to the sum in R8.
+/// Writes a source and a destination port from 1024 to 65535 (RFC 4814 clause 4.3) and adds them to
+/// the sum in R8. Both come from the upper half of a 64-bit linear congruential generator.
 fn draw_ports(assembler: &mut Assembler, state: &SharedWords, ports_at: i16) {
     /// Knuth's MMIX generator.
     const FACTOR: u64 = 6_364_136_223_846_793_005;
@@ -255,7 +257,7 @@ fn draw_ports(assembler: &mut Assembler, state: &SharedWords, ports_at: i16) {
 
 /// Folds R8 to 16 bits and writes its complement.
 fn complete_checksum(assembler: &mut Assembler, checksum_at: i16) {
-    // From 64 bits to 33, to 17 with carries, and those once more.
+    // From 64 bits to 33, then to 17 with carries, and once more for those carries.
     for bits in [32, 16, 16, 16] {
         let mask = if bits == 32 { u64::from(u32::MAX) } else { u64::from(u16::MAX) };
         assembler
@@ -268,7 +270,7 @@ fn complete_checksum(assembler: &mut Assembler, checksum_at: i16) {
     let store = assembler.label();
     assembler
         .compute(Operation::ExclusiveOr, R8, Operand::Number(0xffff))
-        // Zero means "no checksum" to UDP (RFC 768); the other zero of one's complement is right
+        // Zero means "no checksum" in UDP (RFC 768). The other zero of one's complement is valid
         // for every transport.
         .jump_if(Condition::NotEqual, R8, Operand::Number(0), store)
         .set(R8, Operand::Number(0xffff))

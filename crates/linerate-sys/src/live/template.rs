@@ -1,36 +1,36 @@
-//! What live frames are made from, and how it lies in the words that the program and this process
-//! share. Pure.
+//! Contents of live frames, and their layout in the words that the program and this process share.
+//! Pure.
 //!
-//! Words: frames made, the row whose turn it is, when the next frame is scheduled, the gap between
-//! two, the clock, chance; then each flow's next number; then the rows. A row: its flow, the sum
-//! for its checksum, its length, then its header in whole words.
+//! The words are: frames created, current row, scheduled time of the next frame, gap between two
+//! frames, clock, state of the random generator; then each flow's next number; then the rows. A row
+//! has its flow, the sum for its checksum, its length, and its header in whole words.
 
-/// One kind of frame. Rows take turns.
+/// Kind of frame. Rows take turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The whole frame from the Ethernet header on, without frame check sequence.
     pub frame: Vec<u8>,
-    /// The one's complement sum, in 16-bit big-endian words, of all that the transport checksum
-    /// covers, pseudo header included, the stamp and the checksum itself taken as zero.
+    /// One's complement sum, in 16-bit big-endian words, of everything that the transport checksum
+    /// covers, including the pseudo header. The stamp and the checksum itself count as zero.
     pub sum: u32,
-    /// The flow whose numbers it carries, counted from 0.
+    /// Flow whose sequence numbers it carries, from 0.
     pub flow: u32,
 }
 
-/// Where things stand in the frames of every row; offsets count from the start of the frame and are
-/// even.
+/// Positions in the frames of every row. Offsets count from the start of the frame and are even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many bytes from its start are written anew each time: everything that differs from row
-    /// to row or that somebody on the way may write to, up to the stamp's end at least.
+    /// Number of bytes from the start that are written anew for every frame: everything that
+    /// differs between rows or that a device on the path may change, at least up to the end of the
+    /// stamp.
     pub header_bytes: usize,
-    /// The transport checksum.
+    /// Transport checksum.
     pub checksum_at: usize,
-    /// Twelve bytes, big-endian: low 40 bits of the number within the flow, low 40 bits of the
-    /// scheduled departure (ns, monotonic clock), and how much later it was made (12 bits shifted
-    /// left by 4 bits' worth).
+    /// Stamp of twelve bytes, big-endian: low 40 bits of the number within the flow, low 40 bits of
+    /// the scheduled departure (ns, monotonic clock), and the lateness (12 bits, shifted left by
+    /// the value of the other 4 bits).
     pub stamp_at: usize,
-    /// Both ports, if each frame is to have random ones; zero in the rows' frames and sums then.
+    /// Both ports, if each frame gets random ones. They are then zero in the rows' frames and sums.
     pub random_ports_at: Option<usize>,
 }
 
@@ -38,51 +38,52 @@ pub(super) const MADE_WORD: usize = 0;
 pub(super) const TURN_WORD: usize = 1;
 pub(super) const SCHEDULED_WORD: usize = 2;
 pub(super) const GAP_WORD: usize = 3;
-/// When the clock was read last; 0 to have it read for the next frame.
+/// Last clock reading; 0 makes the next frame read the clock.
 pub(super) const CLOCK_WORD: usize = 4;
-/// What the next random ports are drawn from.
+/// State of the generator of random ports.
 pub(super) const CHANCE_WORD: usize = 5;
 pub(super) const FIRST_FLOW_WORD: usize = 6;
-/// Words of a row.
+/// Offsets of a row's words.
 pub(super) const ROW_FLOW: usize = 0;
 pub(super) const ROW_SUM: usize = 1;
 pub(super) const ROW_BYTES: usize = 2;
 pub(super) const ROW_HEADER: usize = 3;
 pub(super) const WORD: usize = 8;
 pub(super) const STAMP_BYTES: usize = 12;
-/// Source and destination port.
+/// Size of source and destination port.
 const PORTS_BYTES: usize = 4;
-/// A header the program writes in one go: what Ethernet, VLAN, IPv6, UDP or TCP and a payload
-/// header need, twice.
+/// Longest header that the program writes: twice what Ethernet, VLAN, IPv6, UDP or TCP and a
+/// payload header need.
 const MOST_HEADER_BYTES: usize = 256;
 /// A few megabytes of rows.
 const MOST_ROWS: usize = 1 << 14;
-/// Bytes of an Ethernet header.
+/// Size of an Ethernet header.
 const LEAST_BYTES: usize = 14;
 
-/// Where everything lies.
+/// Layout of the shared words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) shape: Shape,
     pub(super) n_rows: usize,
     pub(super) n_flows: usize,
-    /// The longest row's length, which pages are made for.
+    /// Length of the longest row, for which pages are allocated.
     pub(super) longest: usize,
-    /// Whether all rows are as long.
+    /// True if all rows have the same length.
     pub(super) one_length: bool,
 }
 
 impl Layout {
-    /// What is wrong, in words, otherwise.
+    /// Returns the layout, or an explanation of what is wrong.
     pub(super) fn new(rows: &[Row], shape: Shape) -> Result<Self, String> {
         let header = shape.header_bytes;
-        let longest = rows.iter().max_by_key(|row| row.frame.len()).ok_or("there is no row")?;
+        let longest = rows.iter().max_by_key(|row| row.frame.len()).ok_or("there are no rows")?;
         if rows.len() > MOST_ROWS {
             return Err(format!("{} rows, at most {MOST_ROWS}", rows.len()));
         }
         if header > MOST_HEADER_BYTES || !header.is_multiple_of(2) {
             return Err(format!(
-                "a header of {header} B: an even number up to {MOST_HEADER_BYTES} is meant"
+                "the header has {header} B, but it must have an even number of at most \
+                    {MOST_HEADER_BYTES}"
             ));
         }
         let ports = shape.random_ports_at.map(|at| ("pair of ports", at, PORTS_BYTES));
@@ -99,12 +100,12 @@ impl Layout {
             let bytes = row.frame.len();
             if bytes < least || bytes > super::MOST_BYTES {
                 return Err(format!(
-                    "a frame of {bytes} B: live frames have {least} to {} B",
+                    "a frame has {bytes} B, but live frames have {least} to {} B",
                     super::MOST_BYTES
                 ));
             }
             if row.frame[header..] != longest.frame[header..bytes] {
-                return Err("rows differ behind their header".into());
+                return Err("rows differ after their header".into());
             }
             if row.flow as usize >= rows.len() {
                 return Err(format!("flow {} of {} rows", row.flow, rows.len()));
@@ -131,19 +132,19 @@ impl Layout {
         self.first_row_word() + self.n_rows * self.row_words()
     }
 
-    /// The word of the next number of `flow`.
+    /// Returns the word of the next number of `flow`.
     pub(super) fn flow_word(&self, flow: usize) -> usize {
         assert!(flow < self.n_flows, "flow {flow} of {}", self.n_flows);
         FIRST_FLOW_WORD + flow
     }
 
-    /// Writes every row by `set(word, value)`.
+    /// Writes every row with `set(word, value)`.
     pub(super) fn write(&self, rows: &[Row], set: impl Fn(usize, u64)) {
         for (row_idx, row) in rows.iter().enumerate() {
             let at = self.first_row_word() + row_idx * self.row_words();
             set(at + ROW_FLOW, row.flow.into());
-            // Sums are added in the machine's byte order, which turns every 16-bit word round alike
-            // (RFC 1071 section 2B).
+            // The sum uses the machine's byte order, which swaps the bytes of every 16-bit word
+            // alike (RFC 1071 section 2B).
             set(at + ROW_SUM, u16::from_ne_bytes(folded(row.sum).to_be_bytes()).into());
             set(at + ROW_BYTES, row.frame.len() as u64);
             for (word_idx, bytes) in row.frame[..self.shape.header_bytes].chunks(WORD).enumerate() {
@@ -154,14 +155,14 @@ impl Layout {
         }
     }
 
-    /// What pages are filled with: the longest row.
+    /// Returns the contents of new pages: the longest row.
     pub(super) fn pattern(&self, rows: &[Row]) -> Vec<u8> {
         let longest = rows.iter().find(|row| row.frame.len() == self.longest);
         longest.map(|row| row.frame.clone()).unwrap_or_default()
     }
 }
 
-/// A sum of 16-bit words with its carries added in.
+/// Returns a sum of 16-bit words with its carries added.
 fn folded(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16
@@ -197,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn inconsistent_rows_are_refused() {
         let wrong =
-            |rows: &[Row], shape: Shape| Layout::new(rows, shape).expect_err("makes no sense");
+            |rows: &[Row], shape: Shape| Layout::new(rows, shape).expect_err("inconsistent rows");
         assert!(wrong(&[], SHAPE).contains("no row"));
         assert!(wrong(&[row(59)], SHAPE).contains("59 B"));
         assert!(wrong(&[row(4000)], SHAPE).contains("4000 B"));

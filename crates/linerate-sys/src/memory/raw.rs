@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// Granularity of mappings. Every architecture linerate runs on has pages of this size or a
-/// multiple of it; a mapping's length is only a whole number of these.
+/// Granularity of mappings: the page size of every supported architecture is this or a multiple of
+/// it.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// A mapping that is unmapped when dropped.
+/// Mapping that is unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -25,7 +25,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Private, zeroed, readable and writable memory.
+    /// Maps private, zeroed, readable and writable memory.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
         // SAFETY: the kernel chooses an address where nothing is mapped.
@@ -33,14 +33,14 @@ impl Mapping {
             mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }?;
         let mapping = Self::owned(start.cast(), bytes);
-        // SAFETY: the range is exactly the mapping just made. The advice does not change what it
-        // contains. Kernels without huge pages refuse it, and nothing is lost.
+        // SAFETY: the range is exactly the mapping just made. The advice does not change its
+        // contents. A kernel without huge pages refuses the advice, which does no harm.
         let _: Result<(), _> = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
         Ok(mapping)
     }
 
-    /// A window onto `socket` into which the kernel maps pages it received. Reading where nothing
-    /// is mapped faults, so it has no safe accessor.
+    /// Maps a window of `socket` into which the kernel maps received pages. Reading an unmapped
+    /// part faults, so there is no safe accessor.
     pub(crate) fn receive_window(socket: &impl AsFd, bytes: usize) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
         // SAFETY: the kernel chooses an address where nothing is mapped; no reference into it is
@@ -50,9 +50,9 @@ impl Mapping {
         Ok(Self::owned(start.cast(), bytes))
     }
 
-    /// Memory that the kernel reads and writes beside us, `offset` bytes into what `file` stands
-    /// for: an index or a word at a time through [`Mapping::word`] and [`Mapping::start`], never as
-    /// a slice.
+    /// Maps memory that the kernel also reads and writes, `offset` bytes into the object behind
+    /// `file`. Access is by single indices or words through [`Mapping::word`] and
+    /// [`Mapping::start`], never as a slice.
     pub(crate) fn shared(file: &impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
         let bytes = whole_pages(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -63,12 +63,12 @@ impl Mapping {
         Ok(Self::owned(start.cast(), bytes))
     }
 
-    /// Where a mapping of [`Mapping::shared`] begins, for the rings of AF_XDP.
+    /// Returns the start of a mapping of [`Mapping::shared`], for the rings of AF_XDP.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The `idx`-th 64-bit word of a mapping of [`Mapping::shared`].
+    /// Returns the `idx`-th 64-bit word of a mapping of [`Mapping::shared`].
     pub(crate) fn word(&self, idx: usize) -> &AtomicU64 {
         assert!(
             idx < self.bytes / size_of::<AtomicU64>(),
@@ -97,7 +97,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Of anonymous mappings only: see [`Mapping::receive_window`].
+    /// Only for anonymous mappings: see [`Mapping::receive_window`].
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: `Region`, the only caller, holds an anonymous mapping: `bytes` readable,
         // initialized (zeroed by the kernel) bytes that live as long as `self`; `&self` excludes a
@@ -105,7 +105,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// Of anonymous mappings only: see [`Mapping::receive_window`].
+    /// Only for anonymous mappings: see [`Mapping::receive_window`].
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`; `&mut self` excludes every other reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }

@@ -6,7 +6,8 @@ const HEADER: usize = 4;
 /// The two highest bits of a type are flags (nested, network byte order).
 const TYPE_MASK: u16 = 0x3fff;
 
-/// Attributes `(type, value)`; stops at the first malformed one. A value may hold attributes again.
+/// Returns the attributes as `(type, value)`; stops at the first malformed one. A value may contain
+/// attributes.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = half(bytes, 0)? as usize;
@@ -20,7 +21,7 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 /// Appends an attribute and its padding.
 ///
 /// # Panics
-/// If `value` is longer than the length field can say, 65,531 bytes.
+/// If `value` is longer than 65,531 bytes, the limit of the length field.
 pub fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let length = u16::try_from(HEADER + value.len()).expect("a value fits the length field");
     bytes.extend(length.to_ne_bytes());
@@ -29,27 +30,27 @@ pub fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(align(bytes.len()), 0);
 }
 
-/// `length` with what pads it to four bytes.
+/// Returns `length` rounded up to a multiple of four.
 pub(super) const fn align(length: usize) -> usize {
     (length + 3) & !3
 }
 
-/// 16 bits at `at`, if they are there.
+/// Returns 16 bits at `at`, if they exist.
 pub(super) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// 32 bits at `at`, if they are there.
+/// Returns 32 bits at `at`, if they exist.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// 64 bits at `at`, if they are there.
+/// Returns 64 bits at `at`, if they exist.
 pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// A string up to its zero.
+/// Returns the string up to its zero.
 pub(super) fn text(bytes: &[u8]) -> &str {
     let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or(&[]);
     std::str::from_utf8(bytes).unwrap_or("?")

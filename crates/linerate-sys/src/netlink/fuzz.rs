@@ -1,12 +1,12 @@
-//! Any bytes as the kernel's answers: they are read without a panic, and nothing is read beyond
-//! them.
+//! Fuzzing: any bytes as the kernel's answer are read without a panic, and nothing beyond them is
+//! read.
 
 use super::{Route, attributes, links, push, qdiscs};
 
 #[path = "../../../../fuzz/driver.rs"]
 mod driver;
 
-/// A header of `bytes` bytes with numbers in it, and attributes nested in each other behind it.
+/// Returns a header of `bytes` bytes with numbers in it, followed by nested attributes.
 fn message(bytes: usize) -> Vec<u8> {
     let mut message: Vec<u8> = (0..bytes).map(|at| (at % 5) as u8).collect();
     let mut inner = Vec::new();
@@ -40,7 +40,7 @@ fn fuzz_netlink() {
             assert!(changed.is_same_entry(route) && changed.window() == 7_300, "{changed:?}");
             let _words = (route.spelled("eth0"), route.gateway(), route.device(), route.is_local());
         }
-        // A class is told apart by anything but digits.
+        // Classes are distinguished by any characters but digits.
         let found = ["+".repeat(n_attributes.min(99)), "l".repeat(links::read_any(bytes))];
         driver::class(&(found, qdiscs::read_any(bytes), route.is_some()))
     });

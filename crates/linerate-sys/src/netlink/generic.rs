@@ -1,9 +1,9 @@
-//! Generic netlink (linux/genetlink.h): families that parts of the kernel register by name, found
-//! through the controller family.
+//! Generic netlink (linux/genetlink.h): families that parts of the kernel register by name. The
+//! controller family finds them.
 //!
-//! Commands, attributes and who may ask are each family's own. Not seen: families that are not
-//! offered in the network namespace of the thread that opened the socket (most are offered in the
-//! first one only), and multicast groups.
+//! Each family defines its commands, attributes and permissions. Multicast groups are not
+//! supported. Most families are available only in the initial network namespace; others are
+//! invisible to a thread in another namespace.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::attribute::{attributes, half, push, word};
 use super::socket::{PATIENCE, Socket, Unanswered};
 use crate::SysError;
 
-/// The family that knows the others (`GENL_ID_CTRL`); the only one with a fixed number.
+/// The family that lists the others (`GENL_ID_CTRL`); the only one with a fixed number.
 const CONTROLLER: u16 = 0x10;
 /// `CTRL_CMD_GETFAMILY`, in version 1 of the controller.
 const GET_FAMILY: u8 = 3;
@@ -26,7 +26,7 @@ const FAMILY_VERSION: u16 = 3;
 /// `struct genlmsghdr`: command, version, two reserved bytes.
 const HEAD: usize = 4;
 
-/// A registered family.
+/// Registered family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     name: String,
@@ -35,21 +35,22 @@ pub struct Family {
 }
 
 impl Family {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The message type it has on this kernel.
+    /// Returns the message type that it has on this kernel.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
     fn parse(name: &str, payload: &[u8]) -> Option<Self> {
-        let told = || attributes(payload.get(HEAD..).unwrap_or_default());
-        let find = |wanted| told().find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        let answer_attributes = || attributes(payload.get(HEAD..).unwrap_or_default());
+        let find =
+            |wanted| answer_attributes().find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
         let version = find(FAMILY_VERSION).and_then(|value| word(value, 0)).unwrap_or(0);
         Some(Self { name: name.to_owned(), id: half(find(FAMILY_ID)?, 0)?, version: version as u8 })
     }
@@ -59,7 +60,7 @@ impl Family {
     }
 }
 
-/// An open generic netlink socket.
+/// Open generic netlink socket.
 #[derive(Debug)]
 pub struct GenericSocket {
     socket: Socket,
@@ -74,11 +75,11 @@ impl GenericSocket {
         Socket::open(Some(GENERIC), "generic netlink socket").map(|socket| Self { socket })
     }
 
-    /// The family called `name`; `None` if this kernel has none, or does not offer it in this
-    /// namespace.
+    /// Returns the family `name`; `None` if this kernel does not have it or does not offer it in
+    /// this namespace.
     ///
     /// # Errors
-    /// If the kernel does not answer, or does not take `name` for a name.
+    /// If the kernel does not answer, or does not accept `name` as a name.
     pub fn family(&mut self, name: &str) -> Result<Option<Family>, SysError> {
         let (operation, object) = ("look up generic netlink family", || name.to_owned());
         let mut wanted = Vec::new();
@@ -90,17 +91,13 @@ impl GenericSocket {
             Err(unanswered) => return Err(unanswered.during(operation, object())),
         };
         let nameless = || {
-            SysError::new(
-                operation,
-                object(),
-                std::io::Error::other("the answer has no number for it"),
-            )
+            SysError::new(operation, object(), std::io::Error::other("the answer has no family id"))
         };
         Family::parse(name, &answer).map(Some).ok_or_else(nameless)
     }
 
-    /// Sends `command` with `attributes` and waits for its one answer: the attributes of that, or
-    /// `None` if none came within `patience`. `what` is asked for, and for errors only.
+    /// Sends `command` with `attributes` and waits for its single answer. Returns the attributes of
+    /// the answer, or `None` if none arrived within `patience`. `what` names the request in errors.
     ///
     /// # Errors
     /// If the kernel refuses, at once or later.
@@ -119,8 +116,8 @@ impl GenericSocket {
         }
     }
 
-    /// Visits the attributes of every answer to a dump of `command` with `attributes`. `what` is
-    /// for errors.
+    /// Visits the attributes of every answer to a dump of `command` with `attributes`. `what` names
+    /// the request in errors.
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
@@ -143,8 +140,8 @@ impl GenericSocket {
 mod tests {
     use super::*;
 
-    /// Of the family `ethtool` (linux/ethtool_netlink.h): reads link settings; the header nest; in
-    /// it, a name.
+    /// Commands and attributes of the family `ethtool` (linux/ethtool_netlink.h): reading link
+    /// settings, the header nest, and the name in it.
     const GET_LINK_INFO: u8 = 2;
     const HEADER: u16 = 1;
     const DEVICE_NAME: u16 = 2;
@@ -180,7 +177,7 @@ mod tests {
         assert_eq!(socket.family("lr-none").unwrap(), None);
         // Longer than a name can be.
         assert!(socket.family("a name of more than sixteen bytes").is_err());
-        // The socket works on after a refusal.
+        // The socket still works after a refusal.
         assert!(socket.family("nlctrl").unwrap().is_some());
     }
 
@@ -189,8 +186,8 @@ mod tests {
         let mut socket = GenericSocket::open().unwrap();
         let controller = socket.family("nlctrl").unwrap().unwrap();
         let mut names = Vec::new();
-        let visit = |told: &[u8]| {
-            let name = attributes(told)
+        let visit = |answer_attributes: &[u8]| {
+            let name = attributes(answer_attributes)
                 .find(|(kind, _)| *kind == FAMILY_NAME)
                 .map(|(_, name)| name.to_vec());
             names.push(String::from_utf8(name.unwrap()).unwrap().trim_end_matches('\0').to_owned());
@@ -213,7 +210,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.errno(), Some(libc::ENODEV));
         assert!(error.to_string().contains("no device matches name"), "{error}");
-        // A dump that is refused is no empty list.
+        // A refused dump is an error, not an empty list.
         let error =
             socket.dump(&ethtool, 0xee, &[], "nothing", |_| panic!("an answer")).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EOPNOTSUPP), "{error}");
@@ -221,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_dump_that_fails_on_the_way_is_no_empty_list() {
-        /// Of the family `netdev` (linux/netdev.h, Linux 6.8): queues; of this interface.
+        /// Command and attributes of the family `netdev` (linux/netdev.h, Linux 6.8): queues of one
+        /// interface.
         const GET_QUEUES: u8 = 10;
         const INTERFACE: u16 = 2;
         let mut socket = GenericSocket::open().unwrap();
@@ -244,11 +242,11 @@ mod tests {
         let mut socket = GenericSocket::open().unwrap();
         let nobody = Family { name: "nobody".into(), id: CONTROLLER, version: 1 };
         let begun = crate::clock::monotonic();
-        // An empty wait: the answer is there at once or never waited for.
+        // Zero patience: only an answer that is already there counts.
         let answer = socket.ask(&nobody, GET_FAMILY, &[], Duration::ZERO, "nothing");
         assert!(matches!(answer, Ok(None)), "{answer:?}");
         assert!(crate::clock::monotonic() - begun < PATIENCE.as_nanos() as u64);
-        // The refusal of that request, still waiting, is not taken for the next one's answer.
+        // The refusal of that request is still queued; it must not count as the next answer.
         assert_eq!(socket.family("nlctrl").unwrap().unwrap().id(), CONTROLLER);
     }
 }

@@ -14,7 +14,7 @@ const GET_STATS: u16 = 94;
 /// `struct ndmsg`.
 const NDMSG: usize = 12;
 
-/// A link as the kernel lists it.
+/// Network interface as the kernel lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Interface index.
@@ -27,28 +27,28 @@ pub struct Link {
     pub mtu: u32,
     /// Operational state of RFC 2863: 6 is up, 2 is down, 0 unknown (the loopback).
     pub operstate: u8,
-    /// Transmit queues the device was created with.
+    /// Number of transmit queues at creation.
     pub tx_queues: u32,
-    /// Receive queues.
+    /// Number of receive queues at creation.
     pub rx_queues: u32,
-    /// Largest GSO super-packet handed to it, bytes.
+    /// Largest GSO packet that the stack hands to it, bytes.
     pub gso_max_size: Option<u32>,
-    /// Hardware address; `None` where there is none, or it is not of Ethernet's length.
+    /// Hardware address; `None` if it has none, or one that is not of Ethernet's length.
     pub address: Option<[u8; 6]>,
     /// Index of the bond, team or bridge it is a member of.
     pub master: Option<u32>,
-    /// Index of the link it stands on (of a VLAN its interface) or, of a veth pair, of the other
-    /// end; `None` if that is in another network namespace.
+    /// Index of the lower link (for a VLAN its interface) or, for a veth pair, of the other end.
+    /// `None` if that link is in another network namespace.
     pub lower: Option<u32>,
     /// Link kind (`veth`, `vlan`, `bond` ...); `None` for a hardware device and the loopback.
     pub kind: Option<String>,
-    /// What it does with packets, if it is a tunnel.
+    /// Encapsulation, if it is a tunnel.
     pub tunnel: Option<Tunnel>,
-    /// How it delivers, if it is a macvlan: `bridge`, `vepa`, `private`, `passthru`, `source`.
+    /// Delivery mode, if it is a macvlan: `bridge`, `vepa`, `private`, `passthru`, `source`.
     pub macvlan_mode: Option<&'static str>,
 }
 
-/// Counters of a link: the head of `struct rtnl_link_stats64`, in its order.
+/// Counters of a link: the first fields of `struct rtnl_link_stats64`, in its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the kernel's own names")]
 pub struct LinkStats {
@@ -73,7 +73,7 @@ pub struct LinkStats {
     pub tx_fifo_errors: u64,
 }
 
-/// An address of an interface.
+/// Address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
     /// Interface index.
@@ -84,7 +84,7 @@ pub struct InterfaceAddress {
     pub prefix: u8,
 }
 
-/// An address that a port of a bridge has learnt or was given (linux/neighbour.h, `AF_BRIDGE`).
+/// Address that a bridge port has learnt or was given (linux/neighbour.h, `AF_BRIDGE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learnt {
     /// Index of the port.
@@ -95,10 +95,10 @@ pub struct Learnt {
     pub hardware: [u8; 6],
 }
 
-/// A neighbour whose hardware address is known (linux/neighbour.h).
+/// Neighbour with a known hardware address (linux/neighbour.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Index of the interface it is behind.
+    /// Index of the interface that leads to it.
     pub index: u32,
     /// Its address.
     pub address: IpAddr,
@@ -112,7 +112,7 @@ impl RouteSocket {
     /// # Errors
     /// If the kernel refuses or does not answer.
     pub fn links(&mut self, mut visit: impl FnMut(Link)) -> Result<(), SysError> {
-        // ifinfomsg, all zero: every family, every link.
+        // An ifinfomsg of zeros selects every family and every link.
         self.dump(GET_LINK, &[0; 16], "links", |payload| {
             if let Some(link) = parse_link(payload) {
                 visit(link);
@@ -120,7 +120,7 @@ impl RouteSocket {
         })
     }
 
-    /// Visits the counters of every link by its index. Does not allocate.
+    /// Visits the counters of every link with the link's index. Does not allocate.
     ///
     /// # Errors
     /// If the kernel (older than 4.7) refuses or does not answer.
@@ -137,13 +137,12 @@ impl RouteSocket {
         })
     }
 
-    /// Visits every neighbour whose hardware address is known: its address, the interface it is
-    /// behind, its hardware address.
+    /// Visits every neighbour with a known hardware address.
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
     pub fn neighbours(&mut self, mut visit: impl FnMut(Neighbour)) -> Result<(), SysError> {
-        // ndmsg, all zero: both families, every link.
+        // An ndmsg of zeros selects both families and every link.
         self.dump(GET_NEIGHBOUR, &[0; NDMSG], "neighbours", |payload| {
             if let Some(neighbour) = parse_neighbour(payload) {
                 visit(neighbour);
@@ -180,7 +179,7 @@ impl RouteSocket {
     }
 }
 
-/// Reads `payload` as each of these, and returns how many it may be.
+/// Parses `payload` as each of these types, and returns the number of successes.
 #[cfg(test)]
 pub(super) fn read_any(payload: &[u8]) -> usize {
     [
@@ -203,7 +202,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             1 => link.address = value.try_into().ok(),
             3 => link.name = text(value).to_owned(),
             4 => link.mtu = word(value, 0)?,
-            // A device on no other one names itself (IFLA_LINK), or 0.
+            // A device without a lower link has its own index here (IFLA_LINK), or 0.
             5 => link.lower = word(value, 0).filter(|lower| ![0, link.index].contains(lower)),
             10 => link.master = word(value, 0),
             16 => link.operstate = *value.first()?,
@@ -218,7 +217,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             }
             31 => link.tx_queues = word(value, 0)?,
             32 => link.rx_queues = word(value, 0)?,
-            // IFLA_LINK_NETNSID: the index is one of another namespace.
+            // IFLA_LINK_NETNSID: the index belongs to another namespace.
             37 => is_elsewhere = true,
             41 => link.gso_max_size = word(value, 0),
             _ => {}
@@ -262,8 +261,8 @@ fn parse_link_stats(payload: &[u8]) -> Option<(u32, LinkStats)> {
 
 fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
     const IFADDRMSG: usize = 8;
-    /// IFA_LOCAL is this end; IFA_ADDRESS is the peer's on a point-to-point link and this end's
-    /// elsewhere.
+    /// IFA_LOCAL is the local address. IFA_ADDRESS is the peer's on a point-to-point link and the
+    /// local address elsewhere.
     const LOCAL: u16 = 2;
     const ADDRESS: u16 = 1;
     let body = payload.get(IFADDRMSG..)?;
@@ -276,7 +275,7 @@ fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
 fn parse_neighbour(payload: &[u8]) -> Option<Neighbour> {
     const DESTINATION: u16 = 1;
     const HARDWARE_ADDRESS: u16 = 2;
-    /// States in which nothing was ever heard from it: incomplete and failed.
+    /// States without any answer from the neighbour: incomplete and failed.
     const UNKNOWN: u16 = 0x01 | 0x20;
     let index = word(payload, 4)?;
     let body = payload.get(NDMSG..)?;
@@ -339,7 +338,7 @@ mod tests {
         };
         assert_eq!(parse_neighbour(&message(2)), Some(expected));
         assert_eq!((parse_neighbour(&message(1)), parse_neighbour(&message(0x20))), (None, None));
-        // The hardware address is padded by two bytes, which say nothing.
+        // Two padding bytes follow the hardware address.
         for end in 0..message(2).len() - 2 {
             assert_eq!(parse_neighbour(&message(2)[..end]), None);
         }

@@ -1,12 +1,12 @@
-//! Netlink sockets (netlink(7)): routing ones (rtnetlink(7)) for links, their statistics,
-//! addresses, queueing disciplines and routes; generic ones for the families that parts of the
+//! Netlink sockets (netlink(7)). Routing sockets (rtnetlink(7)) serve links, their statistics,
+//! addresses, queueing disciplines and routes. Generic sockets serve the families that parts of the
 //! kernel register by name.
 //!
-//! One blocking request at a time, in the network namespace of the thread that opened the socket.
-//! Numbers are in host byte order as the kernel sends them. A refusal carries the kernel's own
-//! words where it gave any. Layouts: linux/netlink.h, rtnetlink.h, genetlink.h.
+//! A socket handles one blocking request at a time, in the network namespace of the thread that
+//! opened it. Numbers are in host byte order as the kernel sends them. A refusal contains the
+//! kernel's explanation if it gave one. Layouts: linux/netlink.h, rtnetlink.h, genetlink.h.
 //!
-//! Not seen: changes between two dumps, and what another namespace holds.
+//! Changes between two dumps and other namespaces are not visible.
 
 mod attribute;
 mod generic;
@@ -31,7 +31,7 @@ use socket::Socket;
 
 use crate::SysError;
 
-/// An open routing netlink socket.
+/// Open routing netlink socket.
 #[derive(Debug)]
 pub struct RouteSocket {
     socket: Socket,

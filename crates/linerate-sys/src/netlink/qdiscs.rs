@@ -1,4 +1,4 @@
-//! Queueing disciplines, their counters and limits, and classes of one kind (linux/pkt_sched.h,
+//! Queueing disciplines, their counters and limits, and HTB classes (linux/pkt_sched.h,
 //! gen_stats.h).
 
 use super::RouteSocket;
@@ -12,20 +12,20 @@ const GET_FILTER: u16 = 46;
 /// `struct tcmsg`.
 const TCMSG: usize = 20;
 
-/// A queueing discipline and its counters.
+/// Queueing discipline and its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Qdisc<'a> {
     /// Interface index.
     pub index: u32,
-    /// Its handle, `major << 16 | minor`; 0 for the default one.
+    /// Handle, `major << 16 | minor`; 0 for the default discipline.
     pub handle: u32,
-    /// Where it hangs; `0xffff_ffff` is the root.
+    /// Handle of the parent; `0xffff_ffff` is the root.
     pub parent: u32,
-    /// `fq`, `tbf`, `noqueue` ...
+    /// Kind: `fq`, `tbf`, `noqueue` ...
     pub kind: &'a str,
     /// Bytes sent.
     pub bytes: u64,
-    /// Packets sent, GSO segments counted singly.
+    /// Packets sent; every GSO segment counts.
     pub packets: u64,
     /// Bytes waiting.
     pub backlog_bytes: u32,
@@ -33,15 +33,15 @@ pub struct Qdisc<'a> {
     pub queue_length: u32,
     /// Packets dropped; wraps at 2^32.
     pub drops: u32,
-    /// Packets the driver gave back; wraps at 2^32.
+    /// Packets that the driver returned; wraps at 2^32.
     pub requeues: u32,
     /// Times the rate was exceeded; wraps at 2^32.
     pub overlimits: u32,
-    /// Its parameters as the kernel sent them, by kind; see [`Qdisc::limits`].
+    /// Parameters as the kernel sent them; the layout depends on the kind. See [`Qdisc::limits`].
     pub options: &'a [u8],
 }
 
-/// What a queueing discipline is set to, as far as its kind has it.
+/// Configured limits of a queueing discipline, as far as its kind has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QdiscLimits {
     /// Bytes per second, counted at L2 without FCS.
@@ -54,16 +54,16 @@ pub struct QdiscLimits {
     pub limit_packets: Option<u64>,
 }
 
-/// A class of a hierarchical token bucket (tc-htb(8)).
+/// Class of a hierarchical token bucket (tc-htb(8)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HtbClass {
-    /// Its handle.
+    /// Handle.
     pub handle: u32,
-    /// The class it borrows from; `0xffff_ffff` is the root.
+    /// Handle of the class from which it borrows; `0xffff_ffff` is the root.
     pub parent: u32,
-    /// Bytes per second it is given.
+    /// Guaranteed rate, byte/s.
     pub rate_bytes_per_s: u64,
-    /// Bytes per second it may reach by borrowing.
+    /// Highest rate with borrowing, byte/s.
     pub ceil_bytes_per_s: u64,
     /// Bytes that may pass at once at `rate`.
     pub burst_bytes: u64,
@@ -72,8 +72,8 @@ pub struct HtbClass {
 }
 
 impl Qdisc<'_> {
-    /// The class that takes what no filter of a hierarchical token bucket picks; `None` where that
-    /// is not shaped, and of other kinds.
+    /// Returns the class for traffic that no filter of a hierarchical token bucket selects; `None`
+    /// if that traffic is not shaped, and for other kinds.
     #[must_use]
     pub fn htb_default(&self) -> Option<u32> {
         /// `TCA_HTB_INIT`, a `struct tc_htb_glob`.
@@ -86,7 +86,7 @@ impl Qdisc<'_> {
         Some(self.handle & MAJOR | minor & !MAJOR)
     }
 
-    /// What it is set to; kinds not known here have no limits known.
+    /// Returns the configured limits; an unknown kind has no known limits.
     #[must_use]
     pub fn limits(&self) -> QdiscLimits {
         let option = |wanted| {
@@ -115,7 +115,7 @@ impl Qdisc<'_> {
             "netem" => {
                 const RATE: u16 = 6;
                 const RATE_64: u16 = 8;
-                /// `struct tc_netem_qopt` stands before the attributes.
+                /// Size of `struct tc_netem_qopt`, which precedes the attributes.
                 const HEAD: usize = 24;
                 limits.limit_packets = count(4);
                 let nested = || attributes(self.options.get(HEAD..).unwrap_or_default());
@@ -145,7 +145,8 @@ impl RouteSocket {
         })
     }
 
-    /// Whether filters pick classes of the discipline `handle` of the device with index `index`.
+    /// Returns true if filters select classes of the discipline `handle` of the device with index
+    /// `index`.
     ///
     /// # Errors
     /// If the kernel refuses or does not answer.
@@ -177,7 +178,8 @@ impl RouteSocket {
     }
 }
 
-/// Reads `payload` as a queueing discipline and as a class, and returns the limits of the one.
+/// Parses `payload` as a queueing discipline and as a class; returns the limits of the first and
+/// true if the second succeeds.
 #[cfg(test)]
 pub(super) fn read_any(payload: &[u8]) -> (Option<QdiscLimits>, bool) {
     (parse_qdisc(payload).map(|qdisc| qdisc.limits()), parse_htb_class(payload).is_some())
@@ -254,15 +256,15 @@ fn parse_htb_class(payload: &[u8]) -> Option<HtbClass> {
     })
 }
 
-/// The rate of a `struct tc_ratespec` at `at`, or of the 64-bit attribute that accompanies it above
-/// 32 Gbit/s.
+/// Returns the rate of a `struct tc_ratespec` at `at`, or of the 64-bit attribute that accompanies
+/// it above 32 Gbit/s.
 fn rate(parameters: &[u8], at: usize, rate_64: Option<&[u8]>) -> Option<u64> {
     const RATE: usize = 8;
     rate_64.and_then(|value| long(value, 0)).or_else(|| word(parameters, at + RATE).map(u64::from))
 }
 
-/// A burst is sent as the time it takes at its rate, in scheduler ticks of 64 ns (`PSCHED_SHIFT`
-/// 6).
+/// Returns the bytes of a burst, which the kernel sends as its duration at the rate, in scheduler
+/// ticks of 64 ns (`PSCHED_SHIFT` 6).
 fn burst(rate_bytes_per_s: u64, ticks: u32) -> u64 {
     const TICK_NS: u128 = 64;
     const NANOS_PER_SECOND: u128 = 1_000_000_000;

@@ -1,13 +1,13 @@
-//! Routes: which one leads to an address, and its `window` and `initrwnd` metrics (rtnetlink(7),
+//! Routes: the route to an address, and its `window` and `initrwnd` metrics (rtnetlink(7),
 //! ip-route(8)).
 //!
-//! A route is kept as the kernel sent it, so that replacing it changes the two metrics and nothing
-//! else, and putting it back restores every attribute. `window` is the largest window a connection
-//! over the route advertises, bytes (`RTAX_WINDOW`); `initrwnd` the first one, segments
+//! A route is stored as the kernel sent it. Replacing it changes the two metrics and nothing else,
+//! and restoring it restores every attribute. `window` is the largest window that a connection over
+//! the route advertises, in bytes (`RTAX_WINDOW`). `initrwnd` is the first window, in segments
 //! (`RTAX_INITRWND`). Layouts: linux/rtnetlink.h.
 //!
-//! Not seen: what a connection that is already open does (it keeps the metrics it was opened with).
-//! Next hops of a multipath route are read and kept as they are.
+//! A connection that is already open keeps the metrics with which it was opened. Next hops of a
+//! multipath route are read and stored without change.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -26,12 +26,12 @@ const GET_ROUTE: u16 = 26;
 
 /// `struct rtmsg`.
 const RTMSG: usize = 12;
-/// Asks for the entry of the routing table, not for what it resolves to (`RTM_F_FIB_MATCH`, Linux
+/// Requests the entry of the routing table instead of the resolved route (`RTM_F_FIB_MATCH`, Linux
 /// 4.13).
 const FIB_MATCH: u32 = 0x2000;
-/// The one next-hop flag a request may carry (`RTNH_F_ONLINK`); the others tell a state.
+/// The only next-hop flag that a request may contain (`RTNH_F_ONLINK`); the others report a state.
 const ON_LINK: u32 = 4;
-/// The main routing table, which `ip route` shows unless told otherwise.
+/// Main routing table, the default of `ip route`.
 const TABLE_MAIN: u32 = 254;
 
 const ATTRIBUTE_DESTINATION: u16 = 1;
@@ -47,24 +47,24 @@ const ATTRIBUTE_TABLE: u16 = 15;
 const METRIC_WINDOW: u16 = 3;
 const METRIC_INITIAL_WINDOW: u16 = 14;
 
-/// An entry of a routing table, as the kernel sent it.
+/// Entry of a routing table, as the kernel sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// `struct rtmsg` and its attributes.
     message: Vec<u8>,
 }
 
-/// Where a route leads.
+/// Next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Index of the device.
     pub device: u32,
-    /// The next router; `None` if the destinations are neighbours themselves.
+    /// Next router; `None` if the destinations are neighbours.
     pub gateway: Option<IpAddr>,
 }
 
 impl Route {
-    /// A route as [`Route::as_bytes`] gave it; `None` if it cannot have been one.
+    /// Returns the route from the bytes of [`Route::as_bytes`]; `None` if they are malformed.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let family = *bytes.first()?;
@@ -74,19 +74,19 @@ impl Route {
         (known && bytes.len() >= RTMSG).then(|| Self { message: bytes.to_vec() })
     }
 
-    /// Its message, to be kept until it is put back.
+    /// Returns the kernel's message, to store until the route is restored.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.message
     }
 
-    /// Index of the device it leads out of; `None` for a multipath route.
+    /// Returns the index of the route's device; `None` for a multipath route.
     #[must_use]
     pub fn device(&self) -> Option<u32> {
         self.attribute(ATTRIBUTE_DEVICE).and_then(|value| word(value, 0))
     }
 
-    /// Where it leads: one next hop, or those of a multipath route that are in use.
+    /// Returns the next hop, or all active next hops of a multipath route.
     #[must_use]
     pub fn next_hops(&self) -> Vec<NextHop> {
         match (self.device(), self.attribute(ATTRIBUTE_MULTIPATH)) {
@@ -96,39 +96,39 @@ impl Route {
         }
     }
 
-    /// Whether it leads to this host itself: its packets take the loopback, whatever device it
-    /// names (`RTN_LOCAL`).
+    /// Returns true for a route to this host itself: its packets use the loopback, whatever device
+    /// it names (`RTN_LOCAL`).
     #[must_use]
     pub fn is_local(&self) -> bool {
         const LOCAL: u8 = 2;
         self.message[7] == LOCAL
     }
 
-    /// The next hop; `None` if its destinations are neighbours themselves.
+    /// Returns the next router; `None` if the destinations are neighbours.
     #[must_use]
     pub fn gateway(&self) -> Option<IpAddr> {
         self.address(ATTRIBUTE_GATEWAY)
     }
 
-    /// Largest window advertised over it, bytes; 0 if it says nothing.
+    /// Returns the largest window over this route, bytes; 0 if not set.
     #[must_use]
     pub fn window(&self) -> u32 {
         self.metric(METRIC_WINDOW)
     }
 
-    /// First window advertised over it, segments; 0 if it says nothing.
+    /// Returns the first window over this route, segments; 0 if not set.
     #[must_use]
     pub fn initial_window(&self) -> u32 {
         self.metric(METRIC_INITIAL_WINDOW)
     }
 
-    /// Whether both are the same entry, whatever their metrics.
+    /// Returns true if both are the same entry, whatever their metrics.
     #[must_use]
     pub fn is_same_entry(&self, other: &Self) -> bool {
         self.with_windows(0, 0).entry() == other.with_windows(0, 0).entry()
     }
 
-    /// The same route with these metrics; 0 removes one.
+    /// Returns the same route with these metrics; 0 removes a metric.
     #[must_use]
     pub fn with_windows(&self, window: u32, initial: u32) -> Self {
         let mut metrics = Vec::new();
@@ -153,8 +153,8 @@ impl Route {
         Self { message }
     }
 
-    /// As `ip route change` takes it, without the metrics: `198.18.0.0/24 dev eth0 proto kernel
-    /// scope link src 198.18.0.2`.
+    /// Returns the arguments of `ip route change` without the metrics: `198.18.0.0/24 dev eth0
+    /// proto kernel scope link src 198.18.0.2`.
     #[must_use]
     pub fn spelled(&self, device: &str) -> String {
         let mut text = match (self.address(ATTRIBUTE_DESTINATION), self.message[1]) {
@@ -218,7 +218,7 @@ impl Route {
         ip_address(self.attribute(wanted)?)
     }
 
-    /// What identifies it: everything but metrics, flags and what the kernel only tells
+    /// Returns the identity of the entry: everything but metrics, flags and read-only attributes
     /// (RTA_CACHEINFO, RTA_PREF).
     fn entry(&self) -> (Vec<u8>, Vec<(u16, &[u8])>) {
         const IDENTIFYING: [u16; 6] = [
@@ -234,8 +234,7 @@ impl Route {
     }
 }
 
-/// The members of `RTA_MULTIPATH`, each a `struct rtnexthop` and its attributes, without those that
-/// carry nothing.
+/// Returns the active members of `RTA_MULTIPATH`, each a `struct rtnexthop` with attributes.
 fn next_hops(mut bytes: &[u8]) -> Vec<NextHop> {
     /// `struct rtnexthop`: length, flags, weight, index of the device.
     const RTNEXTHOP: usize = 8;
@@ -262,7 +261,7 @@ impl RouteSocket {
     /// # Errors
     /// If the kernel refuses or does not answer.
     pub fn routes(&mut self, mut visit: impl FnMut(Route)) -> Result<(), SysError> {
-        // rtmsg, all zero: both families, every table.
+        // An rtmsg of zeros selects both families and every table.
         self.dump(GET_ROUTE, &[0; RTMSG], "routes", |payload| {
             if let Some(route) = Route::from_bytes(payload) {
                 visit(route);
@@ -270,20 +269,19 @@ impl RouteSocket {
         })
     }
 
-    /// The route that packets to `address` take from this namespace.
+    /// Returns the route for packets from this namespace to `address`.
     ///
     /// # Errors
-    /// If there is none, or the kernel (older than 4.13) cannot tell.
+    /// If there is none, or the kernel is older than 4.13.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Route, SysError> {
         self.look_up(address, None, FIB_MATCH)
     }
 
-    /// What the route to `address` resolves to for packets from `source`: of a multipath route the
-    /// next hop that they take where addresses alone decide (`net.ipv4.fib_multipath_hash_policy`
-    /// 0).
+    /// Returns the resolved route to `address` for packets from `source`. For a multipath route
+    /// this is the next hop if addresses alone decide (`net.ipv4.fib_multipath_hash_policy` is 0).
     ///
     /// # Errors
-    /// If there is none, or the kernel cannot tell.
+    /// If there is none, or the kernel cannot resolve it.
     pub fn route_between(&mut self, source: IpAddr, address: IpAddr) -> Result<Route, SysError> {
         self.look_up(address, Some(source), 0)
     }
@@ -317,16 +315,16 @@ impl RouteSocket {
             SysError::new(
                 "look up",
                 object(),
-                std::io::Error::other("the kernel answered without a route"),
+                std::io::Error::other("the kernel's answer has no route"),
             )
         };
         Route::from_bytes(&answer).ok_or_else(gone)
     }
 
-    /// Replaces the entry that `route` is, which must exist, by `route`.
+    /// Replaces an existing entry of the routing table by `route`.
     ///
     /// # Errors
-    /// If there is no such entry, or it may not be changed (needs CAP_NET_ADMIN).
+    /// If there is no such entry, or it cannot be changed (needs CAP_NET_ADMIN).
     pub fn replace_route(&mut self, route: &Route) -> Result<(), SysError> {
         let mut body = route.message.clone();
         let flags = word(&body, 8).unwrap_or(0) & ON_LINK;
@@ -419,7 +417,7 @@ mod tests {
         assert_eq!(route.device(), None);
         assert_eq!(super::tests::route().next_hops(), [NextHop { device: 5, gateway: None }]);
         (0..hops.len()).for_each(|end| assert!(next_hops(&hops[..end]).len() <= 2));
-        assert_eq!(next_hops(&[0; 64]), [], "a length of nothing ends the walk");
+        assert_eq!(next_hops(&[0; 64]), [], "a length of zero ends the walk");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A netlink socket of any protocol: one request at a time, with its answers.
+//! Netlink socket of any protocol: one request at a time, with its answers.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::message::{FLAG_DUMP, FLAG_REQUEST, Part, parts, write};
 use crate::error::Refusal;
 use crate::{SysError, clock};
 
-/// Largest datagram the kernel sends in a dump.
+/// Size of the largest datagram in a dump.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// The kernel answers at once; anything slower is a fault, and a reader must never hang.
+/// The kernel answers at once. A slower answer is a fault, and a reader must never hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An open socket.
@@ -24,12 +24,12 @@ pub(super) struct Socket {
     sequence: u32,
 }
 
-/// Why a request has no answer.
+/// Reason for a missing answer.
 #[derive(Debug)]
 pub(super) enum Unanswered {
     /// The kernel refused it.
     Refused(Refusal),
-    /// It could not be sent, or no answer came in time (`EAGAIN`).
+    /// It could not be sent, or no answer arrived in time (`EAGAIN`).
     Failed(Errno),
 }
 
@@ -40,7 +40,7 @@ impl From<Errno> for Unanswered {
 }
 
 impl Unanswered {
-    /// As an error of `operation` on `object`.
+    /// Converts to an error of `operation` on `object`.
     pub(super) fn during(self, operation: &'static str, object: impl Into<String>) -> SysError {
         match self {
             Self::Refused(refusal) => SysError::new(operation, object, refusal),
@@ -62,12 +62,12 @@ impl Socket {
         let fd = fd.map_err(wrap)?;
         net::sockopt::set_socket_timeout(&fd, net::sockopt::Timeout::Recv, Some(PATIENCE))
             .map_err(wrap)?;
-        // Before Linux 4.12 there are error numbers only, and they do.
+        // Before Linux 4.12 there are no explanations; error numbers are enough.
         let _words = crate::socket::raw::set(&fd, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
         Ok(Self { fd, request: Vec::new(), answer: vec![0; RECEIVE_BUFFER], sequence: 0 })
     }
 
-    /// Visits every answer to a dump. Does not allocate, after the first time.
+    /// Visits every answer to a dump. Allocates only on the first call.
     pub(super) fn dump(
         &mut self,
         kind: u16,
@@ -96,7 +96,8 @@ impl Socket {
         }
     }
 
-    /// Sends one request that has one answer; the answer's payload, empty for an acknowledgement.
+    /// Sends one request with a single answer; returns the answer's payload, empty for an
+    /// acknowledgement.
     pub(super) fn ask(
         &mut self,
         kind: u16,
@@ -108,7 +109,7 @@ impl Socket {
         self.send(kind, FLAG_REQUEST | flags, pieces)?;
         let mut left = patience;
         let answer = loop {
-            // Zero would mean for ever.
+            // A timeout of zero would mean forever.
             if left.is_zero() {
                 break Err(Unanswered::Failed(Errno::AGAIN));
             }
@@ -135,7 +136,7 @@ impl Socket {
         net::send(&self.fd, &self.request, SendFlags::empty()).map(drop)
     }
 
-    /// The parts of the next datagram that answer the last request.
+    /// Returns the parts of the next datagram that answer the last request.
     fn receive(&mut self) -> Result<impl Iterator<Item = Part<'_>>, Errno> {
         let (received, _) = net::recv(&self.fd, &mut self.answer[..], RecvFlags::empty())?;
         Ok(parts(&self.answer[..received], self.sequence))

@@ -1,9 +1,9 @@
-//! Links that hand their packets to another one: what a tunnel adds and where it sends, how a
-//! macvlan delivers (linux/if_link.h, if_tunnel.h).
+//! Links that hand their packets to another link: a tunnel's overhead and remote end, and the
+//! delivery mode of a macvlan (linux/if_link.h, if_tunnel.h).
 //!
-//! What is added is the least that the kernel adds: options of a packet (destination options of
-//! IPv6, options of Geneve) come on top. Not seen: WireGuard, whose peers are not listed here, and
-//! VXLAN whose remote ends are in its forwarding database.
+//! The overhead is a minimum: options of a packet (destination options of IPv6, options of Geneve)
+//! are additional. Not covered: WireGuard, whose peers netlink does not list here, and VXLAN
+//! devices whose remote ends are in a forwarding database.
 
 use std::net::IpAddr;
 
@@ -16,22 +16,24 @@ const UDP: u32 = 8;
 /// The header of VXLAN (RFC 7348) and of Geneve without options (RFC 8926).
 const VXLAN: u32 = 8;
 const GRE: u32 = 4;
-/// Ethernet addresses and type, where frames are carried.
+/// Ethernet addresses and type, if the tunnel carries frames.
 const ETHERNET: u32 = 14;
 
-/// What a tunnel does with a packet.
+/// Encapsulation of a tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunnel {
-    /// The other end, or the group; `None` if each packet or a forwarding database says.
+    /// Remote end, or the multicast group; `None` if each packet or a forwarding database defines
+    /// it.
     pub remote: Option<IpAddr>,
-    /// Index of the link that its packets must leave by; `None` if the route decides.
+    /// Index of the link that its packets must use; `None` if the route decides.
     pub device: Option<u32>,
-    /// Bytes that it adds to an IP packet at the least: the frame's header where frames are
-    /// carried, its own, and the outer IP header.
+    /// Smallest number of bytes that it adds to an IP packet: the inner frame header if the tunnel
+    /// carries frames, its own header, and the outer IP header.
     pub header_bytes: u32,
 }
 
-/// The tunnel of `kind` whose `IFLA_INFO_DATA` is `data`; `None` of other links.
+/// Returns the tunnel of `kind` with the attributes `data` (`IFLA_INFO_DATA`); `None` for other
+/// links.
 pub(super) fn tunnel(kind: &str, data: &[u8]) -> Option<Tunnel> {
     let find =
         |wanted: u16| attributes(data).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
@@ -48,7 +50,8 @@ pub(super) fn tunnel(kind: &str, data: &[u8]) -> Option<Tunnel> {
             const GENERIC_PROTOCOL: u16 = 27;
             let remote = address(&[2, 16]);
             let local = address(&[4, 17]);
-            // With the generic protocol extension packets of IP may be carried without a frame.
+            // With the generic protocol extension the tunnel may carry IP packets without a frame
+            // header.
             let inner = if find(GENERIC_PROTOCOL).is_some() { 0 } else { ETHERNET };
             let header_bytes = outer(&remote.or(local)) + UDP + VXLAN + inner;
             Some(Tunnel { remote, device: device(LINK), header_bytes })
@@ -88,7 +91,7 @@ fn is_given(address: &IpAddr) -> bool {
     !address.is_unspecified()
 }
 
-/// How a macvlan or macvtap delivers, by the name that ip-link(8) gives it.
+/// Returns the delivery mode of a macvlan or macvtap, with its name in ip-link(8).
 pub(super) fn macvlan_mode(kind: &str, data: &[u8]) -> Option<&'static str> {
     const MODE: u16 = 1;
     if !["macvlan", "macvtap"].contains(&kind) {

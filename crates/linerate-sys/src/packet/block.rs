@@ -1,9 +1,9 @@
-//! A block of a TPACKET_V3 receive ring, as the kernel fills it (linux/if_packet.h,
+//! Block of a TPACKET_V3 receive ring, as the kernel fills it (linux/if_packet.h,
 //! Documentation/networking/packet_mmap.rst).
 //!
-//! A block begins with a description (`struct tpacket_block_desc`), then come frames one after the
-//! other, each behind a `struct tpacket3_hdr` that says how far the next is. Numbers are in host
-//! byte order. Reading trusts nothing: an offset that leads out of the block ends the walk.
+//! A block begins with a description (`struct tpacket_block_desc`). Frames follow, each after a
+//! `struct tpacket3_hdr` with the offset of the next one. Numbers are in host byte order. The
+//! reader trusts no offset: one that leads out of the block ends the walk.
 
 /// Offsets into `struct tpacket_block_desc`.
 pub(super) const STATUS_AT: usize = 8;
@@ -21,30 +21,30 @@ const FRAME: usize = 24;
 const VLAN_CONTENT: usize = 32;
 const VLAN_TYPE: usize = 36;
 
-/// `TP_STATUS_VLAN_VALID`: the kernel took off a tag and tells it beside the frame.
+/// `TP_STATUS_VLAN_VALID`: the kernel removed a tag and reports it in the header.
 const VLAN_VALID: u32 = 1 << 4;
-/// `TP_STATUS_TS_RAW_HARDWARE`: the device's clock stamped it.
+/// `TP_STATUS_TS_RAW_HARDWARE`: the time stamp is from the device's clock.
 const HARDWARE_STAMP: u32 = 1 << 31;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// One received frame.
+/// Received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFrame<'a> {
-    /// As much of it as the filter keeps, from the destination address; a tag the kernel took off
-    /// is not in it.
+    /// The bytes that the filter keeps, from the destination address, without a tag that the kernel
+    /// removed.
     pub bytes: &'a [u8],
-    /// Its length, without that tag and without check sequence.
+    /// Original length, without that tag and without the check sequence.
     pub length: usize,
-    /// Type and content of the VLAN tag taken off.
+    /// Type and content of the removed VLAN tag.
     pub vlan: Option<[u16; 2]>,
-    /// When it came, ns: on the wall clock, or on the device's own if `hardware_stamp`.
+    /// Arrival time, ns: on the wall clock, or on the device's clock if `hardware_stamp`.
     pub stamp_ns: u64,
-    /// Whether the device stamped it.
+    /// True if the device made the time stamp.
     pub hardware_stamp: bool,
 }
 
-/// The frames of `block`.
+/// Returns the frames of `block`.
 pub(super) fn frames(block: &[u8]) -> impl Iterator<Item = RingFrame<'_>> {
     let mut left = word(block, N_FRAMES_AT).unwrap_or(0);
     let mut at = word(block, FIRST_AT).unwrap_or(0) as usize;
@@ -56,7 +56,7 @@ pub(super) fn frames(block: &[u8]) -> impl Iterator<Item = RingFrame<'_>> {
     })
 }
 
-/// The frame whose header `bytes` begin with, and how far the next is.
+/// Returns the frame whose header starts `bytes`, and the offset of the next frame.
 fn frame(bytes: &[u8]) -> Option<(RingFrame<'_>, usize)> {
     let next = word(bytes, NEXT)? as usize;
     let start = usize::from(half(bytes, FRAME)?);
@@ -78,7 +78,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The 16 bits that a field at `at` holds, of 16 or in the low half of 32.
+/// Returns the low 16 bits of the field of 16 or 32 bits at `at`.
 #[inline]
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
@@ -88,8 +88,8 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Two frames: 3 of 60 bytes kept, at offset 48 of a header at 48; then 4 of 4 at 68, tagged,
-    /// stamped by hardware.
+    /// Returns a block of two frames: 3 of 60 bytes kept, at offset 48 of a header at 48; then 4 of
+    /// 4 at 68, tagged, with a hardware time stamp.
     fn block() -> Vec<u8> {
         let mut bytes = vec![0; 256];
         let mut put =
@@ -157,8 +157,7 @@ mod tests {
         }
         let mut many = whole;
         many[N_FRAMES_AT..N_FRAMES_AT + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
-        // A header that says that the next is itself would be read as often as the count says, and
-        // no more.
+        // A header that points to itself is read at most as often as the block's count says.
         assert!(frames(&many).take(1000).count() <= 1000);
     }
 }

@@ -1,9 +1,9 @@
-//! Classic BPF programs that accept only what bears one of a few marks at a known place (Linux
+//! Classic BPF programs that accept only frames with one of a few marks at a known place (Linux
 //! `Documentation/networking/filter.rst`).
 //!
-//! The kernel runs the program on each frame before it is copied or counted: what it refuses costs
-//! the receiver nothing and is no drop. Offsets count from the destination address, on frames from
-//! which the kernel took the outer VLAN tag.
+//! The kernel runs the program on each frame before it copies or counts the frame. A refused frame
+//! costs the receiver nothing and is not a drop. Offsets count from the destination address, on
+//! frames without the outer VLAN tag, which the kernel removes.
 
 use std::os::fd::AsFd;
 
@@ -12,22 +12,22 @@ use socket2::{SockFilter, SockRef};
 use crate::SysError;
 use crate::socket::describe;
 
-/// Load a word, load 16 bits, both from a constant offset.
+/// Opcodes: load 32 bits and load 16 bits from a constant offset.
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-/// Take the remainder by a constant.
+/// Opcode: remainder of a division by a constant.
 const REMAINDER: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
 const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Where a mark may stand, and which.
+/// Place and values of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accept {
     /// Offset of the mark, 32 bits big-endian.
     pub offset: u32,
-    /// What it may be.
+    /// Accepted values.
     pub marks: Vec<u32>,
-    /// Of the frames with such a mark, those whose number is of one remainder.
+    /// Accepts only the marked frames whose number has one remainder.
     pub share: Option<Share>,
 }
 
@@ -36,29 +36,29 @@ pub struct Accept {
 pub struct Share {
     /// Offset of the number, 16 bits big-endian.
     pub offset: u32,
-    /// How many sockets share.
+    /// Number of sockets that share the frames.
     pub of: u32,
-    /// Remainder of this one's numbers.
+    /// Remainder of this socket's numbers.
     pub own: u32,
 }
 
-/// A program.
+/// Filter program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Vec<Instruction>);
 
-/// An instruction: `struct sock_filter`.
+/// Instruction: `struct sock_filter`.
 type Instruction = (u16, u8, u8, u32);
 
 impl Filter {
-    /// Accepts what any of `places` describes, tried in turn, and keeps the first `keep` bytes of
-    /// it; refuses the rest. A frame too short for an offset is refused at once, so that places
-    /// should come by ascending offset.
+    /// Accepts frames that any of `places` describes, tried in order, and keeps their first `keep`
+    /// bytes. Refuses all other frames. A frame that is too short for an offset is refused at once,
+    /// so list places by ascending offset.
     #[must_use]
     pub fn any_of(places: &[Accept], keep: u32) -> Self {
         let mut program = Vec::new();
         for place in places {
             let ending: &[(u16, u8, u8, u32)] = &match place.share {
-                // Not this one's share: nobody else's mark either.
+                // A frame of another socket's share has no other accepted mark either.
                 Some(share) => vec![
                     (LOAD_HALF, 0, 0, share.offset),
                     (REMAINDER, 0, 0, share.of),
@@ -86,7 +86,7 @@ impl Filter {
         Self(program)
     }
 
-    /// Puts it before `socket`'s queue.
+    /// Attaches the filter to `socket`.
     ///
     /// # Errors
     /// If the kernel refuses the program.
@@ -102,8 +102,8 @@ impl Filter {
     }
 }
 
-/// Has the kernel drop whatever comes to `socket`, quietly: it holds its port, so that no host is
-/// told that nobody listens there.
+/// Makes the kernel silently drop everything that arrives at `socket`. The socket keeps its port,
+/// so that no sender learns that nobody listens.
 ///
 /// # Errors
 /// If the kernel refuses the program.
@@ -115,7 +115,7 @@ pub fn deafen(socket: &impl AsFd) -> Result<(), SysError> {
 mod tests {
     use super::*;
 
-    /// What the kernel would return for `frame`.
+    /// Returns the kernel's result for `frame`.
     fn run(filter: &Filter, frame: &[u8]) -> u32 {
         let (mut at, mut accumulator) = (0, 0_u32);
         loop {
@@ -133,7 +133,7 @@ mod tests {
                 REMAINDER => accumulator %= value,
                 JUMP_IF_EQUAL => at += usize::from(if accumulator == value { yes } else { no }),
                 RETURN => return value,
-                other => panic!("{other:#x} is not made here"),
+                other => panic!("{other:#x} is not an opcode of these filters"),
             }
         }
     }
@@ -158,7 +158,7 @@ mod tests {
                 assert_eq!(run(&filter, &frame(at, mark, 5)), 96, "{at} {mark}");
                 assert_eq!(run(&filter, &frame(at, mark, 4)), 0, "another's share");
             }
-            assert_eq!(run(&filter, &frame(at, 8, 5)), 0, "a stranger's mark");
+            assert_eq!(run(&filter, &frame(at, 8, 5)), 0, "another program's mark");
         }
         assert_eq!(run(&filter, &frame(44, 7, 5)), 0, "a mark elsewhere");
         assert_eq!(run(&filter, &[0; 20]), 0, "too short for any");
@@ -176,7 +176,10 @@ mod tests {
         socket.set_nonblocking(true).expect("an option");
         deafen(&socket).expect("no privilege is needed");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        sender.send_to(b"x", socket.local_addr().expect("bound")).expect("nobody is told");
+        sender.send_to(b"x", socket.local_addr().expect("bound")).expect(
+            "the datagram is dropped \
+            silently",
+        );
         sender.connect(socket.local_addr().expect("bound")).expect("connect");
         sender.send(b"y").expect("and no error comes back");
         assert!(socket.recv(&mut [0; 8]).is_err());

@@ -1,9 +1,9 @@
-//! Marked frames to and from nobody, for the tests of this family.
+//! Marked test frames that no host processes, for the tests of this module.
 
 use super::FrameRing;
 
-/// A frame of 60 bytes to and from nobody, of an EtherType for local experiments (IEEE 802.1),
-/// marked.
+/// Returns a marked frame of 60 bytes without real addresses, of an EtherType for local experiments
+/// (IEEE 802.1).
 pub(super) fn frame(mark: u32) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[12..14].copy_from_slice(&0x88b5_u16.to_be_bytes());
@@ -19,7 +19,7 @@ pub(super) fn privileged(test: &str) -> bool {
     root
 }
 
-/// Everything that arrives within a second, until `n` have.
+/// Returns the frames that arrive within a second, at most `n`.
 pub(super) fn received(ring: &mut FrameRing, n: usize) -> Vec<(u32, usize, u64)> {
     let mut got = Vec::new();
     let until = crate::clock::monotonic() + 1_000_000_000;

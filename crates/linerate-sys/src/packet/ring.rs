@@ -1,11 +1,11 @@
-//! A receive ring shared with the kernel (`PACKET_RX_RING`, TPACKET_V3): no system call and no copy
-//! a frame.
+//! Receive ring shared with the kernel (`PACKET_RX_RING`, TPACKET_V3): no system call and no copy
+//! per frame.
 //!
-//! The kernel copies accepted frames into a block until it is full or some time has passed, then
-//! hands over the whole block; its owner walks the frames and gives it back. When all blocks are
-//! the owner's, frames are dropped and counted (`PACKET_STATISTICS`). Each frame carries the time
-//! at which the kernel's packet layer got it. What a ring does not see: what was dropped before
-//! (device, per-CPU backlog).
+//! The kernel copies accepted frames into a block until it is full or some time has passed, and
+//! then hands over the whole block. Its owner walks the frames and returns the block. While the
+//! owner has all blocks, the kernel drops frames and counts them (`PACKET_STATISTICS`). Each frame
+//! carries the time at which the kernel's packet layer received it. Earlier drops (device, per-CPU
+//! backlog) are not visible.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,24 +22,23 @@ use super::{EVERY_TYPE, index_of, open_unbound, raw as packet};
 #[allow(unsafe_code)]
 mod raw;
 
-/// Smallest block: the kernel wants whole pages, and a block must hold a frame of any size.
+/// Smallest block: the kernel requires whole pages, and a block must fit a frame of any size.
 const LEAST_BLOCK: usize = 64 << 10;
-/// What the kernel calls the frame size; V3 packs frames by their length, so that it bounds
-/// nothing.
+/// Nominal frame size for the kernel. V3 packs frames by their length, so the value limits nothing.
 const NOMINAL_FRAME: usize = 2048;
 
-/// How large a ring is.
+/// Size of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingShape {
     block_bytes: usize,
     n_blocks: usize,
-    /// After how long a block that is not full is handed over, ms.
+    /// Time after which a block that is not full is handed over, ms.
     patience_ms: u32,
 }
 
 impl RingShape {
-    /// A ring of about `bytes`, in `n_blocks` blocks of a power of two of pages each; a block that
-    /// is not full is handed over after `patience_ms`.
+    /// Returns the shape of a ring of about `bytes`, in `n_blocks` blocks of a power of two of
+    /// pages each. A block that is not full is handed over after `patience_ms`.
     #[must_use]
     pub fn new(bytes: usize, n_blocks: usize, patience_ms: u32) -> Self {
         let n_blocks = n_blocks.max(1);
@@ -47,7 +46,7 @@ impl RingShape {
         Self { block_bytes, n_blocks, patience_ms }
     }
 
-    /// Its memory.
+    /// Returns its size in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.block_bytes * self.n_blocks
@@ -79,11 +78,11 @@ struct Request {
     features: u32,
 }
 
-/// `struct tpacket_stats_v3`: frames since it was last asked for.
+/// `struct tpacket_stats_v3`: frames since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes)]
 #[repr(C)]
 pub struct RingStatistics {
-    /// Accepted by the filter, dropped ones included.
+    /// Accepted by the filter, including dropped ones.
     pub accepted: u32,
     /// Dropped because no block was free.
     pub dropped: u32,
@@ -91,10 +90,10 @@ pub struct RingStatistics {
     pub freezes: u32,
 }
 
-/// Receives frames from one interface of the calling thread's network namespace.
+/// Receiver of frames from one interface of the calling thread's network namespace.
 #[derive(Debug)]
 pub struct FrameRing {
-    // Dropped before the socket it belongs to.
+    // Declared first: it must be dropped before its socket.
     blocks: raw::Blocks,
     fd: OwnedFd,
     device: String,
@@ -102,11 +101,11 @@ pub struct FrameRing {
 }
 
 impl FrameRing {
-    /// Opens a ring on `device` for the frames that `filter` accepts. What this host sends there is
-    /// not received.
+    /// Opens a ring on `device` for the frames that `filter` accepts. Frames that this host sends
+    /// are not received.
     ///
     /// # Errors
-    /// If there is no such interface, CAP_NET_RAW is missing, or there is not so much memory.
+    /// If there is no such interface, CAP_NET_RAW is missing, or there is not enough memory.
     pub fn open(device: &str, filter: &Filter, shape: RingShape) -> Result<Self, SysError> {
         let failed = |cause: io::Error| SysError::new("open packet ring on", device, cause);
         let ifindex = index_of(device).map_err(failed)?;
@@ -121,8 +120,8 @@ impl FrameRing {
         Ok(Self { blocks, fd, device: device.to_owned(), next: 0 })
     }
 
-    /// Visits every frame of the next block that is handed over; returns their number, or `None` if
-    /// there is none. Never waits: the socket is readable when there is a block.
+    /// Visits every frame of the next block and returns their number, or `None` if no block is
+    /// ready. Never waits: the socket is readable when a block is ready.
     #[inline]
     pub fn receive(&mut self, mut visit: impl FnMut(RingFrame<'_>)) -> Option<usize> {
         let block = self.blocks.handed_over(self.next)?;
@@ -136,7 +135,7 @@ impl FrameRing {
         Some(n)
     }
 
-    /// Frames since the last call.
+    /// Returns the counts of frames since the last call.
     ///
     /// # Errors
     /// If the socket is broken.
@@ -187,7 +186,7 @@ mod tests {
             let mut sender = FrameSender::open("lo", 8, 60, discipline).expect("a sender");
             let before = crate::clock::realtime();
             for idx in 0..8 {
-                // Every other one is a stranger's.
+                // Every other frame has another program's mark.
                 sender.frame_mut(idx).copy_from_slice(&frame(mark + (idx as u32 & 1)));
             }
             assert_eq!(sender.send(8, Wait::Block).expect("sent"), 8);

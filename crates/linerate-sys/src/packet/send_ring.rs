@@ -1,13 +1,14 @@
-//! A send ring shared with the kernel (`PACKET_TX_RING`, TPACKET_V2): frames made where the kernel
-//! reads them, one call a batch.
+//! Send ring shared with the kernel (`PACKET_TX_RING`, TPACKET_V2): frames are built where the
+//! kernel reads them, with one call per batch.
 //!
-//! The kernel copies a frame's Ethernet header and refers to the rest where it is, so that a slot
-//! is the kernel's until whoever has the frame frees it; a slot that was not given back is not
-//! filled. What a queue or driver refuses stays in its slot and is told (`PACKET_LOSS` is off): a
-//! call takes frames up to the first refused one, and the others are withdrawn. What a ring does
-//! not see: what becomes of a frame in the driver or behind it, and whether a device on this host
-//! says it is done with a frame that it still holds (a tap's, a delay's): such a frame is sent with
-//! what its slot holds by then.
+//! The kernel copies a frame's Ethernet header and refers to the rest in place. A slot therefore
+//! belongs to the kernel until the last user of the frame frees it, and it is not filled before
+//! that. A frame that a queue or driver refuses stays in its slot and is reported (`PACKET_LOSS` is
+//! off). A call sends frames up to the first refused one and withdraws the rest.
+//!
+//! The fate of a frame in the driver and beyond is not visible. A device on this host may report
+//! that it is done with a frame that it still holds (a tap device, a delay queue). Such a frame is
+//! sent with the slot's later contents.
 
 use std::fmt;
 use std::io;
@@ -28,7 +29,7 @@ mod slot;
 use slot::Status;
 pub use slot::Stopped;
 
-/// Smallest block: the kernel wants whole pages, and few of them.
+/// Smallest block: the kernel requires whole pages; a few are enough.
 const LEAST_BLOCK: usize = 64 << 10;
 
 /// `struct tpacket_req`.
@@ -42,7 +43,7 @@ struct Request {
 }
 
 impl Request {
-    /// At least `n_frames` of up to `frame_bytes`, in whole blocks.
+    /// Returns a request for at least `n_frames` of up to `frame_bytes`, in whole blocks.
     fn new(n_frames: usize, frame_bytes: usize) -> Self {
         let slot = slot::slot_bytes(frame_bytes);
         let block = slot.max(LEAST_BLOCK);
@@ -56,31 +57,31 @@ impl Request {
     }
 }
 
-/// What became of a batch.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSent {
-    /// Frames the kernel took, from the first on.
+    /// Frames that the kernel accepted, from the first on.
     pub taken: u32,
-    /// Why it took no more, if it did not take all that were wanted.
+    /// Reason for stopping, if it did not accept all frames.
     pub stopped: Option<Stopped>,
 }
 
-/// Sends frames on one interface of the calling thread's network namespace.
+/// Sender of frames on one interface of the calling thread's network namespace.
 pub struct SendRing {
-    // Dropped before the socket it belongs to.
+    // Declared first: it must be dropped before its socket.
     slots: raw::Slots,
     fd: OwnedFd,
     device: String,
-    /// The slot the kernel looks at next, and the first that we fill.
+    /// The slot that the kernel reads next, which is the first one to fill.
     next: usize,
 }
 
 impl SendRing {
-    /// Opens a ring on `device` of at least `n_frames` of up to `frame_bytes` each (check sequence
-    /// not included).
+    /// Opens a ring on `device` of at least `n_frames` of up to `frame_bytes` each (without check
+    /// sequence).
     ///
     /// # Errors
-    /// If there is no such interface, CAP_NET_RAW is missing, or there is not so much memory.
+    /// If there is no such interface, CAP_NET_RAW is missing, or there is not enough memory.
     pub fn open(
         device: &str,
         n_frames: usize,
@@ -98,14 +99,14 @@ impl SendRing {
         Ok(Self { slots, fd, device: device.to_owned(), next: 0 })
     }
 
-    /// Slots frames are sent from; `prepare` and `send` number them from 0.
+    /// Returns the number of slots; `prepare` and `send` number them from 0.
     #[must_use]
     pub fn n_slots(&self) -> usize {
         self.slots.n()
     }
 
-    /// Lets `write` fill every slot that is ours, all before the first frame; afterwards only what
-    /// changes needs writing.
+    /// Calls `write` for every slot that is ours, which before the first frame are all. Later calls
+    /// only need to write what changes.
     pub fn prepare(&mut self, mut write: impl FnMut(usize, &mut [u8])) {
         for idx in 0..self.slots.n() {
             if let Some(frame) = self.slots.frame_mut(idx) {
@@ -114,9 +115,9 @@ impl SendRing {
         }
     }
 
-    /// Sends up to `wanted` frames in one call: for each, `write` gets the slot's number and bytes,
-    /// as they were left, and returns the frame's length. A frame that was not taken is forgotten:
-    /// its slot is filled anew. Never waits.
+    /// Sends up to `wanted` frames in one call. For each, `write` receives the slot's number and
+    /// its old bytes and returns the frame's length. A frame that was not accepted is lost: its
+    /// slot is filled anew. Never waits.
     ///
     /// # Panics
     /// If a frame is longer than its slot.
@@ -139,7 +140,7 @@ impl SendRing {
             return RingSent { taken: 0, stopped: (wanted > 0).then_some(Stopped::NoRoom) };
         }
         let answer = send(&self.fd, &[], SendFlags::DONTWAIT).map_err(io::Error::from);
-        // An error does not say how many went before it: the slots do.
+        // An error does not say how many frames were accepted before it. The slots do.
         let was_taken = |k: &u32| {
             !matches!(self.slots.status(self.ahead(*k)), Status::Requested | Status::WrongFormat)
         };
@@ -153,21 +154,21 @@ impl SendRing {
         RingSent { taken, stopped }
     }
 
-    /// The slot `k` further on.
+    /// Returns the slot `k` positions ahead.
     #[inline]
     fn ahead(&self, k: u32) -> usize {
         ahead(self.next, k, self.slots.n())
     }
 
-    /// The interface.
+    /// Returns the interface.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 }
 
-/// The slot `k` further on than `from` in a ring of `n`; `k` is no more than `n`, so that no
-/// division is needed.
+/// Returns the slot `k` positions after `from` in a ring of `n`. `k` is at most `n`, so no division
+/// is needed.
 #[inline]
 fn ahead(from: usize, k: u32, n: usize) -> usize {
     let slot = from + k as usize;
@@ -224,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A ring to send by, and one that receives what bears `mark`.
+    /// Returns a ring to send with, and one that receives frames with `mark`.
     fn rings(mark: u32, discipline: QueueingDiscipline) -> (SendRing, FrameRing) {
         let filter = Filter::any_of(&[Accept { offset: 14, marks: vec![mark], share: None }], 64);
         let receiver =
@@ -268,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_the_kernel_cannot_send_is_told_and_the_next_ones_go() {
-        if !privileged("a_frame_the_kernel_cannot_send_is_told_and_the_next_ones_go") {
+    fn a_frame_the_kernel_cannot_send_is_reported_and_the_next_ones_go() {
+        if !privileged("a_frame_the_kernel_cannot_send_is_reported_and_the_next_ones_go") {
             return;
         }
         const MARK: u32 = 0x6c72_0030;

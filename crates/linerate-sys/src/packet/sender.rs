@@ -1,8 +1,9 @@
-//! Many frames a call: `sendmmsg(2)` on a packet socket, past the queueing discipline if wished.
+//! Many frames per call: `sendmmsg(2)` on a packet socket, optionally without the queueing
+//! discipline.
 //!
-//! What the kernel takes it has handed to the queueing discipline or, past it, to the driver. What
-//! these refuse comes back at once as `ENOBUFS`, is dropped and counted by them, and is not among
-//! what was taken. What a sender does not see: what becomes of a frame in the driver or behind it.
+//! An accepted frame was handed to the queueing discipline or, without it, to the driver. If these
+//! refuse it, the call returns `ENOBUFS` at once; they drop and count the frame, and it does not
+//! count as accepted. The fate of a frame in the driver and beyond is not visible.
 
 use std::fmt;
 use std::io;
@@ -15,23 +16,23 @@ use crate::udp::{SendBatch, Wait, set_send_timeout};
 
 use super::{EVERY_TYPE, index_of, open_unbound, raw};
 
-/// Memory of frames under way asked for: a device's ring of a few thousand.
+/// Requested memory for frames under way: the contents of a device ring of a few thousand.
 const SEND_BUFFER: usize = 8 << 20;
-/// A send that finds no room in its socket's buffer gives up after this long, so that its thread
-/// stays in command.
+/// Time after which a send gives up if the socket's buffer has no room, so that its thread can
+/// react to other events.
 pub const SEND_PATIENCE: Duration = Duration::from_millis(4);
 
-/// Whether frames pass the interface's queueing discipline.
+/// Use of the interface's queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueingDiscipline {
     /// Through it, as all other traffic: shapers and queues of the host apply.
     Pass,
-    /// Past it, to the driver at once (`PACKET_QDISC_BYPASS`): nothing is queued, a full driver
+    /// Directly to the driver (`PACKET_QDISC_BYPASS`): nothing is queued, and a full driver
     /// refuses.
     Bypass,
 }
 
-/// Sends frames on one interface of the calling thread's network namespace.
+/// Sender of frames on one interface of the calling thread's network namespace.
 pub struct FrameSender {
     fd: OwnedFd,
     device: String,
@@ -39,8 +40,8 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Opens a sender on `device`, with room for `n_frames` of up to `frame_bytes` each a call
-    /// (check sequence not included).
+    /// Opens a sender on `device`, with room for `n_frames` of up to `frame_bytes` each per call
+    /// (without check sequence).
     ///
     /// # Errors
     /// If there is no such interface, or CAP_NET_RAW is missing.
@@ -59,7 +60,7 @@ impl FrameSender {
         Ok(Self { fd, device: device.to_owned(), batch })
     }
 
-    /// The buffer of frame `idx`, to be filled or patched.
+    /// Returns the buffer of frame `idx`, to fill or to patch.
     ///
     /// # Panics
     /// If `idx` is out of range.
@@ -68,7 +69,7 @@ impl FrameSender {
         self.batch.message_mut(idx)
     }
 
-    /// Says that frame `idx` is `length` bytes long.
+    /// Sets the length of frame `idx`.
     ///
     /// # Panics
     /// If `idx` or `length` is out of range.
@@ -77,11 +78,11 @@ impl FrameSender {
         self.batch.set_length(idx, length);
     }
 
-    /// Sends the first `n` frames and returns how many were taken; fewer than `n` if one was
-    /// refused, whose reason the kernel does not tell then.
+    /// Sends the first `n` frames and returns how many were accepted. If that is less than `n`, a
+    /// frame was refused; the kernel then does not give the reason.
     ///
     /// # Errors
-    /// The kernel's answer if not even the first was taken.
+    /// The kernel's error if it did not accept the first frame.
     ///
     /// # Panics
     /// If `n` is zero or out of range.
@@ -90,14 +91,14 @@ impl FrameSender {
         self.batch.send(&self.fd, n, wait)
     }
 
-    /// The interface.
+    /// Returns the interface.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 }
 
-/// A socket that sends on `device` and receives nothing, with room for many frames under way.
+/// Opens a socket that sends on `device` and receives nothing, with room for many frames under way.
 pub(super) fn open_to_send(
     device: &str,
     discipline: QueueingDiscipline,
@@ -111,7 +112,7 @@ pub(super) fn open_to_send(
             SysError::new("set PACKET_QDISC_BYPASS (Linux 3.14) on", device, cause)
         })?;
     }
-    // A smaller grant shows as calls that find no room.
+    // A smaller buffer shows as calls that find no room.
     let _granted = socket::set_buffer(&fd, Buffer::Send, SEND_BUFFER);
     Ok(fd)
 }

@@ -1,4 +1,4 @@
-//! A process split off before there are threads.
+//! Forks a process before there are threads.
 
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
@@ -7,20 +7,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::alone;
 use crate::SysError;
 
-/// Splits off a process that runs `duty` with `channel` and ends with the code it returns: in a
-/// process group of its own, so that an interrupt from a terminal is not meant for it; with
-/// standard error, and with no other descriptor of this process.
+/// Forks a process that runs `duty` with `channel` and exits with the returned code. It has its own
+/// process group, so that an interrupt from a terminal does not reach it. It inherits standard
+/// error and no other descriptor.
 ///
 /// # Errors
-/// If this process has several threads (a lock that another one holds would never be released in
-/// the new process), or the kernel refuses.
+/// If this process has several threads (a lock that another thread holds would never be released in
+/// the new process), or if the kernel refuses.
 pub fn fork(
     name: &str,
     channel: OwnedFd,
     duty: impl FnOnce(OwnedFd) -> i32,
 ) -> Result<(), SysError> {
     alone()?;
-    match raw::fork().map_err(|cause| SysError::new("split off a process for", name, cause))? {
+    match raw::fork().map_err(|cause| SysError::new("fork a process for", name, cause))? {
         raw::Forked::Parent => Ok(()),
         raw::Forked::Child => {
             let code = catch_unwind(AssertUnwindSafe(|| match alone_with(name, channel) {
@@ -30,18 +30,18 @@ pub fn fork(
                     1
                 }
             }));
-            // What the parent has buffered for its output is the parent's to print.
+            // The parent prints its own buffered output.
             raw::end(code.unwrap_or(1))
         }
     }
 }
 
-/// Leaves the parent's process group and closes its descriptors but `channel` and standard error.
+/// Leaves the parent's process group and closes all descriptors but `channel` and standard error.
 fn alone_with(name: &str, channel: OwnedFd) -> io::Result<OwnedFd> {
-    /// Descriptors from here on are not standard ones.
+    /// First descriptor after the standard ones.
     const FIRST: i32 = 3;
     rustix::process::setpgid(None, None)?;
-    // Tools show it; a name that is too long is cut.
+    // Tools show this name; the kernel truncates a long one.
     if let Ok(name) = std::ffi::CString::new(name) {
         let _refused = rustix::thread::set_name(&name);
     }
@@ -80,13 +80,13 @@ mod raw {
         unsafe { libc::_exit(code) }
     }
 
-    /// Gives the descriptor `from` the number `to`; whatever had it is closed.
+    /// Renumbers the descriptor `from` to `to` and closes the old `to`.
     pub(super) fn move_to(from: i32, to: i32) -> io::Result<()> {
         if from == to {
             return Ok(());
         }
-        // SAFETY: descriptors are numbers. Values of the parent's program that own one of them are
-        // never dropped in the child.
+        // SAFETY: descriptors are numbers. Values of the parent that own one of them are never
+        // dropped in the child.
         if unsafe { libc::dup3(from, to, libc::O_CLOEXEC) } < 0 {
             Err(io::Error::last_os_error())
         } else {
@@ -101,7 +101,7 @@ mod raw {
         if closed == 0 {
             return Ok(());
         }
-        // Before Linux 5.9: those that are listed.
+        // Before Linux 5.9: closes those that /proc lists.
         let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();
@@ -112,7 +112,7 @@ mod raw {
         Ok(())
     }
 
-    /// The descriptor of this number.
+    /// Takes ownership of the descriptor `number`.
     pub(super) fn own(number: i32) -> OwnedFd {
         // SAFETY: the caller has just made it, and nobody else knows it.
         unsafe { OwnedFd::from_raw_fd(number) }

@@ -1,8 +1,8 @@
-//! Landlock: which files a process may open from now on, and whom it may send signals
-//! (landlock(7)). No privilege is needed.
+//! Landlock: limits which files a process may open from now on, and to which processes it may send
+//! signals (landlock(7)). Needs no privilege.
 //!
-//! Rights are those of opening: what is open, or comes from another process, stays usable. Looking
-//! at names (stat(2)) is not limited.
+//! The rights apply to opening. Files that are already open, or that come from another process,
+//! stay usable. Reading metadata (stat(2)) is not limited.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,16 +14,16 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_FOLDER: u64 = 1 << 3;
-/// Rights known to the first version; and what the second, third and fifth added.
+/// Rights of the first version; then the additions of the second, third and fifth.
 const FIRST_RIGHTS: u64 = (1 << 13) - 1;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const DEVICE_CONTROL: u64 = 1 << 15;
-/// Connections to abstract sockets of processes outside, and signals to them: since the sixth.
+/// Connections to abstract sockets of outside processes, and signals to them: since version 6.
 const SCOPES: u64 = 0b11;
 
-/// Allows reading below `readable` and writing to `writable` and nothing else; returns the version
-/// of the interface.
+/// Allows reading below `readable` and writing to `writable`, and forbids all other opening.
+/// Returns the version of the interface.
 pub(super) fn restrict(readable: &[PathBuf], writable: &[PathBuf]) -> io::Result<u32> {
     let version = raw::version()?;
     let handled = rights(version);
@@ -42,7 +42,7 @@ pub(super) fn restrict(readable: &[PathBuf], writable: &[PathBuf]) -> io::Result
     Ok(version)
 }
 
-/// The rights that a kernel with this version of the interface knows.
+/// Returns the rights that a kernel with this version of the interface has.
 fn rights(version: u32) -> u64 {
     let added = [(2, REFER), (3, TRUNCATE), (5, DEVICE_CONTROL)];
     added
@@ -54,7 +54,7 @@ fn rights(version: u32) -> u64 {
 fn allow(ruleset: &OwnedFd, path: &Path, rights: u64) -> io::Result<()> {
     let opened = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => opened,
-        // What is not there or not for us needs no right.
+        // A path that does not exist or is not accessible needs no right.
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS | rustix::io::Errno::NOTDIR) => {
             return Ok(());
         }
@@ -76,7 +76,7 @@ mod raw {
     const ASK_VERSION: u32 = 1;
     const PATH_BENEATH: u32 = 1;
 
-    /// `struct landlock_ruleset_attr`; older kernels know its beginning.
+    /// `struct landlock_ruleset_attr`; older kernels know only its beginning.
     #[repr(C)]
     struct Ruleset {
         files: u64,
@@ -95,7 +95,7 @@ mod raw {
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
     }
 
-    /// The version of the interface.
+    /// Returns the version of the interface.
     pub(super) fn version() -> io::Result<u32> {
         let none = std::ptr::null::<Ruleset>();
         // SAFETY: with this flag the kernel reads nothing.
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_is_asked_for_rights_it_knows_only() {
+    fn only_rights_that_the_kernel_has_are_requested() {
         // LANDLOCK_ACCESS_FS_* of linux/landlock.h: 13 in Linux 5.13, REFER in 5.19, TRUNCATE in
         // 6.2, IOCTL_DEV in 6.10.
         for (version, n_rights) in [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (7, 16)] {

@@ -1,14 +1,15 @@
-//! Giving up rights for good: a process that parses what strangers send keeps none that it does not
-//! need.
+//! Permanent loss of privileges: a process that parses input from strangers keeps only what it
+//! needs.
 //!
-//! [`fork`] splits off a process that keeps the rights of the account, before there are threads.
-//! [`confine`] takes them from the caller: its user, capabilities, the way to new ones
-//! (`no_new_privs`), files ([Landlock](https://docs.kernel.org/userspace-api/landlock.html)), and
-//! system calls that it never makes (seccomp). What was open before stays usable, and so does a
-//! descriptor that somebody hands over.
+//! [`fork`] starts a process that keeps the privileges of the account, before there are threads.
+//! [`confine`] removes them from the caller: its user, its capabilities, the way to new ones
+//! (`no_new_privs`), access to files
+//! ([Landlock](https://docs.kernel.org/userspace-api/landlock.html)), and system calls that it
+//! never makes (seccomp). Descriptors that are already open, or that another process hands over,
+//! stay usable.
 //!
-//! What it does not limit: CPU time and memory (a control group does), and where connections lead
-//! (the policy does).
+//! CPU time and memory are not limited here (use a control group), nor are the destinations of
+//! connections (the policy limits them).
 
 use std::fs;
 use std::io;
@@ -25,27 +26,27 @@ mod seccomp;
 
 pub use fork::fork;
 
-/// Where users are listed (passwd(5)).
+/// List of users (passwd(5)).
 const USERS: &str = "/etc/passwd";
-/// Numbers of capabilities that a kernel may know: 64 fit into a set.
+/// Number of capabilities that a set has room for.
 const N_CAPABILITIES: u32 = 64;
 
-/// A user to become.
+/// User to switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Its name.
+    /// User name.
     pub name: String,
-    /// Its number.
+    /// User id.
     pub user: u32,
-    /// The number of its group; it is in no other one.
+    /// Group id; the process has no supplementary groups.
     pub group: u32,
 }
 
 impl Account {
-    /// The user called `name` in `/etc/passwd`; `None` if there is none.
+    /// Returns the user `name` in `/etc/passwd`; `None` if there is none.
     ///
     /// # Errors
-    /// If the list cannot be read.
+    /// If the file cannot be read.
     pub fn named(name: &str) -> Result<Option<Self>, SysError> {
         let list = fs::read_to_string(USERS)
             .map_err(|cause| SysError::new("read the users in", USERS, cause))?;
@@ -63,45 +64,45 @@ impl Account {
     }
 }
 
-/// What the caller of [`confine`] keeps.
+/// Rights that the caller of [`confine`] keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// The user to become; none: it stays who it is.
+    /// User to switch to; `None` keeps the present user.
     pub account: Option<Account>,
-    /// Files, and folders with all that is in them, that it may still open to read. What does not
-    /// exist is left out.
+    /// Files, and folders with all their contents, that it may still open to read. Paths that do
+    /// not exist are ignored.
     pub readable: Vec<PathBuf>,
     /// Files that it may still open to read and write.
     pub writable: Vec<PathBuf>,
 }
 
-/// What of a confinement this kernel could enforce.
+/// Parts of a confinement that this kernel could enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confined {
-    /// The version of Landlock, or why there is none.
+    /// Version of Landlock, or the reason for its absence.
     pub landlock: Result<u32, String>,
-    /// Why there is no filter of system calls, if so.
+    /// Reason for which there is no filter of system calls, if there is none.
     pub filter: Result<(), String>,
-    /// How it may lock as much memory as its account might before.
+    /// How the process may still lock as much memory as before.
     pub locking: Locking,
 }
 
-/// How a process locks memory, which rings shared with the kernel count as.
+/// Permission of a process to lock memory. Rings shared with the kernel count as locked memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
-    /// The limit was raised, or it never had the capability: it has none.
+    /// The limit was raised, or the process never had the capability; it has no capability now.
     Limit,
-    /// The limit could not be raised (`CAP_SYS_RESOURCE` was missing): it has kept `CAP_IPC_LOCK`,
-    /// and nothing else.
+    /// The limit could not be raised without `CAP_SYS_RESOURCE`, so the process has kept
+    /// `CAP_IPC_LOCK` and no other capability.
     Capability,
 }
 
-/// Confines the calling process to `kept`, for good. It must have one thread: others would keep
-/// what they have.
+/// Confines the calling process to `kept`, permanently. It must have one thread: other threads
+/// would keep their rights.
 ///
 /// # Errors
-/// If there are several threads, or a right cannot be given up. A kernel without Landlock or
-/// seccomp is no error: [`Confined`] says so.
+/// If there are several threads, or a right cannot be removed. A kernel without Landlock or seccomp
+/// is not an error: [`Confined`] reports it.
 pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
     let failed = |operation: &'static str| {
         move |cause: rustix::io::Errno| SysError::new(operation, "itself", cause)
@@ -111,13 +112,13 @@ pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
     rustix::thread::set_no_new_privs(true).map_err(failed("set no_new_privs of"))?;
     let landlock =
         landlock::restrict(&kept.readable, &kept.writable).map_err(|cause| cause.to_string());
-    // Without CAP_SETPCAP it has none that could be gained: no_new_privs is set.
+    // Without CAP_SETPCAP there is nothing to drop: no_new_privs prevents gaining any.
     (0..N_CAPABILITIES).for_each(|number| {
         let _refused = rustix::thread::remove_capability_from_bounding_set(
             CapabilitySet::from_bits_retain(1 << number),
         );
     });
-    // Else a change of users takes it away.
+    // Otherwise the change of users removes it.
     rustix::thread::set_keep_capabilities(locking == Locking::Capability)
         .map_err(failed("keep a capability of"))?;
     if let Some(Account { name, user, group }) = &kept.account {
@@ -135,26 +136,27 @@ pub fn confine(kept: &Confinement) -> Result<Confined, SysError> {
     if rustix::thread::capabilities(None).map_err(failed("read the capabilities of"))? != left {
         rustix::thread::set_capabilities(None, left).map_err(failed("drop capabilities of"))?;
     }
-    // Another process of the same user may neither trace it nor read its keys in memory.
+    // Another process of the same user may neither trace this one nor read keys in its memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(failed("forbid tracing of"))?;
     let filter = seccomp::install().map_err(|cause| cause.to_string());
     Ok(Confined { landlock, filter, locking })
 }
 
-/// Refuses a process with several threads: rights are each thread's own.
+/// Refuses a process with several threads: rights belong to each thread.
 fn alone() -> Result<(), SysError> {
     const THREADS: &str = "/proc/self/task";
     let error = |cause: io::Error| SysError::new("count the threads in", THREADS, cause);
     match fs::read_dir(Path::new(THREADS)).map_err(error)?.count() {
         1 => Ok(()),
         n => Err(error(io::Error::other(format!(
-            "{n} threads run, and only a process with one can be split or confined"
+            "the process has {n} threads, but only a process with one thread can be forked or \
+                confined"
         )))),
     }
 }
 
-/// Raises the limit that stands in for a capability it gives up.
+/// Raises the limit that replaces the dropped capability.
 fn raise_limit() -> Locking {
     let unlimited = Rlimit { current: None, maximum: None };
     let raised = rustix::process::setrlimit(Resource::Memlock, unlimited);
@@ -168,16 +170,16 @@ mod raw {
 
     use std::io;
 
-    /// Gives the process this user and group for good, and takes it out of all other groups.
+    /// Sets the user and group of the process permanently and removes it from all other groups.
     pub(super) fn become_user(user: u32, group: u32) -> io::Result<()> {
         let done = |answer: libc::c_int| {
             if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         };
-        // SAFETY: no group is listed, so that the pointer is not read.
+        // SAFETY: the list has no entries, so the pointer is not read.
         done(unsafe { libc::setgroups(0, std::ptr::null()) })?;
         // SAFETY: these calls take numbers only.
         done(unsafe { libc::setresgid(group, group, group) })?;
-        // SAFETY: as above. It comes last: from here on nothing can be undone.
+        // SAFETY: as above. This comes last: afterwards nothing can be undone.
         done(unsafe { libc::setresuid(user, user, user) })
     }
 }
@@ -200,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_process_with_several_threads_is_not_confined() {
-        // The test's own thread is beside the main one.
+        // The test runs on a thread beside the main one.
         let why = confine(&Confinement::default()).expect_err("threads").to_string();
         assert!(why.contains("threads run"), "{why}");
-        assert_eq!(rustix::thread::no_new_privs(), Ok(false), "nothing was begun");
+        assert_eq!(rustix::thread::no_new_privs(), Ok(false), "nothing has changed");
     }
 }

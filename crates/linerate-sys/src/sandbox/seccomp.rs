@@ -1,11 +1,11 @@
-//! A filter of system calls (seccomp(2)): those that an agent never makes, and that take a process
-//! that was taken over further, are refused.
+//! Filter of system calls (seccomp(2)): refuses calls that an agent never makes and that would help
+//! an attacker who has taken over the process.
 //!
-//! It lists what is refused, not what is allowed. What a load calls depends on its engine, the C
-//! library, the resolver and the architecture, and a list of all of it would break loads that
-//! nobody tried; files, which io_uring opens past any such filter, are limited by Landlock. Refused
-//! calls fail with `EPERM`. The kernel remembers by number which calls are allowed whatever their
-//! arguments (since Linux 5.11), so that those of a load cost nothing.
+//! It is a deny list. The calls of a load depend on its engine, the C library, the resolver and the
+//! architecture, and an allow list would break loads that nobody tried. io_uring opens files
+//! without passing such a filter; Landlock limits those. Refused calls fail with `EPERM`. Since
+//! Linux 5.11 the kernel caches the calls that are allowed for all arguments, so the filter costs
+//! such calls of a load almost nothing.
 
 use std::io;
 
@@ -14,8 +14,8 @@ use libc::{
     SECCOMP_RET_ERRNO, c_long, sock_filter,
 };
 
-/// Never called: other programs, other processes, mounts, namespaces, modules, another kernel,
-/// keys, clocks and names of the host, and doors to kernel code that nothing here needs.
+/// Calls that are never made: other programs, other processes, mounts, namespaces, modules, another
+/// kernel, keys, clocks and names of the host, and entries to kernel code that nothing here needs.
 const REFUSED: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -69,22 +69,20 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Families of sockets that loads and samplers have; the last two come from a helper with rights,
-/// if at all.
+/// Socket families of loads and samplers. The last two come from a privileged helper, if at all.
 const FAMILIES: [i32; 6] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
-/// Commands of bpf(2) on what somebody handed over: look up, update and delete an element of a map,
-/// and run a program (live frames).
+/// Commands of bpf(2) on objects that another process handed over: look up, update and delete an
+/// element of a map, and run a program (live frames).
 const COMMANDS: [u32; 4] = [1, 2, 3, 10];
-/// Flags of clone(2) that make namespaces: `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`,
+/// Flags of clone(2) that create namespaces: `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`,
 /// `NEWUSER`, `NEWPID` and `NEWNET`.
 const NAMESPACES: u32 = 0x7e02_0000;
-/// `TIOCSTI` and `TIOCLINUX` of asm-generic/ioctls.h put characters into a terminal, as if its user
-/// had typed them.
+/// `TIOCSTI` and `TIOCLINUX` of asm-generic/ioctls.h insert characters into a terminal, as if its
+/// user had typed them.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
 
-/// `AUDIT_ARCH_*` of linux/audit.h: numbers of system calls mean something for one architecture
-/// only.
+/// `AUDIT_ARCH_*` of linux/audit.h: numbers of system calls are valid for one architecture only.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -101,20 +99,20 @@ const ARCHITECTURE: Option<u32> = Some(0x4000_0028);
 )))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// Where a filter finds what (`struct seccomp_data`).
+/// Offsets in the filter's input (`struct seccomp_data`).
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const ARGUMENT_BYTES: u32 = 8;
-/// Numbers from here on are of the x32 interface of x86-64, under which every call has a second
+/// Numbers from here on belong to the x32 interface of x86-64, under which every call has a second
 /// number.
 #[cfg(target_arch = "x86_64")]
 const SECOND_NUMBERS: u32 = 0x4000_0000;
 
-/// Installs the filter for the calling thread and those it starts.
+/// Installs the filter for the calling thread and all threads that it starts.
 pub(super) fn install() -> io::Result<()> {
     let Some(architecture) = ARCHITECTURE else {
-        return Err(io::Error::other("no filter of system calls is written for this architecture"));
+        return Err(io::Error::other("this architecture has no filter of system calls"));
     };
     raw::install(&program(architecture))
 }
@@ -129,8 +127,8 @@ const fn statement(code: u32, value: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
 }
 
-/// Goes on if the word that was loaded compares so with `value`, and past the next `skip`
-/// instructions otherwise.
+/// Continues if the loaded word compares so with `value`; otherwise skips the next `skip`
+/// instructions.
 const fn unless_skip(comparison: u32, value: u32, skip: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt: 0, jf: skip, k: value }
 }
@@ -154,11 +152,11 @@ fn program(architecture: u32) -> Vec<sock_filter> {
     program
 }
 
-/// A call by its number, and what judges it: instructions that each path through ends with a
+/// Call number, and the instructions that decide on the call. Every path through them ends with a
 /// verdict.
 type Judged = (u32, Vec<sock_filter>);
 
-/// The calls that are not simply allowed, by number.
+/// Returns the calls that are not simply allowed, by number.
 fn judged_calls() -> Vec<Judged> {
     let number = |call: c_long| u32::try_from(call).expect("numbers of system calls are small");
     let any_of = |argument, values: &[u32], otherwise| {
@@ -173,7 +171,7 @@ fn judged_calls() -> Vec<Judged> {
     let no_namespace =
         vec![load_argument(0), unless_skip(BPF_JSET, NAMESPACES, 1), refuse(libc::EPERM), ALLOW];
     let mut calls: Vec<Judged> = vec![
-        // Its flags are behind a pointer. The C library falls back to clone, whose are not.
+        // Its flags are behind a pointer. The C library falls back to clone, whose flags are not.
         (number(libc::SYS_clone3), vec![refuse(libc::ENOSYS)]),
         (
             number(libc::SYS_socket),
@@ -188,11 +186,11 @@ fn judged_calls() -> Vec<Judged> {
     calls
 }
 
-/// Finds the call among `calls`, in halves: a kernel before Linux 5.11 runs the filter for every
+/// Finds the call among `calls` by bisection: a kernel before Linux 5.11 runs the filter for every
 /// call of a load.
 fn tree(calls: &[Judged]) -> Vec<sock_filter> {
     let short = |length: usize| {
-        u8::try_from(length).expect("half of the calls are judged in less than 256 instructions")
+        u8::try_from(length).expect("half of the calls need less than 256 instructions")
     };
     match calls {
         [] => vec![ALLOW],
@@ -218,9 +216,9 @@ mod raw {
 
     use libc::{sock_filter, sock_fprog};
 
-    /// Before Linux 5.16 the kernel forbids a process with a filter to guess past stores
-    /// (Speculative Store Bypass), which slows all of its code down. That protects a process from
-    /// code within it that is not trusted, such as scripts; this one runs none.
+    /// Before Linux 5.16 the kernel forbids a filtered process to speculate past stores
+    /// (Speculative Store Bypass), which slows down all of its code. That rule protects a process
+    /// from untrusted code inside it, such as scripts. This process runs none.
     const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 
     pub(super) fn install(program: &[sock_filter]) -> io::Result<()> {
@@ -246,7 +244,7 @@ mod raw {
 mod tests {
     use super::*;
 
-    /// What the kernel would do with a call: the filter run by hand, as linux/filter.h defines it.
+    /// Returns the kernel's verdict on a call: runs the filter as linux/filter.h defines it.
     fn judged(
         program: &[sock_filter],
         architecture: u32,
@@ -256,7 +254,7 @@ mod tests {
         judged_in(program, architecture, call, arguments).0
     }
 
-    /// The same, and in how many instructions.
+    /// Does the same and also returns the number of instructions.
     fn judged_in(
         program: &[sock_filter],
         architecture: u32,
@@ -315,7 +313,7 @@ mod tests {
             (libc::SYS_bpf, [10, 0], SECCOMP_RET_ALLOW),
             // BPF_PROG_LOAD.
             (libc::SYS_bpf, [5, 0], refused(libc::EPERM)),
-            // FIONBIO, and one that types.
+            // FIONBIO, then one that inserts characters.
             (libc::SYS_ioctl, [9, 0x5421], SECCOMP_RET_ALLOW),
             (libc::SYS_ioctl, [0, 0x5412], refused(libc::EPERM)),
             // A thread of the C library, and a user namespace.
@@ -328,7 +326,7 @@ mod tests {
 
     #[test]
     fn every_call_is_judged_by_its_own_number_and_soon() {
-        /// The head of the filter, and the halvings of 64 calls at the most.
+        /// The head of the filter, and at most the bisection of 64 calls.
         const MOST_STEPS: usize = 5 + 7 + 1;
         let Some(own) = ARCHITECTURE else { return };
         let program = program(own);

@@ -27,8 +27,8 @@ pub(crate) fn set<T: IntoBytes + Immutable>(
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option into `value` and returns how many bytes the kernel wrote. The rest of `value` is
-/// left alone. Some options read `value` first: it is an argument as well.
+/// Reads an option into `value` and returns the number of bytes that the kernel wrote. The rest of
+/// `value` does not change. Some options also read `value` as an argument.
 pub(crate) fn get_into<T: FromBytes + IntoBytes>(
     socket: &impl AsFd,
     level: i32,

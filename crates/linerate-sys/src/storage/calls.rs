@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use super::{Completion, Operation, Priority, Request, raw};
 use crate::memory::Region;
 
-/// A file, and the buffers of its transfers; each is over when it has been queued.
+/// A file, and the buffers of its transfers. A transfer is complete when `queue` returns.
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) file: File,
@@ -55,13 +55,13 @@ impl Calls {
     }
 }
 
-/// One buffer per slot.
+/// Allocates one buffer per slot.
 pub(super) fn buffers(slots: u32, slot_bytes: usize) -> io::Result<Vec<Region>> {
     (0..slots).map(|_| Region::new(slot_bytes).map_err(|error| error.cause)).collect()
 }
 
-/// Does `request` now, in a thread whose I/O priority is `current`: bytes moved, or the negative
-/// error number.
+/// Performs `request` now, in a thread whose I/O priority is `current`. Returns bytes moved, or the
+/// negative error number.
 #[inline]
 pub(super) fn transfer(
     file: &File,

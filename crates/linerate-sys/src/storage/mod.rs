@@ -1,10 +1,10 @@
-//! Transfers between memory and files or block devices, several at once: by io_uring, native AIO,
+//! Transfers between memory and files or block devices, several at once: io_uring, native AIO,
 //! threads, or plain calls.
 //!
-//! All four are used alike: fill a slot's buffer, queue a request for it, reap. A slot's memory
-//! belongs to the kernel from `queue` until its completion is reaped, and is out of reach
-//! meanwhile. Which engine is in use, and with what, is told by [`Transfers::described`]. What they
-//! do not see: whether the page cache was in the way; that is how the file was opened.
+//! All engines have one interface: fill a slot's buffer, queue a request for it, reap. From `queue`
+//! until its completion is reaped a slot's memory belongs to the kernel and is inaccessible.
+//! [`Transfers::described`] returns the engine and what the kernel granted it. The page cache is
+//! not controlled here; that depends on how the file was opened.
 
 use std::fs::File;
 use std::io;
@@ -25,19 +25,18 @@ use raw::aio::NativeAio;
 use raw::ring::Ring;
 use threads::Threads;
 
-/// How transfers are asked for.
+/// Interface through which transfers are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// io_uring, with registered files and buffers where the kernel grants them.
+    /// io_uring, with registered files and buffers if the kernel grants them.
     IoUring,
-    /// The same where completions are looked for in the device's queue, not announced by interrupts
-    /// (`IORING_SETUP_IOPOLL`). Past the page cache only, and only where the driver has queues for
-    /// it: the kernel does not say so itself.
+    /// The same, but completions are polled in the device's queue instead of announced by
+    /// interrupts (`IORING_SETUP_IOPOLL`). Works only without the page cache, and only if the
+    /// driver has poll queues, which the kernel does not check.
     IoUringPolling,
-    /// The same where a thread of the kernel's, on a CPU of its own, takes what is queued
-    /// (`IORING_SETUP_SQPOLL`).
+    /// The same, but a kernel thread on its own CPU takes what is queued (`IORING_SETUP_SQPOLL`).
     IoUringThread,
-    /// `io_submit` and `io_getevents`; asynchronous past the page cache only.
+    /// `io_submit` and `io_getevents`; asynchronous only without the page cache.
     NativeAio,
     /// One thread per slot, each in `pread` or `pwrite`.
     Threads,
@@ -46,7 +45,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,30 +59,30 @@ impl Engine {
     }
 }
 
-/// What is asked of the file.
+/// Operation on the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// From the file to the slot's buffer.
     Read,
     /// From the slot's buffer to the file.
     Write,
-    /// Makes durable what was written before, metadata included (fsync(2)). Moves nothing.
+    /// Makes earlier writes durable, including metadata (fsync(2)). Moves nothing.
     Fsync,
-    /// The same without metadata that nobody needs to read the data back (fdatasync(2)).
+    /// The same without metadata that is not needed to read the data back (fdatasync(2)).
     Fdatasync,
-    /// Gives bytes back: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)).
-    /// Moves nothing.
+    /// Releases bytes: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)). Moves
+    /// nothing.
     Trim,
 }
 
 impl Operation {
-    /// Whether it is a transfer: it moves bytes.
+    /// Returns true for transfers, which move bytes.
     #[must_use]
     pub const fn moves(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// What [`Completion::result`] is when all went well with `bytes` asked for.
+    /// Returns the [`Completion::result`] of a complete success of a request of `bytes`.
     #[must_use]
     pub const fn expected(self, bytes: u32) -> i32 {
         match self {
@@ -96,28 +95,28 @@ impl Operation {
 /// One transfer, flush or discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The slot whose buffer is used.
+    /// Slot whose buffer is used.
     pub slot: u32,
-    /// Which way.
+    /// Kind of operation.
     pub operation: Operation,
-    /// Where in the file.
+    /// Position in the file.
     pub offset: u64,
-    /// How many bytes, at most a slot's.
+    /// Number of bytes, at most the size of a slot.
     pub bytes: u32,
     /// Its I/O priority; flushes and discards have none.
     pub priority: Priority,
 }
 
-/// What came of one.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request's slot.
     pub slot: u32,
-    /// Bytes transferred (0 of what moves nothing), or the negative error number.
+    /// Bytes transferred (0 for operations that move nothing), or the negative error number.
     pub result: i32,
 }
 
-/// An engine with its file, its buffers, and what is under way.
+/// Engine with its file, its buffers, and the requests under way.
 #[derive(Debug)]
 pub struct Transfers {
     inner: Inner,
@@ -133,11 +132,11 @@ enum Inner {
 }
 
 impl Transfers {
-    /// `engine` on `file` with `slots` buffers of `slot_bytes` (whole pages) each.
+    /// Sets up `engine` on `file` with `slots` buffers of `slot_bytes` (whole pages) each.
     ///
     /// # Errors
-    /// If the kernel refuses the engine, or the memory. `ENOSYS` and `EPERM` mean that another
-    /// engine must do.
+    /// If the kernel refuses the engine or the memory. `ENOSYS` and `EPERM` mean that the caller
+    /// must use another engine.
     pub fn new(
         engine: Engine,
         file: File,
@@ -162,9 +161,9 @@ impl Transfers {
         Ok(Self { inner, in_flight: 0 })
     }
 
-    /// Makes waits end when `least` transfers have ended, not with the first: fewer wake-ups where
-    /// each costs more than the transfer, as in memory. Engines without a queue in the kernel do
-    /// not wait for more than one.
+    /// Makes waits end when `least` transfers have ended, instead of one: fewer wake-ups if each
+    /// costs more than a transfer, as in memory. Engines without a queue in the kernel wait for one
+    /// only.
     pub fn wait_for(&mut self, least: u32) {
         match &mut self.inner {
             Inner::Ring(ring) => ring.least = least,
@@ -173,10 +172,10 @@ impl Transfers {
         }
     }
 
-    /// Hands requests over as soon as `most` are queued, instead of all with the next
-    /// [`Transfers::reap`]: a device that ends many at once works on the first of the next while
-    /// the others are still being made. Engines without a queue in the kernel begin each at once
-    /// anyhow.
+    /// Submits requests as soon as `most` are queued, instead of all of them in the next
+    /// [`Transfers::reap`]. A device that completes many at once then starts on new ones while the
+    /// caller still prepares the others. Engines without a queue in the kernel start each at once
+    /// anyway.
     pub fn hold_at_most(&mut self, most: u32) {
         match &mut self.inner {
             Inner::Ring(ring) => ring.most_held = most,
@@ -185,7 +184,7 @@ impl Transfers {
         }
     }
 
-    /// Whether a request may begin before the next [`Transfers::reap`].
+    /// Returns true if a request may start before the next [`Transfers::reap`].
     #[must_use]
     pub fn hands_over_early(&self) -> bool {
         match &self.inner {
@@ -195,14 +194,14 @@ impl Transfers {
         }
     }
 
-    /// Whether `engine` can do `operation`: native AIO discards nothing, and io_uring only in
-    /// files.
+    /// Returns true if `engine` supports `operation`: native AIO cannot discard, and io_uring can
+    /// only in files.
     #[must_use]
     pub const fn can(engine: Engine, operation: Operation, is_device: bool) -> bool {
         match (engine, operation) {
             (Engine::NativeAio, Operation::Trim) => false,
             (Engine::IoUring | Engine::IoUringThread, Operation::Trim) => !is_device,
-            // What does not go through the device's queue cannot be looked for there.
+            // A request that does not use the device's queue cannot be polled there.
             (Engine::IoUringPolling, Operation::Fsync | Operation::Fdatasync | Operation::Trim) => {
                 false
             }
@@ -210,7 +209,7 @@ impl Transfers {
         }
     }
 
-    /// The engine and what the kernel granted it.
+    /// Returns the engine and what the kernel granted it.
     #[must_use]
     pub fn described(&self) -> String {
         match &self.inner {
@@ -221,17 +220,17 @@ impl Transfers {
         }
     }
 
-    /// Requests queued and not yet reaped.
+    /// Returns the number of requests that are queued and not yet reaped.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Works on `file` from now on and closes the one before; nothing may be under way.
+    /// Switches to `file` and closes the previous file; nothing may be under way.
     ///
     /// # Errors
-    /// If something is, or the kernel refuses. The engine of one thread per slot keeps its file:
-    /// see [`Transfers::can_reopen`].
+    /// If something is under way, or the kernel refuses. The engine of one thread per slot keeps
+    /// its file: see [`Transfers::can_reopen`].
     pub fn reopen(&mut self, file: File) -> io::Result<()> {
         if self.in_flight > 0 {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -250,16 +249,16 @@ impl Transfers {
         }
     }
 
-    /// Whether `engine` can go over to another file.
+    /// Returns true if `engine` can switch to another file.
     #[must_use]
     pub const fn can_reopen(engine: Engine) -> bool {
         !matches!(engine, Engine::Threads)
     }
 
-    /// The buffer of a slot that is not under way.
+    /// Returns the buffer of a slot that is not under way.
     ///
     /// # Panics
-    /// If it is.
+    /// If the slot is under way.
     #[must_use]
     pub fn buffer(&mut self, slot: u32) -> &mut [u8] {
         match &mut self.inner {
@@ -270,7 +269,7 @@ impl Transfers {
         }
     }
 
-    /// Queues a transfer; nothing need happen before [`Transfers::reap`].
+    /// Queues a request; it may start as late as in [`Transfers::reap`].
     ///
     /// # Panics
     /// If the slot is under way or the request is longer than its buffer.
@@ -285,12 +284,12 @@ impl Transfers {
         self.in_flight += 1;
     }
 
-    /// Hands to the kernel what is queued, waits until at least one transfer has ended (see
-    /// [`Transfers::wait_for`]) but not longer than `patience`, and gives all that have ended to
-    /// `done`. Without patience it only looks.
+    /// Submits what is queued, waits until at least one transfer has ended (see
+    /// [`Transfers::wait_for`]) but at most for `patience`, and passes all ended transfers to
+    /// `done`. With zero patience it does not wait.
     ///
     /// # Errors
-    /// If the engine itself failed; transfers' errors are in their completions.
+    /// If the engine itself failed. Errors of transfers are in their completions.
     #[inline]
     pub fn reap(
         &mut self,

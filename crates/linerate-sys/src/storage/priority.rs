@@ -1,6 +1,6 @@
 //! I/O priorities: class, level and hint of a transfer (ioprio_set(2);
-//! include/uapi/linux/ioprio.h). Which of them counts is the scheduler's and the device's business:
-//! `none` hands them to the device, `mq-deadline` and `bfq` order requests by them.
+//! include/uapi/linux/ioprio.h). The scheduler and the device decide what they mean: `none` passes
+//! them to the device, `mq-deadline` and `bfq` order requests by them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,26 +8,26 @@ use std::str::FromStr;
 use super::raw;
 use crate::SysError;
 
-/// The bits of the class begin here; those below hold level and hint.
+/// First bit of the class; the lower bits are level and hint.
 const CLASS_SHIFT: u16 = 13;
 const HINT_SHIFT: u16 = 3;
-/// Levels and hints are 0 to 7, and 0 to 7 (duration limits of a device).
+/// Levels and hints (duration limits of a device) are 0 to 7.
 const MOST_LEVEL: u16 = 7;
 const MOST_HINT: u16 = 7;
-/// Classes by name, as ionice(1) numbers them.
+/// Classes by name, with the numbers of ionice(1).
 const CLASSES: [(&str, u16); 3] = [("realtime", 1), ("best-effort", 2), ("idle", 3)];
 
-/// The I/O priority of a transfer, as the kernel packs it. The default is none: the kernel derives
-/// one from the thread's nice value.
+/// I/O priority of a transfer, packed as in the kernel. The default is none: the kernel then
+/// derives one from the thread's nice value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority(u16);
 
 impl Priority {
-    /// None of its own.
+    /// No priority of its own.
     pub const NONE: Self = Self(0);
 
-    /// Class 1 (realtime), 2 (best-effort) or 3 (idle), level 0 (first) to 7, and hint 0 (none) to
-    /// 7; `None` if it is none of these.
+    /// Returns the priority of class 1 (realtime), 2 (best-effort) or 3 (idle), level 0 (first) to
+    /// 7, and hint 0 (none) to 7; `None` for other numbers.
     #[must_use]
     pub fn new(class: u16, level: u16, hint: u16) -> Option<Self> {
         let is_one = CLASSES.iter().any(|(_, number)| *number == class)
@@ -36,13 +36,13 @@ impl Priority {
         is_one.then_some(Self(class << CLASS_SHIFT | hint << HINT_SHIFT | level))
     }
 
-    /// The number the kernel knows it by.
+    /// Returns the kernel's number for it.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Gives it to the calling thread, for all of its transfers that have none of their own.
+    /// Sets it for the calling thread, for all transfers without a priority of their own.
     ///
     /// # Errors
     /// If the kernel refuses: `realtime` needs `CAP_SYS_NICE` or `CAP_SYS_ADMIN`.
@@ -68,7 +68,7 @@ impl fmt::Display for Priority {
 impl FromStr for Priority {
     type Err = String;
 
-    /// Reads `none`, `idle`, `best-effort 4` or `realtime 0 hint 2`.
+    /// Parses `none`, `idle`, `best-effort 4` or `realtime 0 hint 2`.
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || {
             format!(

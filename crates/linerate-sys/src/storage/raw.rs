@@ -1,4 +1,4 @@
-//! Memory that the kernel writes into, and the two engines that hand it over.
+//! Memory that the kernel writes into, and the two engines that submit it.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use crate::memory::Mapping;
 pub(super) mod aio;
 pub(super) mod ring;
 
-/// Gives `bytes` of `file` at `offset` back to the device or the filesystem.
+/// Releases `bytes` of `file` at `offset` to the device or the filesystem.
 pub(super) fn discard(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     /// `BLKDISCARD` (include/uapi/linux/fs.h): `_IO(0x12, 119)`.
     const BLKDISCARD: libc::Ioctl = 0x1277;
@@ -25,19 +25,18 @@ pub(super) fn discard(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, flags, offset, bytes)?)
 }
 
-/// Makes `priority` that of the calling thread (ioprio_set(2)).
+/// Sets the I/O priority of the calling thread (ioprio_set(2)).
 pub(super) fn set_priority(priority: Priority) -> io::Result<()> {
-    /// `IOPRIO_WHO_PROCESS` (include/uapi/linux/ioprio.h): a thread by its number, 0 for the
-    /// caller.
+    /// `IOPRIO_WHO_PROCESS` (include/uapi/linux/ioprio.h): a thread by its id, 0 for the caller.
     const THREAD: libc::c_long = 1;
-    // SAFETY: three numbers; nothing of ours is read or written.
+    // SAFETY: the arguments are three numbers; no memory is passed.
     let done = unsafe {
         libc::syscall(libc::SYS_ioprio_set, THREAD, 0, libc::c_long::from(priority.bits()))
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Slots of equal size in one mapping, each either ours or the kernel's.
+/// Slots of equal size in one mapping, each owned either by us or by the kernel.
 #[derive(Debug)]
 pub(super) struct Arena {
     mapping: Mapping,
@@ -50,7 +49,7 @@ impl Arena {
         let bytes = slot_bytes.checked_mul(slots as usize).ok_or(io::ErrorKind::InvalidInput)?;
         let mapping = Mapping::anonymous(bytes.max(1))?;
         let mut arena = Self { mapping, slot_bytes, is_kernels: vec![false; slots as usize] };
-        // Touched now, so that no page fault is left for later.
+        // Touches every page now, so that no page fault remains for later.
         for slot in 0..slots {
             arena.buffer(slot).fill(0);
         }
@@ -67,7 +66,7 @@ impl Arena {
         std::ptr::with_exposed_provenance_mut(start)
     }
 
-    /// The buffer of a slot that is ours.
+    /// Returns the buffer of a slot that we own.
     pub(super) fn buffer(&mut self, slot: u32) -> &mut [u8] {
         let start = self.start(slot);
         assert!(!self.is_kernels[slot as usize], "slot {slot} is under way");
@@ -77,7 +76,7 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(start, self.slot_bytes) }
     }
 
-    /// Makes `request`'s slot the kernel's, and says where it starts.
+    /// Passes `request`'s slot to the kernel and returns its start.
     fn lend(&mut self, request: Request) -> *mut u8 {
         let start = self.start(request.slot);
         assert!(
@@ -90,7 +89,7 @@ impl Arena {
         start
     }
 
-    /// The kernel is done with `slot`.
+    /// Takes back `slot`, with which the kernel is done.
     fn give_back(&mut self, slot: u32) {
         self.is_kernels[slot as usize] = false;
     }

@@ -1,5 +1,5 @@
-//! Every engine does the same: what is written is read back, in any order, with errors where there
-//! are errors.
+//! Every engine behaves alike: data that was written is read back in any order, and errors are
+//! reported.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ fn engines() -> [(Engine, u32); 5] {
     ]
 }
 
-/// `None`, said aloud, where the kernel refuses the engine.
+/// Returns `None` with a message if the kernel refuses the engine.
 fn transfers(engine: Engine, file: File, slots: u32) -> Option<Transfers> {
     match Transfers::new(engine, file, slots, BYTES) {
         Ok(transfers) => Some(transfers),
@@ -46,7 +46,7 @@ fn finish(transfers: &mut Transfers) -> Vec<Completion> {
 }
 
 #[test]
-fn what_every_engine_writes_it_reads_back() {
+fn every_engine_reads_back_what_it_wrote() {
     let held = [u32::MAX, 3, 1];
     for ((engine, slots), most) in
         engines().into_iter().flat_map(|engine| held.map(|most| (engine, most)))
@@ -97,7 +97,7 @@ fn what_every_engine_writes_it_reads_back() {
 }
 
 #[test]
-fn what_is_not_held_begins_before_anything_is_reaped() {
+fn requests_that_are_not_held_start_before_the_first_reap() {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let file = File::from(std::os::fd::OwnedFd::from(writer));
     let Some(mut transfers) = transfers(Engine::IoUring, file, SLOTS) else { return };
@@ -123,9 +123,9 @@ fn what_is_not_held_begins_before_anything_is_reaped() {
     assert_eq!(finish(&mut transfers), [Completion { slot: 0, result: 4 }]);
 }
 
-/// An overloaded worker never waits: it looks, and must find what has ended.
+/// An overloaded worker never waits: it polls, and must find transfers that have ended.
 #[test]
-fn a_look_without_patience_finds_what_has_ended() {
+fn a_reap_without_patience_finds_transfers_that_have_ended() {
     for engine in [Engine::IoUring, Engine::IoUringThread] {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(reader));
@@ -193,7 +193,7 @@ fn a_hole_is_punched_and_a_flush_moves_nothing() {
 }
 
 #[test]
-fn a_short_read_and_an_error_are_told() {
+fn a_short_read_and_an_error_are_reported() {
     for (engine, slots) in engines() {
         let mut file = scratch(1);
         file.write_all(b"x").expect("written");
@@ -224,8 +224,8 @@ fn a_short_read_and_an_error_are_told() {
     }
 }
 
-/// The result of the only request; native AIO refuses what it can see is wrong when it is handed
-/// over.
+/// Returns the result of the only request. Native AIO refuses an obvious mistake already at
+/// submission.
 fn finish_or_refused(transfers: &mut Transfers) -> i32 {
     let mut result = 0;
     match transfers.reap(PATIENCE, |completion| result = completion.result) {
@@ -246,7 +246,7 @@ fn waiting_for_nothing_ends_in_time() {
 
 #[test]
 #[should_panic(expected = "slot 0 is under way")]
-fn the_buffer_of_a_slot_under_way_is_out_of_reach() {
+fn the_buffer_of_a_slot_under_way_is_inaccessible() {
     let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else {
         panic!("slot 0 is under way")
     };

@@ -1,5 +1,5 @@
-//! One thread per slot, each in `pread` or `pwrite`. A slot's buffer travels with its request and
-//! comes back with its completion.
+//! One thread per slot, each in `pread` or `pwrite`. A slot's buffer moves to the thread with its
+//! request and returns with its completion.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::calls::{buffers, transfer};
 use super::{Completion, Priority, Request};
 use crate::memory::Region;
 
-/// Threads, each with a way to give it work, and one way back.
+/// Threads, each with a channel for requests, and one queue for results.
 #[derive(Debug)]
 pub(super) struct Threads {
     buffers: Vec<Option<Region>>,
@@ -21,7 +21,8 @@ pub(super) struct Threads {
     handles: Vec<JoinHandle<()>>,
 }
 
-/// What has ended and was not reaped. A channel's receiver would allocate when it first waits.
+/// Transfers that have ended and are not yet reaped. A channel's receiver would allocate at its
+/// first wait.
 #[derive(Debug)]
 struct Finished {
     done: Mutex<Vec<(Completion, Region)>>,
@@ -30,7 +31,7 @@ struct Finished {
 
 impl Finished {
     fn done(&self) -> MutexGuard<'_, Vec<(Completion, Region)>> {
-        // It is only pushed to and drained.
+        // A panicking thread leaves the list intact: it is only pushed to and drained.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -38,7 +39,7 @@ impl Finished {
 impl Threads {
     pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let file = Arc::new(file);
-        // Room for everything: nothing is allocated later.
+        // Room for all completions, so that nothing is allocated later.
         let done = Mutex::new(Vec::with_capacity(slots as usize));
         let finished = Arc::new(Finished { done, came: Condvar::new() });
         let buffers = buffers(slots, slot_bytes)?.into_iter().map(Some).collect();
@@ -102,7 +103,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.work.clear();
         for handle in self.handles.drain(..) {
-            // It does nothing that panics.
+            // The thread's code never panics.
             let _: Result<(), _> = handle.join();
         }
     }

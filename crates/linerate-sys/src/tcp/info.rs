@@ -1,16 +1,16 @@
-//! `struct tcp_info`, decoded by offset and by as many bytes as the running kernel filled.
+//! `struct tcp_info`, decoded by offset, up to the number of bytes that the running kernel filled.
 
 /// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`, to 6.18). Counters are cumulative
 /// since the connection was opened; a field beyond `known_bytes` is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Bytes the kernel filled.
+    /// Number of bytes that the kernel filled.
     pub known_bytes: u32,
     /// Payload bytes acknowledged by the peer.
     pub bytes_acked: u64,
     /// Payload bytes received in order.
     pub bytes_received: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
@@ -18,8 +18,7 @@ pub struct TcpInfo {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
-    /// Segments that carried payload, received: retransmissions and what waits behind a hole
-    /// included.
+    /// Segments with payload received, including retransmissions and segments after a gap.
     pub data_segments_in: u32,
     /// Payload of the peer's segments as the kernel estimates it, bytes.
     pub receive_mss: u32,
@@ -27,7 +26,7 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Smoothed round-trip time, microseconds.
     pub rtt_us: u32,
-    /// Its mean deviation, microseconds.
+    /// Mean deviation of the round-trip time, microseconds.
     pub rttvar_us: u32,
     /// Smallest round-trip time in the kernel's window, microseconds.
     pub min_rtt_us: u32,
@@ -45,7 +44,7 @@ pub struct TcpInfo {
     pub receive_space: u32,
     /// Latest delivery rate sample, bytes per second.
     pub delivery_rate: u64,
-    /// Whether that sample was limited by the application.
+    /// True if the application limited that sample.
     pub delivery_rate_app_limited: bool,
     /// Pacing rate, bytes per second; `u64::MAX` if not paced.
     pub pacing_rate: u64,
@@ -103,12 +102,12 @@ mod offset {
     pub(super) const TOTAL_RTO: usize = 240;
 }
 
-/// The first bit of the flags byte; the bits are allocated from the lowest up on little-endian
-/// machines, from the highest down on big-endian ones.
+/// First bit of the flags byte. The compiler allocates bits from the lowest up on little-endian
+/// machines, and from the highest down on big-endian ones.
 const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
 
 impl TcpInfo {
-    /// Reads as much of `struct tcp_info` as `bytes` holds.
+    /// Decodes as much of `struct tcp_info` as `bytes` contains.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
         let word = |at: usize| {
@@ -166,8 +165,8 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_the_kernel_header() {
-        // libc declares the structure of Linux 2.6; the fields since then are checked against a
-        // live socket elsewhere.
+        // libc declares the structure of Linux 2.6. Another test checks the newer fields against a
+        // live socket.
         assert_eq!(offset::SND_MSS, offset_of!(libc::tcp_info, tcpi_snd_mss));
         assert_eq!(offset::RCV_MSS, offset_of!(libc::tcp_info, tcpi_rcv_mss));
         assert_eq!(offset::PMTU, offset_of!(libc::tcp_info, tcpi_pmtu));

@@ -39,7 +39,7 @@ pub(super) fn discard(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The answer of an ioctl that stores one integer: `SIOCOUTQ` of a TCP socket, Linux
+/// Returns the result of an ioctl that stores one integer: `SIOCOUTQ` of a TCP socket, Linux
 /// `include/uapi/linux/sockios.h`.
 pub(super) fn unacknowledged(socket: &impl AsFd) -> io::Result<libc::c_int> {
     let mut bytes: libc::c_int = 0;
@@ -49,15 +49,15 @@ pub(super) fn unacknowledged(socket: &impl AsFd) -> io::Result<libc::c_int> {
     if answer == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
 
-/// One vector per block of messages, all of them onto the same memory, which they keep.
+/// Vectors, one per block of messages, that all refer to the same memory, which this value owns.
 #[derive(Debug)]
 pub(super) struct Vectors {
     vectors: Vec<libc::iovec>,
     block_bytes: usize,
     batch_bytes: usize,
-    /// How much of the batch was sent.
+    /// Bytes of the batch that have been sent.
     position: usize,
-    // Pointed to by `vectors`; kept for its ownership.
+    // `vectors` points to it; this field keeps it alive.
     _block: Region,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Vectors {
 unsafe impl Send for Vectors {}
 
 impl Vectors {
-    /// `n_messages`, of which `block` holds `in_block`.
+    /// Creates vectors for `n_messages`, of which `block` contains `in_block`.
     pub(super) fn new(
         mut block: Region,
         in_block: usize,
@@ -87,8 +87,8 @@ impl Vectors {
     pub(super) fn send(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         let (first, offset) = (self.position / self.block_bytes, self.position % self.block_bytes);
         let rest = &mut self.vectors[first..];
-        // The first block may have been sent in part: its vector is shortened for the call and put
-        // back after it.
+        // The first block may have been sent in part. Its vector is shortened for the call and
+        // restored afterwards.
         let whole = rest[0];
         rest[0].iov_base = whole.iov_base.wrapping_byte_add(offset);
         rest[0].iov_len = whole.iov_len - offset;

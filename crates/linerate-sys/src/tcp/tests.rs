@@ -55,8 +55,8 @@ fn a_discarding_receive_takes_bytes_and_copies_none() {
     assert_eq!(taken, 5_000);
 }
 
-/// Sends about 20 MB of batches, more than the socket buffers hold, so that some sends are short;
-/// returns what arrived.
+/// Sends about 20 MB of batches, more than the socket buffers can take, so that some sends are
+/// short. Returns what arrived.
 fn arrived(mut batch: MessageBatch) -> Vec<u8> {
     let (near, mut far) = pair();
     near.set_nonblocking(true).expect("a socket");
@@ -81,8 +81,8 @@ fn arrived(mut batch: MessageBatch) -> Vec<u8> {
 
 #[test]
 fn a_batch_sends_whole_messages_in_order_over_short_sends() {
-    // 65 messages of 1000 B fill a block; 100 of them end within the second. A block holds one
-    // message of 100 kB.
+    // A block has room for 65 messages of 1000 B; 100 messages end within the second block. A block
+    // has room for one message of 100 kB.
     for (message_bytes, n_messages) in [(1_000, 100), (100_000, 7), (7, 1)] {
         let message: Vec<u8> = (0..message_bytes).map(|idx| (idx % 251) as u8).collect();
         let all = arrived(MessageBatch::new(&message, n_messages).expect("memory"));

@@ -24,8 +24,8 @@ pub(super) struct Ancillary {
     pub(super) drops: Option<u32>,
 }
 
-/// A heap slice reached only through its pointer, so that the kernel structures may keep pointers
-/// into it while the owner moves.
+/// Heap slice that is accessed only through its pointer, so that kernel structures may point into
+/// it while the owner moves.
 struct Slab<T>(NonNull<[T]>);
 
 impl<T> Slab<T> {
@@ -50,7 +50,7 @@ impl<T> Drop for Slab<T> {
 /// `n` messages of up to `message_bytes` each, side by side in one buffer.
 pub(super) struct Messages {
     headers: Slab<libc::mmsghdr>,
-    // Pointed to by `headers`; kept for their ownership.
+    // `headers` points to them; this field keeps them alive.
     iovecs: Slab<libc::iovec>,
     control: Slab<Control>,
     buffer: Slab<u8>,
@@ -96,7 +96,7 @@ impl Messages {
         self.message_bytes
     }
 
-    /// The buffer of message `idx`.
+    /// Returns the buffer of message `idx`.
     pub(super) fn bytes(&self, idx: usize) -> &[u8] {
         assert!(idx < self.n(), "message {idx} of {}", self.n());
         // SAFETY: the range lies within `buffer`, its bytes are initialized, and `&self` excludes a
@@ -106,7 +106,7 @@ impl Messages {
         }
     }
 
-    /// The buffer of message `idx`, to be written.
+    /// Returns the writable buffer of message `idx`.
     pub(super) fn bytes_mut(&mut self, idx: usize) -> &mut [u8] {
         assert!(idx < self.n(), "message {idx} of {}", self.n());
         // SAFETY: as in `bytes`; `&mut self` excludes every other reference.
@@ -125,7 +125,7 @@ impl Messages {
         unsafe { (*self.iovecs.at(idx)).iov_len = length };
     }
 
-    /// Makes room for ancillary data in message `idx` before it is received into.
+    /// Provides room for ancillary data in message `idx` before a receive.
     pub(super) fn accept_control(&mut self, idx: usize) {
         let header = self.headers.at(idx);
         // SAFETY: `at` checked the index; the control block lives as long as the header that points
@@ -136,13 +136,13 @@ impl Messages {
         }
     }
 
-    /// Bytes the kernel sent or received as message `idx`.
+    /// Returns the number of bytes that the kernel sent or received as message `idx`.
     pub(super) fn transferred(&self, idx: usize) -> usize {
         // SAFETY: `at` checked the index; the header is initialized.
         unsafe { (*self.headers.at(idx)).msg_len as usize }
     }
 
-    /// Sends messages `first .. first + n`; returns how many the kernel took.
+    /// Sends messages `first .. first + n`; returns how many the kernel accepted.
     pub(super) fn send(
         &mut self,
         socket: &impl AsFd,
@@ -181,7 +181,7 @@ impl Messages {
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The ancillary data of received message `idx`.
+    /// Returns the ancillary data of received message `idx`.
     pub(super) fn ancillary(&self, idx: usize) -> Ancillary {
         let mut ancillary = Ancillary::default();
         // SAFETY: the header is initialized; after a receive its control pointer and length

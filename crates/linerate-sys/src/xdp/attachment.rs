@@ -1,4 +1,4 @@
-//! A program at an interface, as long as this lives.
+//! Attachment of a program to an interface.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,17 +8,17 @@ use crate::ebpf::program::Program;
 use crate::ebpf::raw;
 use crate::packet::interface_index;
 
-/// Where on the way of a frame a program runs.
+/// Place on a frame's path at which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In the driver, before a socket buffer is made.
+    /// In the driver, before a socket buffer is allocated.
     Native,
-    /// In the kernel's stack, on a socket buffer: works everywhere, and is slower.
+    /// In the kernel's stack, on a socket buffer: works on every interface, but is slower.
     Generic,
 }
 
 impl Placement {
-    /// As rows name it.
+    /// Returns its name in result rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,8 +36,8 @@ impl Placement {
     }
 }
 
-/// A program attached to an interface by a BPF link: the kernel detaches it when this is dropped or
-/// the process dies.
+/// Program that a BPF link attaches to an interface. The kernel detaches it when this value is
+/// dropped or the process ends.
 #[derive(Debug)]
 pub struct Attachment {
     link: OwnedFd,
@@ -45,11 +45,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches `program` to `device` of the calling thread's network namespace, at `placement` or
-    /// nowhere.
+    /// Attaches `program` to `device` of the calling thread's network namespace, at `placement`
+    /// only.
     ///
     /// # Errors
-    /// If the driver has no native XDP, another program is there, the MTU is too large, or
+    /// If the driver has no native XDP, another program is attached, the MTU is too large, or a
     /// privilege is missing.
     pub(crate) fn at(
         program: &Program,
@@ -62,29 +62,29 @@ impl Attachment {
             .map_err(|cause| refused(device, placement, cause))
     }
 
-    /// Attaches natively if the driver can, generically if not.
+    /// Attaches natively if the driver supports it, otherwise generically.
     ///
     /// # Errors
-    /// What the kernel has against the generic placement, if neither is possible; against the
-    /// native one if the interface is busy.
+    /// The kernel's error for the generic placement if neither is possible; for the native one if
+    /// the interface is busy.
     pub(crate) fn at_best(program: &Program, device: &str) -> Result<Self, SysError> {
         let native = match Self::at(program, device, Placement::Native) {
             Ok(attachment) => return Ok(attachment),
             Err(error) => error,
         };
-        // A generic program beside a native one is refused as well, for a reason that says less.
+        // A generic program beside a native one is refused as well, with a less useful reason.
         if matches!(native.errno(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM)) {
             return Err(native);
         }
         Self::at(program, device, Placement::Generic)
     }
 
-    /// As another process attached it.
+    /// Wraps an attachment of another process.
     pub(super) const fn from_parts(link: OwnedFd, placement: Placement) -> Self {
         Self { link, placement }
     }
 
-    /// Where it runs.
+    /// Returns the place where the program runs.
     #[must_use]
     pub const fn placement(&self) -> Placement {
         self.placement
@@ -100,8 +100,8 @@ impl From<Attachment> for OwnedFd {
 fn refused(device: &str, placement: Placement, cause: io::Error) -> SysError {
     let remedy = match (cause.raw_os_error(), placement) {
         (Some(libc::EBUSY | libc::EEXIST), _) => {
-            "another program is attached: see `ip link show`, and `ip link set dev NAME xdp off` \
-                if nobody needs it"
+            "another program is attached: see `ip link show`; remove it with `ip link set \
+             dev NAME xdp off` if nobody needs it"
         }
         (Some(libc::EPERM | libc::EACCES), _) => "needs CAP_NET_ADMIN and CAP_BPF, or root",
         (Some(libc::EOPNOTSUPP), Placement::Native) => {
@@ -114,7 +114,7 @@ fn refused(device: &str, placement: Placement, cause: io::Error) -> SysError {
         (Some(libc::ENOSPC), Placement::Native) => {
             "a veth needs as many receive queues as its peer has transmit queues"
         }
-        _ => "see the kernel's answer",
+        _ => "the kernel gave no other reason",
     };
     SysError::new(
         "attach XDP program to",

@@ -1,4 +1,4 @@
-//! Whether an interface is fit to send, looked at before any frame is.
+//! Checks before the first frame that an interface can send.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use crate::netlink::RouteSocket;
 /// `IFF_UP` and `IFF_LOWER_UP` of linux/if.h.
 const UP: u32 = 1 << 0;
 const CARRIER: u32 = 1 << 16;
-/// What a frame has beside what the MTU counts: an Ethernet header, and a VLAN tag, which the
-/// kernel allows for everywhere.
+/// Bytes of a frame that the MTU does not count: an Ethernet header, and a VLAN tag, for which the
+/// kernel always leaves room.
 const HEADER_BYTES: u32 = 14;
 const TAG_BYTES: u32 = 4;
 
-/// Refuses `device`, of the calling thread's network namespace, if it is down or does not carry
+/// Refuses `device`, of the calling thread's network namespace, if it is down or cannot carry
 /// frames of `frame_bytes`.
 pub(crate) fn ready(device: &str, frame_bytes: u32) -> Result<(), SysError> {
     let mut found = None;
@@ -30,14 +30,14 @@ pub(crate) fn ready(device: &str, frame_bytes: u32) -> Result<(), SysError> {
         ))
     };
     let Some(link) = found else {
-        return refuse("there is no such interface here".into(), libc::ENODEV);
+        return refuse("the interface does not exist".into(), libc::ENODEV);
     };
     if link.flags & UP == 0 {
-        return refuse(format!("it is down: `ip link set {device} up`"), libc::ENETDOWN);
+        return refuse(format!("the interface is down: `ip link set {device} up`"), libc::ENETDOWN);
     }
     if link.flags & CARRIER == 0 {
         return refuse(
-            "it has no carrier: is the other end plugged in and up?".into(),
+            "the interface has no carrier: is the other end plugged in and up?".into(),
             libc::ENETDOWN,
         );
     }

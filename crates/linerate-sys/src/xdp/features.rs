@@ -1,4 +1,5 @@
-//! What a driver can do with XDP now (`netdev` generic netlink family, since Linux 6.3).
+//! XDP features of a driver in its present configuration (`netdev` generic netlink family, since
+//! Linux 6.3).
 
 use std::time::Duration;
 
@@ -18,41 +19,41 @@ const RECEIVES_BUFFERS: u64 = 1 << 5;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a driver can do, as it is configured now.
+/// Features of a driver in its present configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     bits: u64,
 }
 
 impl Features {
-    /// Runs programs natively.
+    /// Returns true if it runs programs natively.
     #[must_use]
     pub const fn native(self) -> bool {
         self.bits & BASIC != 0
     }
 
-    /// Transmits frames that were redirected to it. Of a veth this depends on its peer, which must
-    /// have a program or GRO.
+    /// Returns true if it transmits redirected frames. A veth does so only if its peer has an XDP
+    /// program or GRO.
     #[must_use]
     pub(crate) const fn takes_frames(self) -> bool {
         self.bits & TAKES_FRAMES != 0
     }
 
-    /// AF_XDP without copying.
+    /// Returns true if it supports AF_XDP without copying.
     #[must_use]
     pub const fn zero_copy(self) -> bool {
         self.bits & ZERO_COPY != 0
     }
 
-    /// Receives frames in several buffers.
+    /// Returns true if it receives frames in several buffers.
     #[must_use]
     pub const fn multi_buffer(self) -> bool {
         self.bits & RECEIVES_BUFFERS != 0
     }
 }
 
-/// What the driver of `device`, in the calling thread's network namespace, can do; `None` if this
-/// kernel does not tell.
+/// Returns the features of the driver of `device`, in the calling thread's network namespace;
+/// `None` if this kernel does not report them.
 ///
 /// # Errors
 /// If there is no such device, or the kernel does not answer.

@@ -1,5 +1,4 @@
-//! The program that takes our frames out of what an interface receives, and leaves everything else
-//! alone.
+//! Program that diverts our frames from what an interface receives, and passes everything else on.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -13,22 +12,21 @@ use crate::ebpf::map::Map;
 use crate::ebpf::program::{Action, Kind, Program};
 use crate::privilege::{AttachedFilter, helped};
 
-/// Where a frame must hold what to be ours: up to eight bytes at `offset` from the start of the
-/// Ethernet header.
+/// Condition on a frame: up to eight bytes at `offset` from the start of the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Of the first byte.
+    /// Offset of the first byte.
     pub offset: u16,
-    /// In the order of the wire; one byte, two, four or eight of them count.
+    /// Value in wire order; one, two, four or eight bytes are compared.
     pub value: [u8; 8],
-    /// How many count: 1, 2, 4 or 8.
+    /// Number of compared bytes: 1, 2, 4 or 8.
     pub n_bytes: u8,
-    /// Bits that count, likewise.
+    /// Compared bits, in the same order.
     pub mask: [u8; 8],
 }
 
 impl Match {
-    /// All bits of `value` at `offset`.
+    /// Requires all bits of `value` at `offset`.
     ///
     /// # Panics
     /// If `value` has another length than 1, 2, 4 or 8.
@@ -37,10 +35,10 @@ impl Match {
         Self::masked(offset, value, &[0xff; 8][..value.len()])
     }
 
-    /// The bits of `value` at `offset` that are set in `mask`.
+    /// Requires the bits of `value` at `offset` that are set in `mask`.
     ///
     /// # Panics
-    /// If `value` has another length than 1, 2, 4 or 8, or another than `mask`.
+    /// If `value` has another length than 1, 2, 4 or 8, or another length than `mask`.
     #[must_use]
     pub fn masked(offset: u16, value: &[u8], mask: &[u8]) -> Self {
         assert!(
@@ -55,7 +53,7 @@ impl Match {
         Self { offset, value: widen(value), n_bytes: value.len() as u8, mask: widen(mask) }
     }
 
-    /// Bytes of a frame needed to tell.
+    /// Returns the number of bytes of a frame that the condition needs.
     fn end(&self) -> u16 {
         self.offset + u16::from(self.n_bytes)
     }
@@ -69,7 +67,7 @@ impl Match {
         }
     }
 
-    /// The bytes as a load in the machine's byte order gives them.
+    /// Returns the bytes as a load in the machine's byte order yields them.
     fn loaded(&self, bytes: [u8; 8]) -> u64 {
         match self.n_bytes {
             1 => u64::from(bytes[0]),
@@ -80,7 +78,7 @@ impl Match {
     }
 }
 
-/// A program at an interface that hands frames to sockets.
+/// Program at an interface that hands frames to sockets.
 #[derive(Debug)]
 pub struct Filter {
     attachment: Attachment,
@@ -89,20 +87,20 @@ pub struct Filter {
     device: String,
 }
 
-/// Receive queues a device may have.
+/// Largest number of receive queues of a device.
 const MOST_QUEUES: u32 = 1024;
 
 impl Filter {
-    /// Attaches a program to `device` that takes the frames to which all matches of any of
-    /// `alternatives` apply. Until a queue has a socket, its frames go to the stack. `placement`
-    /// `None` takes the best there is. With `multi_buffer`, frames may be longer than one buffer.
+    /// Attaches a program to `device` that diverts the frames for which all matches of any of
+    /// `alternatives` hold. Until a queue has a socket, its frames go to the stack. `placement`
+    /// `None` selects the best one. With `multi_buffer`, frames may be longer than one buffer.
     ///
     /// # Errors
-    /// As of [`Attachment::at`], and if the verifier rejects the program.
+    /// As [`Attachment::at`], and if the verifier rejects the program.
     ///
     /// # Panics
-    /// If an alternative is empty: a program that takes everything would cut off whoever works over
-    /// that interface.
+    /// If an alternative is empty: a program that diverts everything would disconnect everybody who
+    /// uses that interface.
     pub fn attach(
         device: &str,
         alternatives: &[&[Match]],
@@ -114,7 +112,7 @@ impl Filter {
             Err(error) if error.is_refused() => error,
             attached => return attached,
         };
-        // Its words say what privilege is missing, if nobody can help.
+        // The kernel's error names the missing privilege if there is no helper.
         let Some(helped) =
             helped(|helper| helper.attach_filter(device, alternatives, placement, multi_buffer))
         else {
@@ -130,7 +128,7 @@ impl Filter {
         })
     }
 
-    /// [`Filter::attach`] with this process's own rights.
+    /// Does the same as [`Filter::attach`] with the privileges of this process.
     ///
     /// # Errors
     /// As [`Filter::attach`].
@@ -150,10 +148,10 @@ impl Filter {
         Ok(Self { attachment, program, sockets, device: device.to_owned() })
     }
 
-    /// From now on, what matches of the socket's queue goes to `socket`.
+    /// Diverts matching frames of the socket's queue to `socket` from now on.
     ///
     /// # Errors
-    /// If it is bound to another device.
+    /// If the socket is bound to another device.
     pub fn direct(&self, socket: &XdpSocket) -> Result<(), SysError> {
         self.sockets.set(socket.queue(), socket.as_fd().as_raw_fd() as u32).map_err(|error| {
             let object = format!("queue {} of {}", socket.queue(), self.device);
@@ -161,7 +159,7 @@ impl Filter {
         })
     }
 
-    /// What keeps it attached, for another process.
+    /// Returns the descriptors that keep it attached, for another process.
     #[must_use]
     pub fn into_parts(self) -> AttachedFilter {
         let placement = self.placement();
@@ -170,17 +168,16 @@ impl Filter {
         AttachedFilter { placement, link, program, sockets }
     }
 
-    /// Where it runs.
+    /// Returns the place where it runs.
     #[must_use]
     pub fn placement(&self) -> Placement {
         self.attachment.placement()
     }
 
-    /// Whether it would take `frame`, of at least 14 bytes, if it came in at queue 0 and that had a
-    /// socket.
+    /// Returns true if it would divert `frame`, of at least 14 bytes, on queue 0 with a socket.
     ///
     /// # Errors
-    /// If the kernel refuses to try.
+    /// If the kernel refuses the test.
     pub fn takes(&self, frame: &[u8]) -> Result<bool, SysError> {
         /// `XDP_REDIRECT`.
         const REDIRECTED: u32 = 4;
@@ -190,7 +187,7 @@ impl Filter {
 
 fn code(alternatives: &[&[Match]], sockets: &Map) -> Code {
     use Register::{R0, R1, R2, R3};
-    /// Of `struct xdp_md`: where the frame begins and ends, and the receive queue.
+    /// Offsets in `struct xdp_md`: start and end of the frame, and the receive queue.
     const DATA: i16 = 0;
     const DATA_END: i16 = 4;
     const QUEUE: i16 = 16;
@@ -206,19 +203,19 @@ fn code(alternatives: &[&[Match]], sockets: &Map) -> Code {
         .place(ours)
         .load(Width::Bits32, R2, R1, QUEUE)
         .set_map(R1, sockets)
-        // What becomes of a frame whose queue has no socket.
+        // Verdict for a frame whose queue has no socket.
         .set(R3, Operand::Number(Action::Pass as i32))
         .call(Helper::RedirectMap)
         .exit();
     assembler.finish()
 }
 
-/// Goes on at `ours` if all of `matches` apply to the frame from R2 to R3.
+/// Continues at `ours` if all of `matches` hold for the frame from R2 to R3.
 fn try_one(assembler: &mut Assembler, matches: &[Match], ours: Label) {
     use Register::{R2, R3, R4, R5};
     assert!(
         !matches.is_empty(),
-        "a filter that takes every frame takes the interface from its users"
+        "a filter that diverts every frame disconnects the users of the interface"
     );
     let needed = matches.iter().map(Match::end).max().unwrap_or(0);
     let not_this = assembler.label();

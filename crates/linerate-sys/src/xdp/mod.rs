@@ -1,12 +1,12 @@
-//! XDP and AF_XDP: frames between a driver and this process, past the kernel's stack.
+//! XDP and AF_XDP: frames between a driver and this process, without the kernel's stack.
 //!
-//! [`Filter`] is the program at an interface: it hands the frames that match to [`XdpSocket`]s, one
-//! a receive queue, and passes everything else on to the stack. It is attached by a BPF link and
-//! gone with this process. Each is asked for what it can do and says what it got: *native* (in the
-//! driver) or *generic* (after a socket buffer was made), *zero-copy* or *copy*.
+//! [`Filter`] is the program at an interface. It hands matching frames to [`XdpSocket`]s, one per
+//! receive queue, and passes everything else on to the stack. A BPF link attaches it, so that it
+//! disappears with this process. Both report their mode: *native* (in the driver) or *generic*
+//! (after a socket buffer was allocated), *zero-copy* or *copy*.
 //!
-//! Not seen: VLAN tags that hardware has taken off, receive timestamps, and frames dropped by the
-//! driver before its queue. While a native program is attached to a veth, its peer sends no
+//! VLAN tags that hardware has removed, receive timestamps, and frames that the driver drops before
+//! its queue are not visible. While a native program is attached to a veth, its peer sends no
 //! segments larger than the MTU.
 
 mod attachment;

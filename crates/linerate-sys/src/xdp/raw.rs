@@ -1,4 +1,4 @@
-//! What AF_XDP shares with the kernel: four rings and the memory that frames lie in
+//! Memory that AF_XDP shares with the kernel: four rings and the memory of the frames
 //! (linux/if_xdp.h).
 
 use std::io;
@@ -9,25 +9,25 @@ use rustix::net::xdp::XdpRingOffset;
 
 use crate::memory::Mapping;
 
-/// `struct xdp_desc`: a piece of a frame.
+/// `struct xdp_desc`: a part of a frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
-    /// Bytes from the start of the memory.
+    /// Offset from the start of the memory, bytes.
     pub(super) address: u64,
     pub(super) bytes: u32,
-    /// `XDP_PKT_CONTD` if the frame goes on in the next descriptor.
+    /// `XDP_PKT_CONTD` if the frame continues in the next descriptor.
     pub(super) options: u32,
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 16);
 
-/// What a ring's slot holds: any bits are one.
+/// Type of a ring's slots; every bit pattern must be valid.
 pub(super) trait Entry: Copy {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
 
-/// A ring: two indices, flags, and slots.
+/// Ring: two indices, flags, and slots.
 #[derive(Debug)]
 pub(super) struct Ring<E> {
     mapping: Mapping,
@@ -37,7 +37,7 @@ pub(super) struct Ring<E> {
 }
 
 impl<E: Entry> Ring<E> {
-    /// Maps the ring that `socket` has at `page_offset`.
+    /// Maps the ring of `socket` at `page_offset`.
     pub(super) fn map(
         socket: &impl AsFd,
         page_offset: u64,
@@ -54,32 +54,32 @@ impl<E: Entry> Ring<E> {
             [offsets.producer, offsets.consumer, flags].iter().all(|at| at.is_multiple_of(4))
                 && offsets.desc.is_multiple_of(8);
         if !fits || !aligned {
-            return Err(io::Error::other("the kernel's ring has a shape that is not known here"));
+            return Err(io::Error::other("the kernel's ring has an unknown layout"));
         }
         Ok(Self { mapping, offsets, n_slots, slots: std::marker::PhantomData })
     }
 
-    /// How far it was filled.
+    /// Returns the index up to which the ring is filled.
     pub(super) fn filled(&self) -> u32 {
         self.index(self.offsets.producer).load(Ordering::Acquire)
     }
 
-    /// How far it was drained.
+    /// Returns the index up to which the ring is drained.
     pub(super) fn drained(&self) -> u32 {
         self.index(self.offsets.consumer).load(Ordering::Acquire)
     }
 
-    /// Says that we filled it up to `index`.
+    /// Publishes that we filled the ring up to `index`.
     pub(super) fn publish_filled(&self, index: u32) {
         self.index(self.offsets.producer).store(index, Ordering::Release);
     }
 
-    /// Says that we drained it up to `index`.
+    /// Publishes that we drained the ring up to `index`.
     pub(super) fn publish_drained(&self, index: u32) {
         self.index(self.offsets.consumer).store(index, Ordering::Release);
     }
 
-    /// Whether the kernel sleeps over this ring; `true` where it does not say.
+    /// Returns true if the kernel must be woken to process this ring, or does not say.
     pub(super) fn needs_wakeup(&self) -> bool {
         const NEED_WAKEUP: u32 = 1;
         self.offsets
@@ -87,7 +87,7 @@ impl<E: Entry> Ring<E> {
             .is_none_or(|at| self.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
     }
 
-    /// The entry in `slot`, which the kernel has filled and not got back yet.
+    /// Returns the entry in `slot`, which the kernel has filled and not yet received back.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> E {
         // SAFETY: `at` lies inside the mapping and is aligned; any bits are an entry; between the
@@ -106,7 +106,7 @@ impl<E: Entry> Ring<E> {
 
     fn at(&self, slot: u32) -> *mut E {
         assert!(slot < self.n_slots, "slot {slot} of {}", self.n_slots);
-        // SAFETY: the mapping reaches to the end of the last slot, by its making.
+        // SAFETY: `map` created a mapping that reaches to the end of the last slot.
         unsafe {
             self.mapping
                 .start()
@@ -124,8 +124,8 @@ impl<E: Entry> Ring<E> {
     }
 }
 
-/// The memory that frames lie in (UMEM). Who may touch which part follows from the rings;
-/// [`super::umem::Umem`] keeps the books.
+/// Memory of the frames (UMEM). The rings decide who may access which part; [`super::umem::Umem`]
+/// keeps the account.
 #[derive(Debug)]
 pub(super) struct Memory {
     mapping: Mapping,
@@ -148,8 +148,8 @@ impl Memory {
         self.mapping.len()
     }
 
-    /// `length` bytes at `at`, which must be a frame that the kernel has given to us and not got
-    /// back.
+    /// Returns `length` bytes at `at`, which must be a frame that the kernel has given to us and
+    /// not received back.
     pub(super) fn slice(&self, at: u64, length: u32) -> &[u8] {
         self.check(at, length);
         // SAFETY: inside the mapping, initialised (zeroed in `new`). The caller, `Umem`, asks only
@@ -163,10 +163,10 @@ impl Memory {
         }
     }
 
-    /// The same, writable.
+    /// Returns the same bytes, writable.
     pub(super) fn slice_mut(&mut self, at: u64, length: u32) -> &mut [u8] {
         self.check(at, length);
-        // SAFETY: as of `slice`; `&mut self` excludes every other reference of this process.
+        // SAFETY: as in `slice`; `&mut self` excludes every other reference of this process.
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.mapping.start().as_ptr().add(at as usize),

@@ -1,48 +1,48 @@
-//! The arithmetic of rings that a kernel and a process share: free-running 32-bit indices, a power
+//! Arithmetic of rings that a kernel and a process share: free-running 32-bit indices and a power
 //! of two of slots. Pure.
 //!
-//! One side fills and the other drains; each writes one index and reads the other's. The other's is
-//! read seldom, because its cache line is hot elsewhere: only when what is known of it does not
-//! suffice.
+//! One side fills and the other drains. Each side writes one index and reads the other's. It reads
+//! the other's index only if its last known value does not suffice, because that cache line is in
+//! use on another CPU.
 
-/// The side that fills: what we hand over.
+/// Side that fills the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
     n_slots: u32,
-    /// Next slot to fill, free-running; what the other side may drain ends here once it is
-    /// published.
+    /// Next slot to fill, free-running. Once published, it is the end of what the other side may
+    /// drain.
     next: u32,
-    /// How far the other side had drained when it was last looked at.
+    /// Last known index up to which the other side had drained.
     drained: u32,
 }
 
-/// The side that drains: what is handed to us.
+/// Side that drains the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Draining {
     n_slots: u32,
     /// Next slot to drain, free-running.
     next: u32,
-    /// How far the other side had filled when it was last looked at.
+    /// Last known index up to which the other side had filled.
     filled: u32,
 }
 
 impl Filling {
-    /// A ring that has never been used.
+    /// Returns the state of an unused ring.
     ///
     /// # Panics
-    /// If `n_slots` is no power of two.
+    /// If `n_slots` is not a power of two.
     #[must_use]
     pub fn new(n_slots: u32) -> Self {
         Self::from(n_slots, 0)
     }
 
     fn from(n_slots: u32, next: u32) -> Self {
-        assert!(n_slots.is_power_of_two(), "{n_slots} slots are no power of two");
+        assert!(n_slots.is_power_of_two(), "{n_slots} slots are not a power of two");
         Self { n_slots, next, drained: next }
     }
 
-    /// How many of `wanted` slots may be filled now. `drained` reads the other side's index, with
-    /// acquire ordering; it is asked only if need be.
+    /// Returns how many of `wanted` slots may be filled now. `drained` reads the other side's
+    /// index, with acquire ordering; it is called only if necessary.
     #[inline]
     pub fn room(&mut self, wanted: u32, drained: impl FnOnce() -> u32) -> u32 {
         if self.free() < wanted {
@@ -51,14 +51,14 @@ impl Filling {
         self.free().min(wanted)
     }
 
-    /// The slot that the `k`-th entry from now goes to.
+    /// Returns the slot of the `k`-th entry from now.
     #[inline]
     #[must_use]
     pub fn slot(&self, k: u32) -> u32 {
         self.next.wrapping_add(k) & (self.n_slots - 1)
     }
 
-    /// `n` slots were filled: the index to publish, with release ordering.
+    /// Advances by `n` filled slots; returns the index to publish, with release ordering.
     #[inline]
     pub fn advance(&mut self, n: u32) -> u32 {
         debug_assert!(n <= self.free(), "{n} entries into {} free slots", self.free());
@@ -66,7 +66,7 @@ impl Filling {
         self.next
     }
 
-    /// Entries not drained, if the other side's index is `drained`.
+    /// Returns the number of entries that are not drained if the other side's index is `drained`.
     #[inline]
     #[must_use]
     pub fn pending(&self, drained: u32) -> u32 {
@@ -74,28 +74,28 @@ impl Filling {
     }
 
     fn free(&self) -> u32 {
-        // An index that ran ahead of ours would be the kernel's mistake; it must not become ours.
+        // An index ahead of ours would be a mistake of the kernel. Saturation keeps it harmless.
         self.n_slots.saturating_sub(self.next.wrapping_sub(self.drained))
     }
 }
 
 impl Draining {
-    /// A ring that has never been used.
+    /// Returns the state of an unused ring.
     ///
     /// # Panics
-    /// If `n_slots` is no power of two.
+    /// If `n_slots` is not a power of two.
     #[must_use]
     pub fn new(n_slots: u32) -> Self {
         Self::from(n_slots, 0)
     }
 
     fn from(n_slots: u32, next: u32) -> Self {
-        assert!(n_slots.is_power_of_two(), "{n_slots} slots are no power of two");
+        assert!(n_slots.is_power_of_two(), "{n_slots} slots are not a power of two");
         Self { n_slots, next, filled: next }
     }
 
-    /// How many of `wanted` entries are there. `filled` reads the other side's index, with acquire
-    /// ordering; it is asked only if need be.
+    /// Returns how many of `wanted` entries are available. `filled` reads the other side's index,
+    /// with acquire ordering; it is called only if necessary.
     #[inline]
     pub fn available(&mut self, wanted: u32, filled: impl FnOnce() -> u32) -> u32 {
         if self.known() < wanted {
@@ -104,14 +104,14 @@ impl Draining {
         self.known().min(wanted)
     }
 
-    /// The slot that the `k`-th entry from now is in.
+    /// Returns the slot of the `k`-th entry from now.
     #[inline]
     #[must_use]
     pub fn slot(&self, k: u32) -> u32 {
         self.next.wrapping_add(k) & (self.n_slots - 1)
     }
 
-    /// `n` entries were drained: the index to publish, with release ordering.
+    /// Advances by `n` drained entries; returns the index to publish, with release ordering.
     #[inline]
     pub fn advance(&mut self, n: u32) -> u32 {
         debug_assert!(n <= self.known(), "{n} entries of {} known", self.known());
@@ -138,8 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes of the steps and wherever the indices begin, everything comes out
-        /// once and in order, and no slot is overwritten before it was drained.
+        /// For any sizes of steps and any first index, everything comes out once and in order, and
+        /// no slot is overwritten before it was drained.
         #[test]
         fn everything_comes_out_once_and_in_order(
             bits in 0_u32..6,
@@ -173,7 +173,7 @@ mod tests {
             }
         }
 
-        /// An index that makes no sense never leads to more slots than there are.
+        /// A senseless index never leads to more slots than there are.
         #[test]
         fn a_senseless_index_of_the_other_side_is_harmless(other in any::<u32>(), wanted in any::<u32>()) {
             prop_assert!(Filling::new(8).room(wanted, || other) <= 8);

@@ -1,9 +1,9 @@
 //! AF_XDP sockets: frames of one queue of an interface, sent from and received into memory shared
 //! with the kernel.
 //!
-//! Nothing is allocated after opening. Sent frames are counted as the kernel gives them back: what
-//! it took, less what it then dropped for want of room at the device. What it does not see: whether
-//! they arrived.
+//! Nothing is allocated after opening. Sent frames are counted as the kernel returns them: those
+//! that it accepted, less those that it then dropped because the device had no room. Arrival is not
+//! visible here.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,25 +24,25 @@ use crate::packet::interface_index;
 use crate::privilege::or_helper;
 use crate::{SysError, clock};
 
-/// Whether frames are copied between the device's memory and ours.
+/// Copying of frames between the device's memory and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
-    /// Always: works with every driver.
+    /// Always copies: works with every driver.
     Copy,
-    /// Never, or the socket is not opened.
+    /// Never copies; otherwise the socket is not opened.
     ZeroCopy,
-    /// Not if the driver can do without.
+    /// Copies only if the driver requires it.
     IfNeeded,
 }
 
-/// How a socket is opened.
+/// Options of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Queue of the interface.
     pub queue: u32,
-    /// Whether to copy.
+    /// Copying of frames.
     pub copying: Copying,
-    /// The longest frame, from the Ethernet header on, without frame check sequence.
+    /// Longest frame, from the Ethernet header on, without frame check sequence.
     pub frame_bytes: u32,
     /// Frames that may be under way to the device, a power of two; 0 to send none.
     pub n_transmit: u32,
@@ -50,40 +50,40 @@ pub struct Options {
     pub n_receive: u32,
 }
 
-/// What was received: one frame.
+/// Received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Its first buffer: all of it, unless it is a jumbo frame.
+    /// First buffer: the whole frame, unless it is a jumbo frame.
     pub visible: &'a [u8],
-    /// Its length.
+    /// Length of the frame.
     pub bytes: u32,
 }
 
-/// What became of frames handed over so far.
+/// Fate of the frames sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Handed to the kernel.
+    /// Passed to the kernel.
     pub handed: u64,
-    /// Of these, what it gave back, sent or dropped.
+    /// Frames that the kernel returned, sent or dropped.
     pub completed: u64,
-    /// Of these, what the kernel says it dropped for want of room (in copy mode; a driver keeps its
-    /// own count).
+    /// Frames that the kernel reported as dropped for lack of room (in copy mode; a driver has its
+    /// own counter).
     pub dropped: u64,
 }
 
-/// What the kernel counted at a socket (`XDP_STATISTICS`).
+/// Kernel counters of a socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames dropped because none of our memory was free, or they were too long for it, or for
-    /// other reasons.
+    /// Frames dropped because none of our memory was free, because they were too long for it, or
+    /// for other reasons.
     pub receive_dropped: u64,
-    /// Frames dropped because we had not read those before; not counted before Linux 5.9.
+    /// Frames dropped because the receive ring was full; not counted before Linux 5.9.
     pub receive_ring_full: u64,
-    /// Descriptors of ours that made no sense.
+    /// Invalid descriptors that we sent.
     pub transmit_invalid: u64,
 }
 
-/// An AF_XDP socket bound to one queue.
+/// AF_XDP socket bound to one queue.
 #[derive(Debug)]
 pub struct XdpSocket {
     fd: OwnedFd,
@@ -96,26 +96,26 @@ pub struct XdpSocket {
     fill: (Ring<u64>, Filling),
     completion: (Ring<u64>, Draining),
     sent: Sent,
-    /// Which of the frames handed over the last calls dropped, counted from 0; room for as many as
-    /// one call can.
+    /// Sequence numbers of the frames that the last calls dropped, from 0; has room for as many as
+    /// one call can drop.
     dropped: Vec<u64>,
 }
 
 /// `XDP_PKT_CONTD` of linux/if_xdp.h.
 const CONTINUED: u32 = 1;
-/// Frames the kernel takes out of the ring in one call, in copy mode (`XDP_MAX_TX_SKB_BUDGET`,
-/// since Linux 6.17; 32 before).
+/// Frames that the kernel takes from the ring per call in copy mode (`XDP_MAX_TX_SKB_BUDGET`, since
+/// Linux 6.17; 32 before).
 const TRANSMIT_BUDGET: u32 = 256;
-/// Calls after which a kernel that takes nothing is left alone for now.
+/// Calls after which a kernel that accepts nothing is left alone for now.
 const MOST_KICKS: usize = 256;
-/// The kernel lets go of a closed socket's queue some time after the close.
+/// Time that the kernel needs to release a closed socket's queue.
 const RELEASE_NS: u64 = 300_000_000;
 const RETRY_NS: u64 = 2_000_000;
-/// Rings the kernel demands even of who only sends or only receives.
+/// Ring size that the kernel demands even of a socket that only sends or only receives.
 const LEAST_RING: u32 = 64;
 
-/// An AF_XDP socket that is not bound yet, of this process's own rights: for a helper of another
-/// one.
+/// Opens an unbound AF_XDP socket with the privileges of this process, for a helper of another
+/// process.
 ///
 /// # Errors
 /// Without CAP_NET_RAW.
@@ -128,8 +128,8 @@ impl XdpSocket {
     /// receives nothing before a [`super::Filter`] directs frames to it.
     ///
     /// # Errors
-    /// If the interface is to send and is down or does not carry such frames, the queue does not
-    /// exist or has a socket already, the driver cannot do without copying, memory may not be
+    /// If the socket is for sending and the interface is down or cannot carry such frames. If the
+    /// queue does not exist or already has a socket, the driver requires copying, memory cannot be
     /// locked, or CAP_NET_RAW is missing.
     ///
     /// # Panics
@@ -149,14 +149,14 @@ impl XdpSocket {
             })?;
         let n_pieces = (options.n_transmit * cut.chunks_per_slot).next_power_of_two();
         let n_completions = n_pieces.max(LEAST_RING);
-        // Twice the chunks there are: the kernel shows frames as received a moment before it shows
-        // their chunks as taken (`xsk_flush`), so that one comes back while its old slot still
+        // Twice the number of chunks: the kernel reports a frame as received a moment before it
+        // reports its chunk as taken (`xsk_flush`), so a chunk returns while its old slot still
         // looks occupied.
         let n_fill = (2 * options.n_receive).max(LEAST_RING);
         register(&fd, &umem, n_fill, n_completions).map_err(error)?;
         if options.n_transmit > 0 {
             sockopt::set_xdp_tx_ring_size(&fd, n_pieces).map_err(|e| error(e.into()))?;
-            // Kernels that do not know it take 32 frames a call, and are called more often.
+            // Older kernels send 32 frames per call, and need more calls.
             let _older: io::Result<()> = crate::socket::raw::set(
                 &fd,
                 libc::SOL_XDP,
@@ -200,39 +200,44 @@ impl XdpSocket {
         Ok(socket)
     }
 
-    /// The queue it is bound to.
+    /// Returns the queue to which it is bound.
     #[must_use]
     pub fn queue(&self) -> u32 {
         self.queue
     }
 
-    /// Whether frames are not copied.
+    /// Returns true if frames are not copied.
     #[must_use]
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Slots frames are sent from; `prepare` and `send` number them from 0.
+    /// Returns the number of slots; `prepare` and `send` number them from 0.
     #[must_use]
     pub fn n_slots(&self) -> u32 {
         self.umem.cut().n_slots
     }
 
-    /// Lets `write` fill every slot before the first frame is sent; afterwards only what changes
-    /// needs writing.
+    /// Calls `write` for every slot before the first frame is sent. Later calls only need to write
+    /// what changes.
     ///
     /// # Panics
     /// If frames are under way.
     pub fn prepare(&mut self, mut write: impl FnMut(u32, &mut [u8])) {
-        assert_eq!(self.umem.n_free(), self.n_slots(), "slots are prepared before the first frame");
+        assert_eq!(
+            self.umem.n_free(),
+            self.n_slots(),
+            "slots must be prepared before the first \
+            frame"
+        );
         for slot in 0..self.n_slots() {
             write(slot, self.umem.slot_mut(slot));
         }
     }
 
-    /// Sends up to `wanted` frames: for each, `write` gets the slot's number and bytes, as they
-    /// were left, and returns the frame's length. Returns how many were handed to the kernel; fewer
-    /// if no slot was free.
+    /// Sends up to `wanted` frames. For each, `write` receives the slot's number and its old bytes
+    /// and returns the frame's length. Returns how many were passed to the kernel; fewer than
+    /// `wanted` if no slot was free.
     ///
     /// # Errors
     /// If the interface is down or gone.
@@ -272,13 +277,13 @@ impl XdpSocket {
         Ok(n)
     }
 
-    /// What became of frames handed over so far.
+    /// Returns the fate of the frames sent so far.
     pub fn sent(&mut self) -> Sent {
         self.reap();
         self.sent
     }
 
-    /// Frames handed over that the kernel has not taken out of the ring yet.
+    /// Returns the number of frames that the kernel has not yet taken from the ring.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         let pieces =
@@ -286,14 +291,14 @@ impl XdpSocket {
         pieces.div_ceil(self.umem.cut().chunks_per_slot)
     }
 
-    /// Which frames the last [`Self::send`] or [`Self::flush`] saw dropped for want of room,
-    /// counted from 0 over all that were ever handed over.
+    /// Returns the sequence numbers, from 0 over all frames ever sent, of those that the last
+    /// [`Self::send`] or [`Self::flush`] found dropped for lack of room.
     #[must_use]
     pub fn dropped(&self) -> &[u64] {
         &self.dropped
     }
 
-    /// Has the kernel take what it has not taken yet, and looks for what it has given back.
+    /// Makes the kernel take the remaining frames, and collects those that it has returned.
     ///
     /// # Errors
     /// If the interface is down or gone.
@@ -302,7 +307,7 @@ impl XdpSocket {
         Ok(self.sent())
     }
 
-    /// Receives up to `most` frames; `take` sees each. Returns how many. It does not wait.
+    /// Receives up to `most` frames, passes each to `take`, and returns their number. Never waits.
     ///
     /// # Panics
     /// If the socket was opened for sending only.
@@ -322,7 +327,7 @@ impl XdpSocket {
                 continue;
             }
             take(Received { visible: self.umem.received(head.address, head.bytes), bytes });
-            // A frame that has not come to its end yet is left in the ring.
+            // A frame whose end has not arrived yet stays in the ring.
             for back in whole..=k {
                 let address = ring.get(draining.slot(back)).address;
                 fill.set(filling.slot(returned), self.umem.chunk_of(address));
@@ -332,8 +337,8 @@ impl XdpSocket {
         }
         if whole > 0 {
             ring.publish_drained(draining.advance(whole));
-            // The ring has slots for all chunks and for as many that only seem to be there, so
-            // those in our hands always fit.
+            // The ring has twice as many slots as there are chunks, so the chunks in our hands
+            // always fit.
             let room = filling.room(returned, || fill.drained());
             debug_assert_eq!(room, returned);
             fill.publish_filled(filling.advance(returned));
@@ -344,7 +349,7 @@ impl XdpSocket {
         n_frames
     }
 
-    /// Waits until a frame is there, for `timeout_ns` at most.
+    /// Waits for a frame, at most for `timeout_ns`.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -361,7 +366,7 @@ impl XdpSocket {
         }
     }
 
-    /// What the kernel counted.
+    /// Returns the kernel's counters.
     ///
     /// # Errors
     /// If the socket is broken.
@@ -375,7 +380,7 @@ impl XdpSocket {
         })
     }
 
-    /// Takes back slots whose frames the kernel is done with.
+    /// Takes back slots whose frames the kernel has finished.
     #[inline]
     fn reap(&mut self) {
         let (ring, draining) = &mut self.completion;
@@ -390,7 +395,7 @@ impl XdpSocket {
         }
     }
 
-    /// Has the kernel take what is in the transmit ring, as far as it has room for it.
+    /// Makes the kernel take the contents of the transmit ring, as far as it has room.
     fn kick(&mut self) -> io::Result<()> {
         self.dropped.clear();
         let Some((ring, filling)) = &self.transmit else { return Ok(()) };
@@ -400,7 +405,7 @@ impl XdpSocket {
                 break;
             }
             match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
-                // The frame taken last was dropped: the device's queue or the peer is full.
+                // The last frame taken was dropped: the device's queue or the peer is full.
                 Err(Errno::BUSY) => {
                     pending = filling.pending(ring.drained());
                     let left = u64::from(pending.div_ceil(self.umem.cut().chunks_per_slot));
@@ -419,7 +424,7 @@ impl XdpSocket {
         Ok(())
     }
 
-    /// Gives the kernel every chunk to receive into.
+    /// Gives the kernel every receive chunk.
     fn offer_memory(&mut self) {
         let (ring, filling) = &mut self.fill;
         let mut n = 0;
@@ -431,7 +436,7 @@ impl XdpSocket {
     }
 
     fn wake_receiver(&self) {
-        // It says nothing of interest: frames come or they do not.
+        // The result does not matter: frames arrive or they do not.
         let _ = rustix::net::recv(&self.fd, &mut [0_u8; 0], RecvFlags::DONTWAIT);
     }
 }
@@ -445,7 +450,7 @@ impl AsFd for XdpSocket {
 /// `setsockopt` option of SOL_XDP, linux/if_xdp.h.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
-/// Writes the descriptors of one frame, from the `at`-th entry on; how many there are.
+/// Writes the descriptors of one frame, from the `at`-th entry on; returns their number.
 #[inline]
 fn post(
     ring: &mut Ring<Descriptor>,
@@ -509,22 +514,23 @@ fn bind(fd: &OwnedFd, ifindex: u32, options: Options, several_buffers: bool) -> 
 fn refused(device: &str, options: Options, cause: io::Error) -> SysError {
     let remedy = match cause.raw_os_error() {
         Some(libc::EBUSY) => {
-            "another XDP socket has it, see `ss --xdp`: stop that program or take another queue"
+            "another XDP socket uses the queue, see `ss --xdp`: stop that program or use another \
+                queue"
         }
         Some(libc::EOPNOTSUPP) if options.copying == Copying::ZeroCopy => {
-            "its driver cannot do without copying: ask for copy mode"
+            "the driver requires copying: use copy mode"
         }
         Some(libc::EOPNOTSUPP) => {
-            "its driver or this kernel cannot do AF_XDP so; frames in several buffers need Linux \
-                6.6"
+            "the driver or this kernel does not support this mode of AF_XDP; frames in several \
+                buffers need Linux 6.6"
         }
-        Some(libc::EINVAL) => "is there such a queue? see `ethtool --show-channels`",
+        Some(libc::EINVAL) => "does the queue exist? see `ethtool --show-channels`",
         Some(libc::ENETDOWN) => "the interface is down: `ip link set NAME up`",
         Some(libc::EPERM) => "needs CAP_NET_RAW, or root",
         Some(libc::ENOBUFS | libc::ENOMEM) => {
-            "memory may not be locked: raise `ulimit -l`, or grant CAP_IPC_LOCK"
+            "memory cannot be locked: raise `ulimit -l`, or grant CAP_IPC_LOCK"
         }
-        _ => "see the kernel's answer",
+        _ => "the kernel gave no other reason",
     };
     SysError::new(
         "open XDP socket on",

@@ -1,20 +1,20 @@
-//! The memory of one socket, cut into chunks: those for sending, which go out and come back by
-//! number, and those for receiving.
+//! Memory of one socket, divided into chunks for sending, which are numbered by slot, and chunks
+//! for receiving.
 //!
-//! A *slot* is as many chunks in a row as the longest frame needs; frames are sent from slots.
-//! Chunks to receive into follow the last slot. Chunks are 2,048 or 4,096 B, the sizes the kernel
-//! takes without huge pages.
+//! A *slot* has as many consecutive chunks as the longest frame needs; frames are sent from slots.
+//! Receive chunks follow the last slot. Chunks are 2,048 or 4,096 B, the sizes that the kernel
+//! accepts without huge pages.
 
 use std::io;
 
 use super::raw::Memory;
 
-/// Bytes the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel reserves before a received frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: u32 = 256;
 const SMALL_CHUNK: u32 = 2048;
 const LARGE_CHUNK: u32 = 4096;
 
-/// How a socket's memory is cut.
+/// Division of a socket's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) chunk_bytes: u32,
@@ -24,7 +24,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// For frames of up to `frame_bytes`.
+    /// Returns the division for frames of up to `frame_bytes`.
     pub(super) fn new(frame_bytes: u32, n_slots: u32, n_receive: u32) -> Self {
         let chunk_bytes =
             if frame_bytes <= SMALL_CHUNK - HEADROOM { SMALL_CHUNK } else { LARGE_CHUNK };
@@ -36,7 +36,7 @@ impl Cut {
         }
     }
 
-    /// Whether the longest frame takes several buffers, on the way in or out.
+    /// Returns true if the longest frame needs several buffers, for sending or receiving.
     pub(super) fn several_buffers(self, frame_bytes: u32) -> bool {
         frame_bytes > self.chunk_bytes - HEADROOM
     }
@@ -51,7 +51,7 @@ impl Cut {
 pub(super) struct Umem {
     memory: Memory,
     cut: Cut,
-    /// Slots that are ours. The one that came back last goes out first: it is the one in the cache.
+    /// Slots that are ours. The slot that returned last is used first: it is still in the cache.
     free: Vec<u32>,
 }
 
@@ -73,7 +73,7 @@ impl Umem {
         self.memory.bytes()
     }
 
-    /// Addresses of the chunks to receive into.
+    /// Returns the addresses of the receive chunks.
     pub(super) fn receive_chunks(&self) -> impl Iterator<Item = u64> + use<> {
         let cut = self.cut;
         let first = cut.n_slots * cut.chunks_per_slot;
@@ -81,7 +81,7 @@ impl Umem {
             .map(move |chunk| u64::from(chunk) * u64::from(cut.chunk_bytes))
     }
 
-    /// The chunk that `address` lies in, without headroom.
+    /// Returns the chunk that contains `address`, without headroom.
     pub(super) fn chunk_of(&self, address: u64) -> u64 {
         address & !u64::from(self.cut.chunk_bytes - 1)
     }
@@ -95,8 +95,7 @@ impl Umem {
         self.free.pop()
     }
 
-    /// Takes back the slot whose last chunk is at `address`; other chunks of a slot are passed
-    /// over.
+    /// Takes back the slot whose last chunk is at `address`; ignores other chunks of a slot.
     pub(super) fn give_back(&mut self, address: u64) {
         let chunk = (address / u64::from(self.cut.chunk_bytes)) as u32;
         if chunk.is_multiple_of(self.cut.chunks_per_slot)
@@ -114,13 +113,13 @@ impl Umem {
         self.cut.chunks_per_slot * self.cut.chunk_bytes
     }
 
-    /// The bytes of a slot that was taken and not handed over yet.
+    /// Returns the bytes of a slot that was taken and not yet sent.
     pub(super) fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         let (address, bytes) = (self.slot_address(slot), self.slot_bytes());
         self.memory.slice_mut(address, bytes)
     }
 
-    /// A received piece of a frame that has not been given back yet.
+    /// Returns a received part of a frame that was not given back yet.
     pub(super) fn received(&self, address: u64, bytes: u32) -> &[u8] {
         self.memory.slice(address, bytes)
     }

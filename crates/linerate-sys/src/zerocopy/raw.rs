@@ -26,8 +26,8 @@ pub(super) fn send(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The next message of the error queue: how many sends it stands for (none, if it is about
-/// something else).
+/// Returns the next message of the error queue: the number of sends that it completes, or none if
+/// it is about something else.
 pub(super) fn completion(socket: &impl AsFd) -> Option<Completions> {
     let mut control = Control([0; CONTROL_BYTES]);
     // SAFETY: all zeroes is a valid `msghdr`.
@@ -56,7 +56,7 @@ pub(super) fn completion(socket: &impl AsFd) -> Option<Completions> {
     if error.ee_origin != ORIGIN_ZEROCOPY {
         return Some(Completions::default());
     }
-    // A range of send numbers, both ends included, in 32 bits that wrap.
+    // An inclusive range of send numbers, in 32 bits that wrap.
     let completed = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
     let copied = if error.ee_code & CODE_COPIED != 0 { completed } else { 0 };
     Some(Completions { completed, copied })

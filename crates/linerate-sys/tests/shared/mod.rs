@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use linerate_sys::netns;
 
-/// The device at both ends.
+/// Device name at both ends.
 pub const DEVICE: &str = "lr0";
 
-/// A veth pair whose ends are up, each in a namespace of its own; gone when dropped.
+/// Veth pair whose ends are up, each in its own namespace; removed when dropped.
 pub struct Pair {
     names: [String; 2],
-    /// Locks that show that the namespaces have a living maker, as those of a lab do.
+    /// Locks that mark the namespaces as used by a living process, as a lab's locks do.
     _held: Vec<File>,
 }
 
 impl Pair {
-    /// With `n_queues` queues and an MTU of `mtu` at both ends; `None`, with a word about it,
-    /// without privilege.
+    /// Creates a pair with `n_queues` queues and an MTU of `mtu` at both ends; `None`, with a
+    /// message, without privilege.
     pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -48,7 +48,7 @@ impl Pair {
             assert!(ip(&command), "ip {command}");
         }
         pair._held = held.into();
-        // Neighbour discovery would be foreign frames; it is not what is tested.
+        // Neighbour discovery would add foreign frames, and it is not under test.
         for end in 0..2 {
             let off =
                 || std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");
@@ -62,12 +62,12 @@ impl Pair {
         netns::within(&self.names[end], work).expect("the namespace is there")
     }
 
-    /// The name of an end's namespace.
+    /// Returns the name of an end's namespace.
     pub fn name(&self, end: usize) -> &str {
         &self.names[end]
     }
 
-    /// `ip` with these arguments at an end.
+    /// Runs `ip` with these arguments at an end.
     pub fn ip(&self, end: usize, arguments: &str) {
         let command = format!("-n {} {arguments}", self.names[end]);
         assert!(ip(&command), "ip {command}");
@@ -88,8 +88,8 @@ fn ip(arguments: &str) -> bool {
     output.status.success()
 }
 
-/// A frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4) and `number`
-/// behind it.
+/// Returns a frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4), followed
+/// by `number`.
 pub fn frame(bytes: usize, ethertype: u16, number: u32) -> Vec<u8> {
     let mut frame = vec![0; bytes];
     frame[..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1]);
@@ -98,7 +98,7 @@ pub fn frame(bytes: usize, ethertype: u16, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The number behind the EtherType.
+/// Returns the number after the EtherType.
 pub fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"))
 }

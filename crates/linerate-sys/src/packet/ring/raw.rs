@@ -1,4 +1,4 @@
-//! The blocks of a ring, each the kernel's or ours, as its status word says.
+//! Blocks of a ring. The status word of each says if it belongs to the kernel or to us.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::super::block::STATUS_AT;
 use crate::memory::Mapping;
 
-/// `TP_STATUS_USER`: the block is ours. Zero: it is the kernel's.
+/// `TP_STATUS_USER`: the block is ours. Zero: the block is the kernel's.
 const OURS: u32 = 1;
 const KERNELS: u32 = 0;
 
@@ -20,7 +20,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Maps the ring of `socket`, whose shape must be this.
+    /// Maps the ring of `socket`, which must have this shape.
     pub(super) fn map(socket: &impl AsFd, block_bytes: usize, n: usize) -> io::Result<Self> {
         assert!(
             block_bytes.is_power_of_two() && block_bytes >= 4096 && n > 0,
@@ -45,18 +45,18 @@ impl Blocks {
         unsafe { AtomicU32::from_ptr(self.start(idx).add(STATUS_AT).cast()) }
     }
 
-    /// Block `idx`, if the kernel has handed it over.
+    /// Returns block `idx`, if the kernel has handed it over.
     pub(super) fn handed_over(&self, idx: usize) -> Option<&[u8]> {
-        // Acquire: what the kernel wrote before it handed the block over is seen after.
+        // Acquire: reads after this see everything that the kernel wrote before the hand-over.
         let ours = self.status(idx).load(Ordering::Acquire) & OURS != 0;
         // SAFETY: the range is one block of the mapping. While it is ours the kernel does not write
         // to it, and giving it back takes `&mut self`, which this borrow excludes.
         ours.then(|| unsafe { std::slice::from_raw_parts(self.start(idx), self.block_bytes) })
     }
 
-    /// Gives block `idx` back to the kernel.
+    /// Returns block `idx` to the kernel.
     pub(super) fn give_back(&mut self, idx: usize) {
-        // Release: what was read before is read before the kernel writes again.
+        // Release: our reads are complete before the kernel writes again.
         self.status(idx).store(KERNELS, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! The slots of a send ring, each the kernel's or ours, as its status word says.
+//! Slots of a send ring. The status word of each says if it belongs to the kernel or to us.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Maps the ring of `socket`, whose shape must be this.
+    /// Maps the ring of `socket`, which must have this shape.
     pub(super) fn map(socket: &impl AsFd, slot_bytes: usize, n: usize) -> io::Result<Self> {
         assert!(
             slot_bytes.is_power_of_two() && slot_bytes > FRAME_AT && n > 0,
@@ -42,14 +42,14 @@ impl Slots {
         unsafe { AtomicU32::from_ptr(self.start(idx).add(at).cast()) }
     }
 
-    /// Whose slot `idx` is.
+    /// Returns the owner of slot `idx`.
     #[inline]
     pub(super) fn status(&self, idx: usize) -> Status {
-        // Acquire: the kernel has read the frame before it gave the slot back.
+        // Acquire: the kernel read the frame before it returned the slot.
         Status::of(self.word(idx, Status::AT).load(Ordering::Acquire))
     }
 
-    /// The frame in slot `idx`, if the slot is ours.
+    /// Returns the frame in slot `idx`, if the slot is ours.
     #[inline]
     pub(super) fn frame_mut(&mut self, idx: usize) -> Option<&mut [u8]> {
         let ours = self.status(idx) == Status::Ours;
@@ -64,16 +64,16 @@ impl Slots {
         })
     }
 
-    /// Asks the kernel to send the `length` bytes in slot `idx` at the next call.
+    /// Asks the kernel to send the `length` bytes in slot `idx` with the next call.
     #[inline]
     pub(super) fn hand_over(&mut self, idx: usize, length: u32) {
         self.word(idx, LENGTH_AT).store(length, Ordering::Relaxed);
-        // Release: frame and length are written before the kernel sees that they are to be sent.
+        // Release: frame and length are written before the kernel sees the request.
         self.word(idx, Status::AT).store(Status::REQUESTED, Ordering::Release);
     }
 
-    /// Takes slot `idx` back that the kernel did not take. Nothing but a call of ours makes the
-    /// kernel look at it.
+    /// Withdraws slot `idx`, which the kernel did not accept. The kernel reads slots only during
+    /// our calls.
     #[inline]
     pub(super) fn withdraw(&mut self, idx: usize) {
         self.word(idx, Status::AT).store(Status::AVAILABLE, Ordering::Relaxed);

@@ -1,26 +1,25 @@
-//! A slot of a TPACKET_V2 send ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst),
-//! and why a call stopped. Pure.
+//! Slot of a TPACKET_V2 send ring (linux/if_packet.h, Documentation/networking/packet_mmap.rst),
+//! and the reasons for which a call stops. Pure.
 //!
-//! A slot begins with a `struct tpacket2_hdr`, then comes the frame. Numbers are in host byte
-//! order.
+//! A slot begins with a `struct tpacket2_hdr`; the frame follows. Numbers are in host byte order.
 
 use std::io;
 
 /// Offset of `tp_len` in `struct tpacket2_hdr`: bytes of the frame.
 pub(super) const LENGTH_AT: usize = 4;
-/// Where a frame begins: behind the header (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
+/// Offset of the frame, after the header (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
 pub(super) const FRAME_AT: usize = 32;
 
-/// Whose a slot is.
+/// Owner of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Never used, given back, or withdrawn.
+    /// Never used, returned, or withdrawn.
     Ours,
-    /// To be sent at the next call.
+    /// To be sent with the next call.
     Requested,
-    /// The kernel took it: some queue or driver still reads it.
+    /// The kernel accepted it: a queue or driver still reads it.
     Taken,
-    /// The kernel cannot send it as it is.
+    /// The kernel cannot send the frame in this form.
     WrongFormat,
 }
 
@@ -36,7 +35,7 @@ impl Status {
     /// `TP_STATUS_WRONG_FORMAT`.
     const WRONG_FORMAT: u32 = 4;
 
-    /// By its status word. Higher bits, which tell of time stamps, say nothing of whose it is.
+    /// Converts a status word. Its higher bits describe time stamps and not the owner.
     #[inline]
     pub(super) fn of(word: u32) -> Self {
         match word & (Self::REQUESTED | Self::SENDING | Self::WRONG_FORMAT) {
@@ -48,26 +47,27 @@ impl Status {
     }
 }
 
-/// Why a call did not take all it was given.
+/// Reason for which a call did not accept all frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// A queue or driver refused a frame and dropped it.
     Refused,
-    /// There is no room: frames under way fill the ring, or the socket's buffer.
+    /// No room: frames under way fill the ring, or the socket's buffer.
     NoRoom,
-    /// The kernel cannot send such a frame here: too short for a header, or longer than the device
-    /// carries.
+    /// The kernel cannot send this frame here: it is too short for a header, or too long for the
+    /// device.
     WrongFormat,
-    /// Another answer of the kernel's, an `errno`.
+    /// Another error of the kernel, an `errno`.
     Failed(i32),
 }
 
 impl Stopped {
-    /// By what the call answered, and whose the first slot is that was not taken.
+    /// Determines the reason from the call's result and the status of the first slot that was not
+    /// accepted.
     pub(super) fn why(answer: &io::Result<usize>, first_left: Status) -> Self {
         match (first_left, answer) {
             (Status::WrongFormat, _) => Self::WrongFormat,
-            // The kernel says how much it took where it found no room for the next.
+            // The kernel returns a number if it found no room for the next frame.
             (_, Ok(_)) => Self::NoRoom,
             (_, Err(error)) => match error.raw_os_error() {
                 Some(libc::ENOBUFS) => Self::Refused,
@@ -78,8 +78,8 @@ impl Stopped {
     }
 }
 
-/// How large the slots for frames of up to `frame_bytes` are: a power of two, so that they fill
-/// blocks without a rest.
+/// Returns the size of slots for frames of up to `frame_bytes`: a power of two, so that slots fill
+/// blocks completely.
 pub(super) fn slot_bytes(frame_bytes: usize) -> usize {
     (FRAME_AT + frame_bytes).next_power_of_two()
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_whose_its_low_bits_say() {
+    fn the_low_bits_define_the_owner_of_a_slot() {
         const STAMPED: u32 = 1 << 29;
         for (word, whose) in [
             (0, Status::Ours),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_call_stopped_is_told_by_the_slot_before_the_answer() {
+    fn the_slot_decides_before_the_result_why_a_call_stopped() {
         let failed = |errno| Err(io::Error::from_raw_os_error(errno));
         for (answer, left, why) in [
             (failed(libc::EMSGSIZE), Status::WrongFormat, Stopped::WrongFormat),

@@ -1,4 +1,4 @@
-//! Native AIO by its system calls (io_setup(2), io_submit(2), io_getevents(2), io_destroy(2)).
+//! Native AIO through its system calls (io_setup(2), io_submit(2), io_getevents(2), io_destroy(2)).
 
 use std::fs::File;
 use std::io;
@@ -39,23 +39,23 @@ const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
 const FSYNC: u16 = 2;
 const FDSYNC: u16 = 3;
-/// `IOCB_FLAG_IOPRIO`: the priority counts.
+/// `IOCB_FLAG_IOPRIO`: the priority field is valid.
 const HAS_PRIORITY: u32 = 1 << 1;
 
-/// A context and what its transfers use.
+/// Context and the memory of its transfers.
 #[derive(Debug)]
 pub(in super::super) struct NativeAio {
     context: libc::c_ulong,
     pub(in super::super) arena: Arena,
     pub(in super::super) file: File,
     blocks: Vec<ControlBlock>,
-    /// Addresses of the blocks that are queued and not yet handed over.
+    /// Addresses of the blocks that are queued and not yet submitted.
     queued: Vec<*mut ControlBlock>,
     events: Vec<Event>,
     in_flight: u32,
-    /// A wait ends when so many have ended.
+    /// Number of completions that end a wait.
     pub(in super::super) least: u32,
-    /// So many that are queued are handed over without waiting for more.
+    /// Number of queued requests that are submitted at once.
     pub(in super::super) most_held: u32,
 }
 
@@ -101,7 +101,7 @@ impl NativeAio {
             flags: if request.priority == Priority::NONE { 0 } else { HAS_PRIORITY },
             ..ControlBlock::default()
         };
-        // The kernel refuses a flush that names a buffer or a place.
+        // The kernel refuses a flush with a buffer or an offset.
         let plain = |opcode| ControlBlock { data, opcode, file, ..ControlBlock::default() };
         *block = match request.operation {
             Operation::Read => moving(PREAD),
@@ -113,12 +113,13 @@ impl NativeAio {
         self.queued.push(block);
         self.in_flight += 1;
         if self.queued.len() >= self.most_held as usize {
-            // What was not taken stays queued; `reap` hands it over, or says why it cannot.
+            // Requests that the kernel did not accept stay queued. `reap` submits them or reports
+            // the error.
             let _ = self.hand_over();
         }
     }
 
-    /// Hands to the kernel what is queued, as far as it takes it.
+    /// Submits what is queued, as far as the kernel accepts it.
     fn hand_over(&mut self) -> io::Result<()> {
         let mut handed = 0;
         while handed < self.queued.len() {

@@ -12,10 +12,10 @@ use super::{Arena, Completion, Engine, Operation, Request};
 
 /// The longest buffer the kernel registers.
 const MOST_REGISTERED_BYTES: usize = 1 << 30;
-/// The place of our only file and buffer among the registered ones.
+/// Index of our only file and buffer among the registered ones.
 const FIRST: u16 = 0;
 
-/// A ring and what its transfers use.
+/// Ring and the memory of its transfers.
 pub(in super::super) struct Ring {
     ring: ManuallyDrop<IoUring>,
     pub(in super::super) arena: ManuallyDrop<Arena>,
@@ -26,24 +26,24 @@ pub(in super::super) struct Ring {
     has_file: bool,
     queued: u32,
     in_flight: u32,
-    /// A wait ends when so many have ended.
+    /// Number of completions that end a wait.
     pub(in super::super) least: u32,
-    /// So many that are queued are handed over without waiting for more.
+    /// Number of queued requests that are submitted at once.
     pub(in super::super) most_held: u32,
 }
 
-/// A way to set a ring up, and its name.
+/// One way to set up a ring, and its name.
 struct Setup(&'static str, fn(&mut io_uring::Builder));
 
-/// A submitting thread sleeps when it has had nothing to do for so long.
+/// Idle time after which a submitting thread sleeps.
 const THREAD_IDLE_MS: u32 = 1_000;
 
-/// From what suits one pinned thread best (Linux 6.6, 6.1, 5.19) to what every kernel has. A ring
-/// starts disabled where the thread that enables it becomes its only submitter.
+/// Setups from the best for one pinned thread (Linux 6.6, 6.1, 5.19) to one that every kernel has.
+/// A ring starts disabled if the thread that enables it becomes its only submitter.
 ///
-/// Deferred task work runs only in a call that asks for completions. `taskrun_flag` makes the
-/// kernel say that some is pending, and `submit` then asks: without it a worker that only looks, as
-/// an overloaded one does, finds nothing for ever.
+/// Deferred task work runs only in a call that asks for completions. With `taskrun_flag` the kernel
+/// reports pending work, and `submit` then asks for it. Without the flag a worker that only polls,
+/// as an overloaded one does, would never find a completion.
 static LADDER: [Setup; 4] = [
     Setup("single issuer, deferred task work, no submission array", |builder| {
         let builder = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
@@ -59,7 +59,7 @@ static LADDER: [Setup; 4] = [
     Setup("no flags", |_| {}),
 ];
 
-/// Likewise for a ring that polls the device.
+/// Setups of a ring that polls the device.
 static POLLING: [Setup; 2] = [
     Setup("polling the device, single issuer, deferred task work", |builder| {
         builder
@@ -74,12 +74,12 @@ static POLLING: [Setup; 2] = [
     }),
 ];
 
-/// Likewise for a ring with a submitting thread, which leaves no task work to defer.
+/// Setups of a ring with a submitting thread, which has no task work to defer.
 static THREAD: [Setup; 1] = [Setup("submitting thread", |builder| {
     builder.setup_sqpoll(THREAD_IDLE_MS);
 })];
 
-/// The ways of `engine`, and how many of them start disabled.
+/// Returns the setups of `engine`, and how many of them start disabled.
 fn ladder(engine: Engine) -> (&'static [Setup], usize) {
     match engine {
         Engine::IoUringPolling => (&POLLING, 1),
@@ -117,7 +117,7 @@ impl Ring {
                     made = Some((ring, *name, step));
                     break;
                 }
-                // A flag this kernel does not know.
+                // This kernel does not have the flag.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
                 Err(error) => return Err(error),
             }
@@ -131,8 +131,8 @@ impl Ring {
             iov_base: std::ptr::with_exposed_provenance_mut(arena.mapping.address() as usize),
             iov_len: bytes,
         };
-        // SAFETY: the range is our mapping, which stays mapped until the ring is gone: `Drop` sees
-        // to the order.
+        // SAFETY: the range is our mapping, which stays mapped until the ring is gone; `Drop` keeps
+        // that order.
         let has_buffers = bytes <= MOST_REGISTERED_BYTES
             && unsafe { submitter.register_buffers(&[whole]) }.is_ok();
         Ok(Self {
@@ -176,8 +176,8 @@ impl Ring {
         // waits or leaves the memory mapped.
         let mut pushed = unsafe { self.ring.submission().push(&entry) };
         while pushed.is_err() && self.ring.params().is_setup_sqpoll() {
-            // The kernel's thread gives entries back a batch at a time, after what they asked for
-            // may have ended.
+            // The kernel's thread returns entries in batches, possibly after their requests have
+            // ended.
             self.ring
                 .submitter()
                 .squeue_wait()
@@ -188,15 +188,15 @@ impl Ring {
         pushed.expect("there is an entry for every slot");
         self.queued += 1;
         self.in_flight += 1;
-        // The first call of `reap` enables the ring, in the thread that is its submitter from then
-        // on.
+        // The first `reap` enables the ring, and its thread becomes the only submitter.
         if self.queued >= self.most_held && self.is_enabled && self.ring.submit().is_ok() {
-            // What was not taken stays in the ring; `reap` hands it over, or says why it cannot.
+            // Requests that the kernel did not accept stay in the ring. `reap` submits them or
+            // reports the error.
             self.queued = 0;
         }
     }
 
-    /// Nothing is under way: the file may go.
+    /// Nothing is under way, so the old file may be closed.
     pub(in super::super) fn reopen(&mut self, file: File) -> io::Result<()> {
         if self.has_file {
             self.ring.submitter().register_files_update(u32::from(FIRST), &[file.as_raw_fd()])?;
@@ -268,7 +268,7 @@ fn entry(
     }
 }
 
-/// A file as an entry names it: by its place among the registered ones, or by its descriptor.
+/// Names a file in an entry: by its index among the registered files, or by its descriptor.
 trait UseFile {
     fn read_fixed(
         self,
@@ -365,14 +365,14 @@ macro_rules! use_file {
 use_file!(types::Fixed);
 use_file!(types::Fd);
 
-/// How long a ring that is dropped waits for what is under way.
+/// Time that a dropped ring waits for requests under way.
 const LAST_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Drop for Ring {
     fn drop(&mut self) {
         let until = std::time::Instant::now() + LAST_PATIENCE;
         while self.in_flight > 0 && std::time::Instant::now() < until {
-            // Another thread than the one that submitted is refused.
+            // The kernel refuses every thread but the submitter.
             if self.reap(Duration::from_millis(100), |_| {}).is_err() {
                 break;
             }
@@ -384,6 +384,6 @@ impl Drop for Ring {
             // SAFETY: dropped once, here, and not used again; nothing under way refers to it.
             unsafe { ManuallyDrop::drop(&mut self.arena) };
         }
-        // Else the kernel may still write into it: it stays mapped for good.
+        // The kernel may still write into the memory, so it stays mapped forever.
     }
 }

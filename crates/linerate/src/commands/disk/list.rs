@@ -75,7 +75,7 @@ fn verdict(disk: &Inspection) -> &'static str {
     match (disk.refusals.is_empty(), disk.is_claimed()) {
         (true, true) => "claimed: jobs that name its serial number may overwrite it",
         (true, false) if unknown_data => {
-            "read only: it holds data of no known kind (if that may go: blkdiscard -z)"
+            "read only: it holds unknown data (to erase it: blkdiscard -z)"
         }
         (true, false) => "read only, blank: it can be claimed (linerate disk claim)",
         (false, _) => "read only: it must not be written to",
