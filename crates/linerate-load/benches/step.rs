@@ -1,9 +1,9 @@
-//! What linerate itself costs on the hot path, in nanoseconds: a record into a histogram (against
-//! the `hdrhistogram` crate), a clock reading, a pacer's answer, and a whole step of `null` with
+//! Measures the cost of linerate on the hot path in nanoseconds: a record into a histogram (against
+//! the `hdrhistogram` crate), a clock reading, a call of the pacer, and a whole step of `null` with
 //! pacer, tally and intervals.
 //!
-//! Each figure is the smallest of several rounds: noise only adds. `cargo bench -p linerate-load
-//! --bench step`.
+//! Each figure is the smallest of several rounds, because noise only adds time. Run it with `cargo
+//! bench -p linerate-load --bench step`.
 
 use std::hint::black_box;
 
@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// Times that fall all over the buckets latencies use: 2 us to 130 us.
+/// Returns times that are spread over the buckets of usual latencies: 2 us to 130 us.
 fn spread(k: u64) -> u64 {
     2_000 + (k.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 47)
 }
@@ -84,7 +84,7 @@ impl Worker for Null {
     }
 }
 
-/// CPU nanoseconds per step of an engine that runs for a fifth of a second.
+/// Returns CPU nanoseconds per step of an engine that runs for 0.2 s.
 fn engine_step(times: Times) -> f64 {
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(1);
     let load_until = start + Nanos::from_millis(200);

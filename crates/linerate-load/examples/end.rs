@@ -1,7 +1,6 @@
-//! One end of a workload, for benchmarks: runs as the others do, and prints one line of JSON.
-//! Counts are those of the intervals that ended within the load, so that what arrives during the
-//! drain does not flatter the rate. See `shared/mod.rs` for arguments; `serve=FILE` or `to=FILE`
-//! says which end.
+//! One end of a workload, for benchmarks: runs it and prints one line of JSON. It counts only
+//! intervals that ended within the load, because data that arrives during the drain would inflate
+//! the rate. See `shared/mod.rs` for arguments; `serve=FILE` or `to=FILE` selects the end.
 
 mod shared;
 
@@ -17,7 +16,7 @@ fn main() {
 }
 
 fn line(report: &EngineReport, seconds: f64) -> serde_json::Value {
-    /// An interval is cut a little after its tick; the last of the load belongs to it.
+    /// An interval is cut a little after its tick. The last one of the load still belongs to it.
     const LATENESS: Nanos = Nanos::from_millis(20);
     let end = Nanos::from_secs_f64(seconds) + LATENESS;
     let within = || report.intervals.iter().filter(|interval| interval.end <= end);

@@ -1,5 +1,5 @@
-//! Runs any workload and prints what moved: goodput where it was delivered, calls, engine steps,
-//! CPU of both ends. See `shared/mod.rs` for arguments.
+//! Runs any workload and prints what it moved: delivered goodput, calls, engine steps, and CPU time
+//! of both ends. See `shared/mod.rs` for arguments.
 
 mod shared;
 

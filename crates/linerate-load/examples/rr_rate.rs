@@ -1,5 +1,5 @@
-//! Transactions or connections per second of `tcp_rr`, `udp_rr` and `tcp_crr` with their times: see
-//! `shared/mod.rs` for arguments.
+//! Prints transactions or connections per second of `tcp_rr`, `udp_rr` and `tcp_crr` with their
+//! times. See `shared/mod.rs` for arguments.
 
 mod shared;
 

@@ -1,4 +1,4 @@
-//! Datagrams per second of `udp_stream`, sent and received, with the loss between: see
+//! Prints datagrams per second of `udp_stream`, sent and received, and the loss between them. See
 //! `shared/mod.rs` for arguments.
 
 mod shared;

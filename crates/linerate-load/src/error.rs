@@ -1,52 +1,52 @@
-//! Why a workload could not be started.
+//! Errors of starting a workload.
 
 use linerate_model::ParamError;
 use linerate_sys::SysError;
 
-/// Why one end of a job could not be started.
+/// Reason for which one end of a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Parameters do not fit.
+    /// The parameters do not fit.
     #[error("parameter {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Params(Vec<ParamError>),
     /// A system call failed.
     #[error(transparent)]
     Sys(#[from] SysError),
-    /// A disk or file is not to be had.
+    /// A disk or file is not available.
     #[error(transparent)]
     Disk(#[from] linerate_disk::DiskError),
-    /// Not all flows came together in time.
+    /// Not all flows arrived in time.
     #[error("{operation}: {arrived} of {expected} flows within {patience_ms} ms ({hint})")]
     Incomplete {
-        /// What was waited for, e.g. `accept tcp_stream flows on 10.0.0.1:4711`.
+        /// The wait, e.g. `accept tcp_stream flows on 10.0.0.1:4711`.
         operation: String,
-        /// Flows that came.
+        /// Flows that arrived.
         arrived: usize,
         /// Flows expected.
         expected: usize,
-        /// How long was waited.
+        /// Length of the wait.
         patience_ms: u64,
-        /// What to check.
+        /// Advice.
         hint: &'static str,
     },
-    /// The owner of this host does not let loads do it.
+    /// The owner of this host does not permit it.
     #[error(
         "{what}: this host's policy does not permit it; its owner can, with `{line}` in {file}"
     )]
     NotPermitted {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// The line of the policy that permits it.
+        /// Line of the policy that would permit it.
         line: String,
-        /// The policy's file.
+        /// Path of the policy file.
         file: String,
     },
-    /// Something asked for is not possible here.
+    /// The request is not possible here.
     #[error("{what}: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// Why it cannot be had, and the remedy.
+        /// The reason, and the remedy.
         why: String,
     },
 }

@@ -1,22 +1,22 @@
-//! Latency histograms on the hot path: three significant digits, 1 ns to 60 s, allocated once.
+//! Latency histograms for the hot path: three significant digits, 1 ns to 60 s, allocated once.
 //!
-//! The layout is that of HdrHistogram: linear buckets below 2048 ns, above it 1024 buckets per
-//! power of two, so a bucket is never wider than 1/1024 of its value. It is our own array because
-//! recording is the hot path: 2.0 ns a record against 5.8 ns of the `hdrhistogram` crate, which
-//! tests use as the oracle (`benches/step.rs`, AMD EPYC 2026-11). What it does not keep: the order
-//! of the records, and times above 60 s apart from each other (they count as 60 s).
+//! The layout is that of HdrHistogram: linear buckets below 2048 ns, then 1024 buckets per power of
+//! two. A bucket is never wider than 1/1024 of its value. It is our own array because recording is
+//! the hot path: 2.0 ns per record, against 5.8 ns for the `hdrhistogram` crate, which the tests
+//! use as an oracle (`benches/step.rs`, AMD EPYC 2026-11). The order of the records is not kept,
+//! and times above 60 s count as 60 s.
 
 use linerate_model::Distribution;
 
-/// Linear buckets of a [`Histogram`] as a power of two, and twice its buckets per power of two
-/// above them: 2 * 10^3 rounded up, which is what three significant digits need.
+/// Number of linear buckets of a [`Histogram`] as a power of two; each power of two above has half
+/// as many. Three significant digits need 2 * 10^3, rounded up.
 const THREE_DIGITS: u32 = 11;
-/// The same of a [`CoarseHistogram`]: to 0.8 %, in 25 KiB.
+/// The same for a [`CoarseHistogram`]: 0.8 % resolution in 25 KiB.
 const TWO_DIGITS: u32 = 8;
-/// The largest time kept apart, ns.
+/// Largest time with a bucket of its own, ns.
 const LARGEST: u64 = 60_000_000_000;
 
-/// A histogram to three significant digits.
+/// Histogram with three significant digits.
 ///
 /// # Examples
 /// ```
@@ -29,34 +29,34 @@ const LARGEST: u64 = 60_000_000_000;
 /// assert!((990_000..=990_967).contains(&p99), "{p99}");
 /// ```
 pub type Histogram = Buckets<THREE_DIGITS>;
-/// One to two significant digits, for what is kept beside another.
+/// Histogram with two significant digits, for secondary figures.
 pub(crate) type CoarseHistogram = Buckets<TWO_DIGITS>;
 
-/// A histogram of times in nanoseconds. The default has no memory and records nothing: it stands
-/// for a time the workload does not measure.
+/// Histogram of times in nanoseconds. The default has no memory and records nothing; it represents
+/// a time that the workload does not measure.
 #[derive(Clone, Debug, Default)]
 pub struct Buckets<const LINEAR_BITS: u32> {
     counts: Vec<u64>,
-    /// A bit for each power of two touched since the last clear, so that reading and clearing cost
+    /// One bit per power of two in use since the last clear, so that reading and clearing visit
     /// only these.
     touched: u64,
     lost: u64,
 }
 
-/// Which power of two `ns` belongs to: 0 in the linear part, 1 for the first one above it, ...
+/// Returns the power of two of `ns`: 0 for the linear part, 1 for the first one above it, ...
 #[inline]
 const fn octave(linear_bits: u32, ns: u64) -> u32 {
     (u64::BITS - (ns | ((1 << linear_bits) - 1)).leading_zeros()) - linear_bits
 }
 
-/// The bucket that holds `ns`.
+/// Returns the index of the bucket of `ns`.
 #[inline]
 const fn index(linear_bits: u32, ns: u64) -> usize {
     let octave = octave(linear_bits, ns);
     (((octave as u64) << (linear_bits - 1)) + (ns >> octave)) as usize
 }
 
-/// The smallest time that falls into bucket `index`.
+/// Returns the smallest time in bucket `index`.
 const fn lower_edge(linear_bits: u32, index: usize) -> u64 {
     let index = index as u64;
     if index < 1 << linear_bits {
@@ -66,27 +66,28 @@ const fn lower_edge(linear_bits: u32, index: usize) -> u64 {
     (index - (octave << (linear_bits - 1))) << octave
 }
 
-/// The largest time that falls into bucket `index`.
+/// Returns the largest time in bucket `index`.
 const fn upper_edge(linear_bits: u32, index: usize) -> u64 {
     lower_edge(linear_bits, index + 1) - 1
 }
 
 impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     const N_BUCKETS: usize = index(LINEAR_BITS, LARGEST) + 1;
-    /// Memory of one that can record, bytes.
+    /// Memory of a histogram that can record, bytes.
     pub(crate) const BYTES: u64 = (Self::N_BUCKETS * size_of::<u64>()) as u64;
 
-    /// The buckets of `octave`.
+    /// Returns the range of buckets of `octave`.
     fn buckets(octave: u32) -> std::ops::Range<usize> {
         let half = 1_usize << (LINEAR_BITS - 1);
         let first = if octave == 0 { 0 } else { (octave as usize + 1) * half };
         first..((octave as usize + 2) * half).min(Self::N_BUCKETS)
     }
 
-    /// An empty histogram that can record; its memory (213 KiB with three digits) is touched here,
-    /// not at the first record.
+    /// Creates an empty histogram that can record. Its memory (213 KiB with three digits) is
+    /// touched here, not at the first record.
     #[must_use]
     pub fn new() -> Self {
+        // `vec![0; n]` would map untouched zero pages, and the first records would fault them in.
         let mut counts = vec![1; Self::N_BUCKETS];
         counts.fill(0);
         Self { counts, touched: 0, lost: 0 }
@@ -96,13 +97,14 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     #[inline]
     pub fn record(&mut self, ns: u64) {
         let ns = ns.min(LARGEST);
+        // `get_mut` also covers the default without memory, which records nothing.
         if let Some(count) = self.counts.get_mut(index(LINEAR_BITS, ns)) {
             *count += 1;
             self.touched |= 1 << octave(LINEAR_BITS, ns);
         }
     }
 
-    /// Records `n` times of `ns` each; those above a minute count as a minute.
+    /// Records `n` operations of `ns` each; times above a minute count as a minute.
     #[inline]
     pub(crate) fn record_many(&mut self, ns: u64, n: u64) {
         let ns = ns.min(LARGEST);
@@ -112,13 +114,13 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         }
     }
 
-    /// Records one operation that never completed; without memory nothing.
+    /// Records one operation that never completed; does nothing without memory.
     #[inline]
     pub(crate) fn record_lost(&mut self) {
         self.lost += u64::from(!self.counts.is_empty());
     }
 
-    /// The recorded operations, each bucket by its upper edge.
+    /// Returns the recorded operations, each bucket by its upper edge.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         let buckets =
@@ -126,7 +128,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         Distribution { buckets, lost: self.lost, ..Distribution::default() }
     }
 
-    /// The same, each bucket by its lower edge: no operation took less than is said.
+    /// Returns the same by lower edge: no operation took less than its bucket says.
     #[must_use]
     pub fn lower_bounds(&self) -> Distribution {
         let buckets =
@@ -134,7 +136,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         Distribution { buckets, lost: self.lost, ..Distribution::default() }
     }
 
-    /// Buckets with anything in them, and how much.
+    /// Returns the non-empty buckets and their counts.
     fn counted(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let indices = (0..u64::BITS)
             .filter(|octave| self.touched & (1 << octave) != 0)
@@ -142,7 +144,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         indices.map(|idx| (idx, self.counts[idx])).filter(|(_, count)| *count != 0)
     }
 
-    /// Forgets everything recorded; keeps its memory.
+    /// Clears all records; keeps the memory.
     pub fn clear(&mut self) {
         for octave in (0..u64::BITS).filter(|octave| self.touched & (1 << octave) != 0) {
             self.counts[Self::buckets(octave)].fill(0);
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_hdr_with_three_digits() {
+    fn the_layout_matches_hdr_histogram_with_three_digits() {
         let (index, upper_edge) =
             (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
         assert_eq!(index(0), 0);
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_are_as_many_one_by_one() {
+    fn recording_many_at_once_equals_recording_one_by_one() {
         let (mut singly, mut at_once) = (Histogram::new(), Histogram::new());
         (0..3).for_each(|_| singly.record(70));
         at_once.record_many(70, 3);
@@ -223,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_holds_its_times_and_is_narrower_than_a_thousandth(ns in 0..=LARGEST) {
+        fn a_bucket_contains_its_times_and_is_narrower_than_a_thousandth(ns in 0..=LARGEST) {
             let (index, upper_edge) = (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
             let edge = upper_edge(index(ns));
             prop_assert!(edge >= ns);
@@ -233,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn the_distribution_is_that_of_hdrhistogram(times in proptest::collection::vec(1..=LARGEST, 1..200)) {
+        fn the_distribution_matches_hdrhistogram(times in proptest::collection::vec(1..=LARGEST, 1..200)) {
             let mut oracle = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LARGEST, 3).expect("legal bounds");
             let mut ours = Histogram::new();
             for &time in &times {

@@ -1,20 +1,20 @@
-//! Which interval each operation belongs to: that in which it was due, whenever it is answered.
+//! Assigns each operation to the interval in which it was due, whenever it is answered.
 //!
-//! An interval counts what happened in it. An operation that was due in an earlier interval is
-//! counted here a second time, by how many intervals earlier that was. With both the study gives
-//! every operation to the span in which it was due, to the last one: the interval of a request that
-//! is answered seconds later has long been handed on. An operation was due at its intended start;
-//! for a closed load that is its start. What it does not keep: which of the operations of one
-//! interval took how long, beyond their distribution.
+//! An interval counts what happened in it. An operation that was due in an earlier interval is also
+//! counted here, by how many intervals earlier it was due. From both counts the analysis assigns
+//! every operation to the span in which it was due, although the interval of a request that is
+//! answered seconds later has long been delivered. An operation is due at its intended start; for a
+//! closed load that is its actual start. Within one interval only the distribution of times is
+//! kept, not the time of each operation.
 
 use linerate_model::{Carried, Distribution, Interval, Nanos, OperationKind};
 
 use crate::{CoarseHistogram, Times};
 
-/// Intervals kept apart; operations that are older count as that old.
+/// Number of past intervals that are distinguished; older operations count into the oldest.
 const MOST_BACK: usize = 1023;
 
-/// Counts by how many intervals back, from 1.
+/// Counts by the number of intervals back, from 1.
 #[derive(Debug, Default)]
 struct Back {
     counts: Vec<u64>,
@@ -51,8 +51,8 @@ impl Back {
     }
 }
 
-/// What an interval says of operations that were due before it, in memory that is reused. The
-/// default has none and records nothing.
+/// Record of one interval about operations that were due before it, in memory that is reused. The
+/// default has no memory and records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
     due: Back,
@@ -67,7 +67,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Memory of one that can record, bytes: five counts of intervals, four distributions.
+    /// Memory of a record, bytes: five counts by interval, four distributions.
     const BYTES: u64 = 5 * ((MOST_BACK + 1) * size_of::<u64>()) as u64 + 4 * CoarseHistogram::BYTES;
 
     fn new() -> Self {
@@ -84,7 +84,7 @@ impl Earlier {
         }
     }
 
-    /// What was recorded.
+    /// Returns the record.
     fn carried(&self) -> Carried {
         Carried {
             due: self.due.distribution(),
@@ -121,19 +121,19 @@ impl Earlier {
     }
 }
 
-/// The same of each kind of operation. The default has no memory and records nothing.
+/// Records of each kind of operation. The default has no memory and records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierByKind([Earlier; OperationKind::ALL.len()]);
 
 impl EarlierByKind {
-    /// Memory for what an interval says, as a worker with `times` needs it.
+    /// Allocates the records that a worker with `times` needs.
     pub(crate) fn new(times: Times) -> Self {
         let memory =
             |kind| if Self::is_kept(kind, times) { Earlier::new() } else { Earlier::default() };
         Self(OperationKind::ALL.map(memory))
     }
 
-    /// Whether a worker with `times` keeps an account of operations of `kind`.
+    /// Returns true if a worker with `times` has an account of operations of `kind`.
     fn is_kept(kind: OperationKind, times: Times) -> bool {
         times.operations
             && match kind {
@@ -144,7 +144,7 @@ impl EarlierByKind {
             }
     }
 
-    /// Memory of [`EarlierByKind::new`] with `times`, bytes.
+    /// Returns the memory of [`EarlierByKind::new`] with `times`, bytes.
     pub(crate) fn bytes(times: Times) -> u64 {
         let n_kept =
             OperationKind::ALL.into_iter().filter(|kind| Self::is_kept(*kind, times)).count()
@@ -152,7 +152,7 @@ impl EarlierByKind {
         n_kept * Earlier::BYTES
     }
 
-    /// Writes what was recorded into `interval`.
+    /// Writes the records into `interval`.
     pub(crate) fn fill(&self, interval: &mut Interval) {
         for kind in OperationKind::ALL {
             let carried = self.0[kind as usize].carried();
@@ -162,43 +162,43 @@ impl EarlierByKind {
         }
     }
 
-    /// Forgets everything; keeps its memory.
+    /// Clears all records; keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.0.iter_mut().for_each(Earlier::clear);
     }
 }
 
-/// When an operation was started, and when it was meant to be.
+/// Actual and intended start of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// Its actual start.
+    /// Actual start.
     pub at: Nanos,
-    /// Its intended start: the same for a closed load.
+    /// Intended start; equal to the actual start for a closed load.
     pub intended: Nanos,
 }
 
 impl Start {
-    /// Of an operation that was meant to start when it did, as those of a closed load are.
+    /// Returns the start of an operation that started when intended, as in a closed load.
     #[must_use]
     pub const fn closed(at: Nanos) -> Self {
         Self { at, intended: at }
     }
 }
 
-/// The operations of one worker by when they were due. The default has no memory and records
-/// nothing.
+/// Operations of one worker by the interval in which they were due. The default has no memory and
+/// records nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     pub(crate) earlier: EarlierByKind,
-    /// When the last intervals were to end, the latest at `(n_cuts - 1) % MOST_BACK`.
+    /// Scheduled ends of the last intervals; the latest is at `(n_cuts - 1) % MOST_BACK`.
     cuts: Vec<Nanos>,
     n_cuts: usize,
-    /// The end of the latest, so that an operation of the current interval costs one comparison.
+    /// Latest scheduled end, so that an operation of the current interval costs one comparison.
     latest: Nanos,
 }
 
 impl Operations {
-    /// Of a worker with `times`.
+    /// Allocates the account of a worker with `times`.
     pub(crate) fn new(times: Times) -> Self {
         let n_cuts_kept = if times.operations { MOST_BACK } else { 0 };
         let cuts = vec![Nanos(0); n_cuts_kept];
@@ -209,13 +209,13 @@ impl Operations {
         &mut self.earlier.0[kind as usize]
     }
 
-    /// Whether the worker keeps this account.
+    /// Returns true if the worker has this account.
     pub(crate) fn is_kept(&self) -> bool {
         !self.cuts.is_empty()
     }
 
-    /// An interval has ended that was to end at `boundary`: what is due from then on belongs to the
-    /// next.
+    /// Ends an interval at its scheduled end `boundary`. Operations that are due from then on
+    /// belong to the next interval.
     pub(crate) fn cut(&mut self, boundary: Nanos) {
         if self.is_kept() {
             self.cuts[self.n_cuts % MOST_BACK] = boundary;
@@ -224,16 +224,17 @@ impl Operations {
         }
     }
 
-    /// How many intervals before the current one `intended` lies.
+    /// Returns how many intervals before the current one `intended` is.
     #[inline]
     fn back(&self, intended: Nanos) -> usize {
+        // The common case: the operation belongs to the current interval.
         if intended >= self.latest {
             return 0;
         }
         let kept = self.n_cuts.min(MOST_BACK);
         let ended_after = |back: usize| self.cuts[(self.n_cuts - 1 - back) % MOST_BACK] > intended;
-        // In steps that double, then by halves: an overloaded disk works on what was due hundreds
-        // of intervals ago, and asks twice for each.
+        // First in steps that double, then by bisection. An overloaded disk works on operations
+        // that were due hundreds of intervals ago, and needs this twice for each.
         let (mut least, mut step) = (0, 1);
         while least + step <= kept && ended_after(least + step - 1) {
             least += step;
@@ -251,17 +252,18 @@ impl Operations {
         least
     }
 
-    /// An operation that was to start at `intended` has started.
+    /// Records the start of an operation that was to start at `intended`.
     #[inline]
     pub(crate) fn started(&mut self, kind: OperationKind, intended: Nanos) {
         let back = self.back(intended);
         self.of(kind).due.add(back);
     }
 
-    /// It was answered at `now`.
+    /// Records its answer at `now`.
     #[inline]
     pub(crate) fn answered(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
+        // An answer within its own interval is already in the interval's histograms.
         if back > 0 {
             let earlier = self.of(kind);
             earlier.answered.add(back);
@@ -270,7 +272,7 @@ impl Operations {
         }
     }
 
-    /// It was given up at `now`.
+    /// Records that it was abandoned at `now`.
     #[inline]
     pub(crate) fn lost(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
@@ -279,7 +281,7 @@ impl Operations {
         earlier.waited(start, now);
     }
 
-    /// It is still open at `now`, the end of the trial.
+    /// Records that it is still open at `now`, the end of the trial.
     pub(crate) fn left_open(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let back = self.back(start.intended);
         let earlier = self.of(kind);
@@ -287,7 +289,8 @@ impl Operations {
         earlier.waited(start, now);
     }
 
-    /// An operation that was to start at `intended` never did, and now it is `now`.
+    /// Records at `now`, the end of the trial, that an operation that was to start at `intended`
+    /// never did.
     pub(crate) fn never_started(&mut self, intended: Nanos, now: Nanos) {
         let back = self.back(intended);
         let earlier = self.of(OperationKind::Request);
@@ -344,8 +347,8 @@ mod tests {
             (1..=n_cuts as u64).for_each(|k| operations.cut(Nanos(k * 10)));
             let latest = n_cuts as u64 * 10;
             for intended in (0..=latest).step_by(5) {
-                // An interval ends with its last nanosecond: what is due at a cut belongs to the
-                // next one.
+                // An interval includes its last nanosecond: an operation that is due at a cut
+                // belongs to the next interval.
                 let expected = (latest - intended).div_ceil(10).min(MOST_BACK as u64) as usize;
                 assert_eq!(operations.back(Nanos(intended)), expected, "{intended} of {latest}");
             }
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_apart_and_only_those_wanted_have_memory() {
+    fn kinds_are_separate_and_only_requested_ones_have_memory() {
         let mut operations =
             Operations::new(Times { operations: true, writes: true, ..Times::NONE });
         operations.cut(Nanos(100));
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_is_kept_counts_as_the_oldest() {
+    fn operations_older_than_the_oldest_interval_count_into_it() {
         let mut operations = Operations::new(Times::ALL);
         (1..=2_000).for_each(|k| operations.cut(Nanos(k * 10)));
         operations.answered(Request, closed(5), Nanos(20_001));

@@ -1,36 +1,35 @@
-//! When operations start: closed loop, constant rate, Poisson arrivals, bursts.
+//! Start times of operations: closed loop, constant rate, Poisson arrivals, bursts.
 //!
-//! Time is an argument. An open load keeps *intended* times: when the worker falls behind, the
-//! operations it missed are due at once and keep the times at which they should have started, so
-//! that no omission is coordinated. A worker that starts fewer operations than were due says so by
+//! Time is an argument. An open load keeps *intended* times. When the worker falls behind, the
+//! operations that it missed are due at once with the times at which they should have started,
+//! which avoids coordinated omission. A worker that starts fewer operations than were due calls
 //! [`crate::Tally::defer`].
 
 use linerate_model::{Arrival, Load, Nanos};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What is due now.
+/// Operations that are due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Operations that may start; `u32::MAX` for a closed load (as many as fit a batch), 0 while
-    /// draining or too early.
+    /// Operations that may start: `u32::MAX` for a closed load (as many as fit a batch), 0 during
+    /// the drain or if it is too early.
     pub operations: u32,
-    /// Intended start of the first of them, on the monotonic clock. For a closed load it is the
-    /// last clock reading, at most a microsecond old.
+    /// Intended start of the first one, on the monotonic clock. For a closed load it is the last
+    /// clock reading, which is at most a microsecond old.
     pub intended: Nanos,
-    /// Gap from one intended start to the next, ns; 0 for a closed load and within a burst. With
-    /// Poisson arrivals `operations` is at most 1.
+    /// Gap between two intended starts, ns; 0 for a closed load and within a burst. With Poisson
+    /// arrivals `operations` is at most 1.
     pub gap: Nanos,
-    /// The step must not wait beyond this instant: the next operation is due, an interval ends, or
-    /// patience does.
+    /// Deadline of the step's wait: the next operation is due, an interval ends, or patience ends.
     pub until: Nanos,
 }
 
-/// The most operations an open load hands out at once: catching up is done in bursts of this many,
-/// between which the engine looks at its clock.
+/// Most operations of an open load at once. A late worker catches up in bursts of this size, and
+/// the engine reads the clock between them.
 pub const BURST: u32 = 1024;
 
-/// Deals out the operations of one worker.
+/// Source of the start times of one worker.
 ///
 /// # Examples
 /// ```
@@ -54,16 +53,16 @@ pub struct Pacer {
 #[derive(Debug)]
 enum Kind {
     Closed,
-    /// The `issued`-th operation is due at `start + issued * gap_ns`, computed anew each time: no
-    /// drift.
+    /// The `issued`-th operation is due at `start + issued * gap_ns`. Each time is computed from
+    /// the count, so there is no drift.
     Constant {
         start: Nanos,
         gap_ns: f64,
         issued: u64,
     },
-    /// `burst` operations at once, a `gap_ns` apart; handed out at most one burst at a time. What
-    /// was missed is caught up with burst by burst, half a gap after the `last` one at the least:
-    /// two without anything between them would be one of twice the size.
+    /// `burst` operations at once, a `gap_ns` apart, and at most one burst per call. Missed bursts
+    /// follow one by one, at least half a gap after the `last` one: two bursts without a pause
+    /// would be one of twice the size.
     Burst {
         start: Nanos,
         gap_ns: f64,
@@ -77,13 +76,13 @@ enum Kind {
 /// Exponential gaps.
 #[derive(Debug)]
 struct Arrivals {
-    /// When the next operation is due; `fraction` carries what rounding to nanoseconds left over.
+    /// Time of the next operation; `fraction` carries the rest that is less than a nanosecond.
     next: Nanos,
     fraction: f64,
-    /// The operation dealt out last, and whether it was given back.
+    /// The last operation handed out, and true if it was given back.
     last: Nanos,
     held: bool,
-    /// Operations dealt out, given back or not.
+    /// Operations handed out, including those given back.
     issued: u64,
     gap_ns: f64,
     random: Xoshiro256PlusPlus,
@@ -92,14 +91,15 @@ struct Arrivals {
 const NANOS_PER_SECOND: f64 = 1e9;
 
 impl Pacer {
-    /// A pacer for `load`, whose first operation is due at `start` (for Poisson arrivals: a random
-    /// gap after it). A rate of zero never has anything due.
+    /// Creates a pacer for `load` whose first operation is due at `start` (for Poisson arrivals a
+    /// random gap later). With a rate of zero nothing is ever due.
     #[must_use]
     pub fn new(load: Load, start: Nanos, seed: u64) -> Self {
         let kind = match load {
             Load::Closed { .. } => Kind::Closed,
             Load::Open { rate, arrival } => {
                 let gap_ns = NANOS_PER_SECOND / rate;
+                // At a rate of zero the start is never reached, so nothing is ever due.
                 let start = if rate > 0.0 { start } else { Nanos(u64::MAX) };
                 match arrival {
                     Arrival::Poisson => {
@@ -113,6 +113,8 @@ impl Pacer {
                             gap_ns,
                             random,
                         };
+                        // A first arrival at the start itself would be no Poisson process: the time
+                        // to the first event is exponential too.
                         arrivals.advance();
                         Kind::Poisson(arrivals)
                     }
@@ -133,14 +135,14 @@ impl Pacer {
         Self { kind }
     }
 
-    /// Whether operations start at intended times.
+    /// Returns true if operations have intended start times.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self.kind, Kind::Closed)
     }
 
-    /// What is due at `now`; a step may wait until `patience` at the latest. Operations dealt out
-    /// are never dealt out again, unless they are given back.
+    /// Returns the operations that are due at `now`; a step may wait until `patience` at the
+    /// latest. An operation is handed out once, unless it is given back.
     #[inline]
     pub fn next(&mut self, now: Nanos, patience: Nanos) -> Due {
         match &mut self.kind {
@@ -151,7 +153,7 @@ impl Pacer {
                 let intended = due_at(*start, *gap_ns, *issued);
                 let mut operations = 0;
                 if intended <= now {
-                    // The quotient may be off by one through rounding; the exact test decides.
+                    // Rounding may make the quotient wrong by one. The exact test decides.
                     let reached = (now.since(*start).0 as f64 / *gap_ns) as u64 + 1;
                     let behind = reached.saturating_sub(*issued).clamp(1, u64::from(BURST));
                     let last_is_due = due_at(*start, *gap_ns, *issued + behind - 1) <= now;
@@ -168,13 +170,14 @@ impl Pacer {
                 };
                 let begun = *issued % *burst;
                 let intended = due(*issued);
+                // The rest of a burst that a worker deferred may not wait for the distance.
                 let may_start = intended <= now && (begun > 0 || apart(*last) <= now);
                 let operations = if may_start { *burst - begun } else { 0 };
                 if operations > 0 && begun == 0 {
                     *last = Some(now);
                 }
                 *issued += operations;
-                // What is left of a burst that began follows at once.
+                // The rest of a burst that has begun follows at once.
                 let apart = if *issued % *burst == 0 { apart(*last) } else { Nanos(0) };
                 let until = due(*issued).max(apart).min(patience);
                 Due { operations: operations as u32, intended, gap: Nanos(0), until }
@@ -186,8 +189,9 @@ impl Pacer {
         }
     }
 
-    /// Operations due by `now` since the start, and those of them started; `None` for a closed
-    /// load. Of Poisson arrivals that are overdue and not yet drawn the expected number is taken.
+    /// Returns the number of operations due by `now` since the start, and the number of those
+    /// started; `None` for a closed load. For overdue Poisson arrivals that are not drawn yet it
+    /// uses the expected number.
     #[must_use]
     pub fn account(&self, now: Nanos) -> Option<(u64, u64)> {
         let since = |start: Nanos, gap_ns: f64| {
@@ -208,15 +212,15 @@ impl Pacer {
         }
     }
 
-    /// Takes back `n` operations of the last [`Due`] that could not be started (the last `n` of
-    /// it): they are due again, at the times at which they were.
+    /// Takes back the last `n` operations of the last [`Due`], which could not be started. They are
+    /// due again at their original times.
     pub fn give_back(&mut self, n: u32) {
         match &mut self.kind {
             Kind::Closed => {}
             Kind::Constant { issued, .. } => *issued = issued.saturating_sub(u64::from(n)),
             Kind::Burst { issued, burst, last, .. } => {
                 *issued = issued.saturating_sub(u64::from(n));
-                // Of a burst that did not begin nothing is to be kept away from.
+                // A burst that did not begin needs no distance from the next one.
                 *last = last.filter(|_| *issued % *burst > 0 || n == 0);
             }
             Kind::Poisson(arrivals) => arrivals.held |= n > 0,
@@ -224,10 +228,10 @@ impl Pacer {
     }
 }
 
-/// Computed anew from the count each time, so that rounding does not add up.
+/// Returns the time of operation `k`, computed from the count so that rounding does not add up.
 #[inline]
 fn due_at(start: Nanos, gap_ns: f64, k: u64) -> Nanos {
-    // The product of an infinite gap and zero is not a number and casts to zero: the start itself.
+    // An infinite gap times zero is not a number, which casts to zero: the start itself.
     Nanos(start.0.saturating_add((k as f64 * gap_ns) as u64))
 }
 
@@ -249,10 +253,13 @@ impl Arrivals {
 
     /// Draws the next exponential gap by inversion.
     fn advance(&mut self) {
-        /// Uniform in (0, 1]: 53 random bits, shifted so that the logarithm is finite.
+        /// Makes uniform numbers in (0, 1] from 53 random bits. Zero is excluded, so the logarithm
+        /// is finite.
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         let uniform = ((self.random.next_u64() >> 11) + 1) as f64 * STEP;
         let exact = self.fraction - uniform.ln() * self.gap_ns;
+        // Dropped fractions would add up: at 10^7 operations a second a gap is 100 ns, and half a
+        // nanosecond is 0.5 % of the rate.
         self.fraction = exact.fract();
         self.next = Nanos(self.next.0.saturating_add(exact as u64));
     }
@@ -290,7 +297,8 @@ mod tests {
             pacer.next(at(0), NEVER),
             Due { operations: 1, intended: START, gap: Nanos(0), until: at(1) }
         );
-        // Two bursts behind: one at a time, each with its own time, and half a gap between them.
+        // Two bursts are missed: they follow one at a time, each with its own time and half a gap
+        // between them.
         assert_eq!(pacer.account(at(2)), Some((9, 3)));
         let apart = at(2) + Nanos(500);
         assert_eq!(
@@ -306,7 +314,7 @@ mod tests {
             Due { operations: 3, intended: at(2), gap: Nanos(0), until: at(3) }
         );
         assert_eq!(pacer.account(apart), Some((9, 9)));
-        // A burst that did not begin is due as if it had never been dealt out.
+        // A burst that did not begin is due as if it had never been handed out.
         assert_eq!(pacer.next(at(3), NEVER).operations, 3);
         pacer.give_back(3);
         assert_eq!(
@@ -342,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_due_are_told_from_those_started() {
+    fn due_and_started_operations_are_counted_separately() {
         let mut pacer = constant(1e6);
         assert_eq!(pacer.account(Nanos(999_999)), Some((0, 0)));
         assert_eq!(pacer.next(Nanos(START.0 + 9_000), NEVER).operations, 10);
@@ -395,7 +403,7 @@ mod tests {
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Standard error of the mean at n = 10^5 is 0.3 %.
+        // The standard error of the mean at n = 10^5 is 0.3 %.
         assert!((mean - 1_000.0).abs() < 15.0, "{mean}");
         assert!((variance.sqrt() - 1_000.0).abs() < 30.0, "{}", variance.sqrt());
     }

@@ -1,9 +1,9 @@
-//! What loads may do on this host, whatever their parameters ask for: the word of the host's owner,
-//! not of a conductor.
+//! Permissions of loads on this host, whatever their parameters request. The host's owner defines
+//! them, not a conductor.
 //!
 //! [`Permits::EVERYTHING`] is for the process of the person who measures. An agent that serves
-//! paired conductors has [`Limits`]; each refusal names the line of the policy that would permit
-//! what was asked for. Files and disks are limited by `linerate_disk`.
+//! paired conductors has [`Limits`]. Each refusal contains the line of the policy that would permit
+//! the request. `linerate_disk` limits files and disks.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,39 +14,39 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::LoadError;
 
-/// Ports below this one belong to services that the host's owner runs (RFC 6335 clause 6: system
-/// ports).
+/// Ports below this one belong to services of the host's owner (RFC 6335 clause 6: system ports).
 pub(crate) const FIRST_UNRESERVED_PORT: u16 = 1024;
 
-/// What loads may do on this host.
+/// Permissions of loads on this host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permits(Option<Limits>);
 
-/// What the owner of a host lets loads do; everything else is refused.
+/// Requests that the owner of a host permits; all others are refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Where the owner writes this: it is named in refusals.
+    /// Path of the owner's policy, which refusals name.
     pub file: String,
-    /// Addresses that loads may be sent to, once the other end has proved the trial's secret there.
+    /// Addresses that loads may send to, after the other end has proved there that it knows the
+    /// trial's secret.
     pub destinations: Vec<Network>,
-    /// The lowest port that loads listen on or connect to.
+    /// Lowest port that loads listen on or connect to.
     pub lowest_port: u16,
     /// Addresses of foreign servers, which prove nothing.
     pub foreign_servers: Vec<Network>,
-    /// Whether foreign clients may be served, without a password.
+    /// True if loads may serve foreign clients, without a password.
     pub foreign_clients: bool,
-    /// Whether raw Ethernet frames may be sent and received outside of a lab.
+    /// True if loads may send and receive raw Ethernet frames outside of a lab.
     pub raw_frames: bool,
-    /// Whether workers may run before every other program.
+    /// True if workers may run before every other program.
     pub realtime: bool,
-    /// What one trial may send at the most; absent: as fast as it can.
+    /// Largest rate of one trial; absent for no limit.
     pub rate: Option<BitRate>,
-    /// Interfaces whose network controllers may be asked over NC-SI.
+    /// Interfaces whose network controllers may be queried over NC-SI.
     pub ncsi: Vec<String>,
 }
 
 impl Limits {
-    /// What a policy permits that says nothing, in `file`.
+    /// Returns the permissions of an empty policy in `file`.
     #[must_use]
     pub fn new(file: &str) -> Self {
         let any = |address| Network { address, bits: 0 };
@@ -68,16 +68,16 @@ impl Limits {
 }
 
 impl Permits {
-    /// No limit: for the process of the person who measures.
+    /// No limits: for the process of the person who measures.
     pub const EVERYTHING: Self = Self(None);
 
-    /// What `limits` say.
+    /// Permits only what `limits` contain.
     #[must_use]
     pub const fn only(limits: Limits) -> Self {
         Self(Some(limits))
     }
 
-    /// Whether loads may be sent to `ip`, which proves the secret.
+    /// Checks that loads may send to `ip`, which proves the secret.
     ///
     /// # Errors
     /// If the policy does not name it.
@@ -93,7 +93,7 @@ impl Permits {
         )
     }
 
-    /// Whether loads may listen on `port` or leave from it; 0 is any free one.
+    /// Checks that loads may listen on `port` or send from it; 0 is any free port.
     ///
     /// # Errors
     /// If the policy reserves it.
@@ -104,7 +104,7 @@ impl Permits {
         )
     }
 
-    /// Whether a connection to `address`, whose other end proves the secret, may be opened.
+    /// Checks that a connection to `address`, which proves the secret, may be opened.
     ///
     /// # Errors
     /// If the policy does not name its address, or reserves its port.
@@ -113,7 +113,7 @@ impl Permits {
         self.port(address.port())
     }
 
-    /// Whether the server at `address`, which is not linerate, may be loaded.
+    /// Checks that loads may use the server at `address`, which is not linerate.
     ///
     /// # Errors
     /// If the policy does not name it.
@@ -128,10 +128,10 @@ impl Permits {
         )
     }
 
-    /// Whether foreign clients may be served.
+    /// Checks that loads may serve foreign clients.
     ///
     /// # Errors
-    /// If the policy does not say so.
+    /// If the policy does not permit it.
     pub fn foreign_clients(&self) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.foreign_clients,
@@ -144,10 +144,10 @@ impl Permits {
         )
     }
 
-    /// Whether raw frames may leave from interfaces outside of a lab.
+    /// Checks that raw frames may leave from interfaces outside of a lab.
     ///
     /// # Errors
-    /// If the policy does not say so.
+    /// If the policy does not permit it.
     pub fn raw_frames(&self, interface: &str) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.raw_frames,
@@ -155,10 +155,10 @@ impl Permits {
         )
     }
 
-    /// Whether workers may run before every other program.
+    /// Checks that workers may run before every other program.
     ///
     /// # Errors
-    /// If the policy does not say so.
+    /// If the policy does not permit it.
     pub fn realtime(&self) -> Result<(), LoadError> {
         self.demand(
             |limits| limits.realtime,
@@ -166,13 +166,13 @@ impl Permits {
         )
     }
 
-    /// What one trial may send at the most, of all its jobs together; `None`: as fast as it can.
+    /// Returns the largest rate of one trial, summed over its jobs; `None` for no limit.
     #[must_use]
     pub fn rate(&self) -> Option<BitRate> {
         self.0.as_ref()?.rate
     }
 
-    /// Whether a trial may be asked to send at `rate`.
+    /// Checks that a trial may send at `rate`.
     ///
     /// # Errors
     /// If the policy permits less.
@@ -183,7 +183,7 @@ impl Permits {
         )
     }
 
-    /// Whether the network controller behind `interface` may be asked over NC-SI.
+    /// Checks that the network controller behind `interface` may be queried over NC-SI.
     ///
     /// # Errors
     /// If the policy does not name it.
@@ -212,7 +212,7 @@ impl Permits {
     }
 }
 
-/// Addresses with a common beginning, as `192.0.2.0/24`; a single address without a length.
+/// Address range such as `192.0.2.0/24`; without a length a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -220,7 +220,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether `ip` is one of them; an IPv4 address mapped into IPv6 is the IPv4 address.
+    /// Returns true if the range contains `ip`. An IPv4 address mapped into IPv6 counts as the IPv4
+    /// address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.address, ip.to_canonical()) {
@@ -235,7 +236,7 @@ impl Network {
     }
 }
 
-/// Whether the first `bits` of both are the same.
+/// Returns true if the first `bits` of both are equal.
 fn begins(own: u128, other: u128, bits: u32) -> bool {
     (own ^ other).checked_shr(u128::BITS - bits).unwrap_or(0) == 0
 }
@@ -251,7 +252,10 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is no address such as 192.0.2.7 and no network such as 192.0.2.0/24")
+            format!(
+                "`{text}` is neither an address such as 192.0.2.7 nor a network such as \
+                    192.0.2.0/24"
+            )
         };
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_did_not_permit_is_refused_with_the_line_that_would() {
+    fn a_refusal_contains_the_line_that_would_permit_the_request() {
         let (permits, at) = (limited(), |text: &str| text.parse().expect("an address"));
         permits.connection(at("198.19.255.255:1024")).expect("permitted");
         permits.connection(at("[::ffff:198.18.0.1]:5000")).expect("the same address, mapped");
@@ -310,8 +314,8 @@ mod tests {
         permits.port(0).expect("any free port");
     }
 
-    /// What `name` is refused with at the active end, whose offer names `addresses`, or at the
-    /// passive one, if none.
+    /// Returns the refusal of the workload `name` at the active end, with an offer of `addresses`,
+    /// or at the passive end without one.
     fn refused(
         name: &str,
         params: serde_json::Value,
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_contain_what_they_say() {
+    fn networks_are_parsed_and_contain_their_addresses() {
         let network = |text: &str| text.parse::<Network>();
         let contains = |text: &str, ip: &str| {
             network(text).expect("a network").contains(ip.parse().expect("an address"))

@@ -1,6 +1,6 @@
-//! TLS between ends that know each other's public keys, for whoever encrypts: of a certificate
-//! nothing is believed but its key. That the other end owns the private key is proved by the
-//! handshake's signature (RFC 8446 clause 4.4.3), which is verified as always.
+//! TLS between ends that know each other's public keys. Nothing in a certificate is trusted except
+//! its key. The handshake's signature proves that the other end owns the private key (RFC 8446
+//! clause 4.4.3), and it is verified as usual.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,27 +12,28 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// The provider, named explicitly: with two of them compiled in, rustls would not choose.
+/// Returns the cryptography provider. It is named explicitly: if two are compiled in, rustls does
+/// not choose one.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// The public key that `certificate` shows: SubjectPublicKeyInfo, DER.
+/// Returns the public key in `certificate`: SubjectPublicKeyInfo, DER.
 ///
 /// # Errors
-/// If it is no certificate.
+/// If it is not a certificate.
 pub fn key_of(certificate: &CertificateDer<'_>) -> Result<Vec<u8>, Error> {
     Ok(ParsedCertificate::try_from(certificate)?.subject_public_key_info().to_vec())
 }
 
-/// Takes the other end, client or server, by its public key alone.
+/// Verifier that accepts the other end, client or server, by its public key alone.
 pub struct PinnedKeys<F> {
     is_known: F,
     provider: Arc<CryptoProvider>,
 }
 
 impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
-    /// Those whose key (SubjectPublicKeyInfo, DER) is known to `is_known`.
+    /// Accepts keys (SubjectPublicKeyInfo, DER) for which `is_known` returns true.
     pub fn new(is_known: F) -> Self {
         Self { is_known, provider: provider() }
     }

@@ -1,4 +1,4 @@
-//! A worker's counters and histograms while it steps.
+//! Counters and histograms of a worker while it steps.
 
 use linerate_model::{Counter, Counters, Nanos, OperationKind};
 
@@ -6,33 +6,33 @@ use crate::Histogram;
 use crate::operations::{EarlierByKind, Operations, Start};
 use crate::ticks::Ticks;
 
-/// Which times a worker measures. Only these histograms get memory.
+/// Times that a worker measures. Only these histograms get memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Whether it records into [`Tally::service`].
+    /// True if it records into [`Tally::service`].
     pub service: bool,
-    /// Whether it records into [`Tally::writes`].
+    /// True if it records into [`Tally::writes`].
     pub writes: bool,
-    /// Whether it records into [`Tally::flushes`].
+    /// True if it records into [`Tally::flushes`].
     pub flushes: bool,
-    /// Whether it records into [`Tally::trims`].
+    /// True if it records into [`Tally::trims`].
     pub trims: bool,
-    /// Whether it records into [`Tally::response`].
+    /// True if it records into [`Tally::response`].
     pub response: bool,
-    /// Whether it records into [`Tally::gap`].
+    /// True if it records into [`Tally::gap`].
     pub gap: bool,
-    /// Whether it records into [`Tally::falls`] and [`Tally::rises`].
+    /// True if it records into [`Tally::falls`] and [`Tally::rises`].
     pub variation: bool,
-    /// Whether it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and
+    /// True if it records into [`Tally::connect`], [`Tally::first_byte`], [`Tally::transfer`] and
     /// [`Tally::close`].
     pub stages: bool,
-    /// Whether it records which operations were due, answered, lost and left open
-    /// ([`Tally::started`] and those below it).
+    /// True if it records the operations that were due, answered, lost and left open
+    /// ([`Tally::started`] and the methods below it).
     pub operations: bool,
 }
 
 impl Times {
-    /// All of them.
+    /// All times.
     pub const ALL: Self = Self {
         service: true,
         writes: true,
@@ -44,7 +44,7 @@ impl Times {
         stages: true,
         operations: true,
     };
-    /// None: only counters.
+    /// No times, only counters.
     pub const NONE: Self = Self {
         service: false,
         writes: false,
@@ -56,14 +56,14 @@ impl Times {
         stages: false,
         operations: false,
     };
-    /// Of a client that sends requests.
+    /// Times of a client that sends requests.
     pub(crate) const REQUESTS: Self =
         Self { service: true, response: true, operations: true, ..Self::NONE };
-    /// Of a client that moves files.
+    /// Times of a client that transfers files.
     pub(crate) const FILES: Self =
         Self { service: true, stages: true, operations: true, ..Self::NONE };
 
-    /// Memory of one interval's histograms and accounts, bytes.
+    /// Returns the memory of one interval's histograms and accounts, bytes.
     pub(crate) fn bytes(self) -> u64 {
         let single = [self.service, self.writes, self.flushes, self.trims, self.response, self.gap];
         let n_histograms = single.map(u64::from).iter().sum::<u64>()
@@ -73,12 +73,12 @@ impl Times {
     }
 }
 
-/// What a worker counts into. All of it is allocated before the measure phase.
+/// Counters and histograms of a worker. All memory is allocated before the measure phase.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Counters, monotone over the trial.
     pub counters: Counters,
-    /// Service times of this interval, ns; emptied when the interval is cut.
+    /// Service times of this interval, ns; cleared when the interval is cut.
     pub service: Histogram,
     /// Service times of writes to disks and files in this interval, ns.
     pub writes: Histogram,
@@ -90,30 +90,30 @@ pub struct Tally {
     pub response: Histogram,
     /// Departure gaps of this interval, ns.
     pub gap: Histogram,
-    /// How much less delay a frame had than the one sent before it on its flow, ns; no zeros.
+    /// Decreases of delay from one frame of a flow to the next, ns; without zeros.
     pub falls: Histogram,
-    /// How much more, or as much.
+    /// Increases of delay, including zeros.
     pub rises: Histogram,
-    /// Times to open the connection that carries a file, ns.
+    /// Times to open the connection of a file transfer, ns.
     pub connect: Histogram,
-    /// From a file's request to its first byte.
+    /// Times from a file's request to its first byte.
     pub first_byte: Histogram,
-    /// From its first byte to its last.
+    /// Times from its first byte to its last.
     pub transfer: Histogram,
-    /// From its last byte until it is where it belongs.
+    /// Times from its last byte until the file is complete at its destination.
     pub close: Histogram,
-    /// To which interval each operation belongs.
+    /// Account of operations by the interval in which they were due.
     pub(crate) operations: Operations,
-    /// Datagrams and frames sent, and those that came, by the interval of their sender in which
-    /// they were to depart.
+    /// Datagrams and frames, sent and received, by the sender's interval in which they were to
+    /// depart.
     pub(crate) departures: Ticks,
     pub(crate) arrivals: Ticks,
-    /// Operations of the current step put off by [`Tally::defer`].
+    /// Operations of the current step that [`Tally::defer`] postponed.
     pub(crate) deferred: u32,
 }
 
 impl Tally {
-    /// An empty tally with memory for `times`.
+    /// Creates an empty tally with memory for `times`.
     #[must_use]
     pub fn new(times: Times) -> Self {
         let histogram = |wanted: bool| if wanted { Histogram::new() } else { Histogram::default() };
@@ -138,8 +138,8 @@ impl Tally {
         }
     }
 
-    /// Says that this worker's intervals begin at `start`, and that they and those of the other end
-    /// are `interval` long.
+    /// Starts this worker's intervals at `start`; they and those of the other end are `interval`
+    /// long.
     pub(crate) fn begin(&mut self, start: Nanos, interval: Nanos) {
         (self.departures, self.arrivals) = (Ticks::new(interval), Ticks::new(interval));
         self.departures.begin(start);
@@ -151,13 +151,13 @@ impl Tally {
         self.counters[counter] = self.counters[counter].wrapping_add(n);
     }
 
-    /// A request that was to start at `intended` has started.
+    /// Records the start of a request that was to start at `intended`.
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
         self.started_of(OperationKind::Request, intended);
     }
 
-    /// An operation of `kind` that was to start at `intended` has started.
+    /// Records the start of an operation of `kind` that was to start at `intended`.
     #[inline]
     pub fn started_of(&mut self, kind: OperationKind, intended: Nanos) {
         let [due, ..] = kind.counters();
@@ -165,7 +165,7 @@ impl Tally {
         self.operations.started(kind, intended);
     }
 
-    /// A request was answered at `now`: records its times.
+    /// Records that a request was answered at `now`, and its times.
     #[inline]
     pub fn answered(&mut self, start: Start, now: Nanos) {
         self.service.record(now.since(start.at).0);
@@ -173,7 +173,7 @@ impl Tally {
         self.ended(OperationKind::Request, start, now);
     }
 
-    /// An operation of `kind` ended well at `now`; whoever calls this records its times.
+    /// Records that an operation of `kind` succeeded at `now`; the caller records its times.
     #[inline]
     pub fn ended(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let [_, answered, ..] = kind.counters();
@@ -181,13 +181,13 @@ impl Tally {
         self.operations.answered(kind, start, now);
     }
 
-    /// A request was given up at `now`: infinitely slow, and waited for that long.
+    /// Records that a request was abandoned at `now`: infinitely slow, after a wait until now.
     #[inline]
     pub fn lost(&mut self, start: Start, now: Nanos) {
         self.lost_of(OperationKind::Request, start, now);
     }
 
-    /// An operation of `kind` was given up or failed at `now`.
+    /// Records that an operation of `kind` was abandoned or failed at `now`.
     #[inline]
     pub(crate) fn lost_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         match kind {
@@ -196,6 +196,7 @@ impl Tally {
             OperationKind::Flush => self.flushes.record_lost(),
             OperationKind::Trim => self.trims.record_lost(),
         }
+        // Flushes are not in the response times either when they succeed.
         if kind != OperationKind::Flush {
             self.response.record_lost();
         }
@@ -204,28 +205,28 @@ impl Tally {
         self.operations.lost(kind, start, now);
     }
 
-    /// A request is still open at `now`, the end of the trial.
+    /// Records that a request is still open at `now`, the end of the trial.
     pub fn left_open(&mut self, start: Start, now: Nanos) {
         self.left_open_of(OperationKind::Request, start, now);
     }
 
-    /// An operation of `kind` is still open at `now`, the end of the trial.
+    /// Records that an operation of `kind` is still open at `now`, the end of the trial.
     pub(crate) fn left_open_of(&mut self, kind: OperationKind, start: Start, now: Nanos) {
         let [.., open] = kind.counters();
         self.add(open, 1);
         self.operations.left_open(kind, start, now);
     }
 
-    /// One of an open load that was to start at `intended` never did, and now it is `now`, the end
-    /// of the trial.
+    /// Records at `now`, the end of the trial, that an operation of an open load that was to start
+    /// at `intended` never did.
     pub(crate) fn never_started(&mut self, intended: Nanos, now: Nanos) {
         self.add(Counter::OperationsDue, 1);
         self.add(Counter::OperationsUnstarted, 1);
         self.operations.never_started(intended, now);
     }
 
-    /// Says that the last `n` operations of this step's [`crate::Due`] could not be started. They
-    /// will be due again, at their intended times; without this they count as started.
+    /// Postpones the last `n` operations of this step's [`crate::Due`], which could not be started.
+    /// They will be due again at their intended times. Without this call they count as started.
     #[inline]
     pub fn defer(&mut self, n: u32) {
         self.deferred = n;

@@ -1,19 +1,19 @@
-//! Datagrams and frames by the interval of their sender in which they were to depart.
+//! Datagrams and frames by the sender's interval in which they were to depart.
 //!
-//! Each carries when it was to depart, by its sender's clock. The sender counts those it sent by
-//! that time, the receiver those that came by the same: of any span of whole intervals the study
-//! then knows how many were sent in it and how many of those came, to the last one, whatever the
-//! delay and however the clocks differ. The companion says when the sender's first interval began;
-//! what comes before that is known belongs to the first interval. Times are nanoseconds. What is
-//! not kept: counts of more than [`MOST_TICKS`] intervals between two cuts. Their sum then is less
-//! than what came, and the study does not use them.
+//! Each carries its scheduled departure by its sender's clock. The sender counts what it sent by
+//! that time, and the receiver counts what arrived by the same time. For any span of whole
+//! intervals the analysis therefore knows exactly how many were sent in it and how many of those
+//! arrived, whatever the delay and the difference of the clocks. The companion reports when the
+//! sender's first interval began; arrivals before that report belong to the first interval. Times
+//! are nanoseconds. At most [`MOST_TICKS`] intervals between two cuts are counted. If there are
+//! more, the sum is less than the number of arrivals, and the analysis does not use the counts.
 
 use linerate_model::{Distribution, Nanos};
 use linerate_packet::frame::signature::extend;
 
-/// Intervals of the sender that are kept apart between two cuts.
+/// Intervals of the sender that are distinguished between two cuts.
 const MOST_TICKS: usize = 32;
-/// Low bits of a time that a frame carries.
+/// Low bits of the time that a frame carries.
 const SHORT_MASK: u64 = (1 << 40) - 1;
 
 /// Counts by the start of an interval, ns since the start barrier.
@@ -35,69 +35,74 @@ impl ByTick {
         }
     }
 
-    /// What was counted: start of an interval and number, ascending.
+    /// Returns the counts by start of the interval, ascending.
     pub(crate) fn distribution(&self) -> Distribution {
         let mut buckets = self.counts[..self.used].to_vec();
         buckets.sort_unstable();
         Distribution { buckets, ..Distribution::default() }
     }
 
-    /// Forgets everything.
+    /// Clears all counts.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
 }
 
-/// Counts of one direction while a worker steps. The default knows no interval and counts nothing.
+/// Counts of one direction while a worker steps. The default has no interval and counts nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Ticks {
-    /// Start of the sender's first interval, by the clock of the times; absent until it is known.
+    /// Start of the sender's first interval, on the clock of the times; absent until it is known.
     origin: Option<Nanos>,
-    /// Length of an interval.
+    /// Length of an interval, ns.
     width: u64,
-    /// Bounds of the interval that was counted last, and what was counted of it since.
+    /// Bounds of the interval that was counted last, and its count since then.
     from: u64,
     until: u64,
     n: u64,
-    /// What came before the origin was known: how many, and when the last of them was to depart.
+    /// Arrivals before the origin was known: their number, and the scheduled departure of the last
+    /// one.
     early: (u64, u64),
-    /// What was counted since the last cut but for `n`.
+    /// Counts since the last cut, without `n`.
     pub(crate) by_tick: ByTick,
 }
 
 impl Ticks {
-    /// Intervals of `width`; the origin is not known yet.
+    /// Creates counts for intervals of `width`; the origin is not known yet.
     pub(crate) fn new(width: Nanos) -> Self {
         Self { width: width.0.max(1), ..Self::default() }
     }
 
-    /// Start of the sender's first interval, if it is known.
+    /// Returns the start of the sender's first interval, if it is known.
     pub(crate) fn origin(&self) -> Option<Nanos> {
         self.origin
     }
 
-    /// Whether the origin may still be told before much has come.
+    /// Returns true if the origin is unknown and few datagrams have arrived, so that it may still
+    /// be set.
     pub(crate) fn awaits_origin(&self) -> bool {
         const FEW: u64 = 64;
         self.origin.is_none() && self.early.0 < FEW
     }
 
-    /// Takes notice of the origin, once.
+    /// Sets the origin, once.
     pub(crate) fn begin(&mut self, origin: Nanos) {
         if self.origin.is_some() || self.width == 0 {
             return;
         }
         self.origin = Some(origin);
         (self.from, self.until) = (origin.0, origin.0.saturating_add(self.width));
+        // Early arrivals count only if the last one falls into the first interval: otherwise their
+        // intervals are unknown, and the smaller sum makes the analysis discard the counts.
         let (n, last) = std::mem::take(&mut self.early);
         if extend(last & SHORT_MASK, origin.0) < self.until {
             self.n = n;
         }
     }
 
-    /// Counts one that was to depart at `time`.
+    /// Counts one datagram that was to depart at `time`.
     #[inline]
     pub(crate) fn count(&mut self, time: u64) {
+        // One comparison for both bounds: a time before `from` wraps to a large number.
         if time.wrapping_sub(self.from) < self.until - self.from {
             self.n += 1;
         } else {
@@ -105,18 +110,19 @@ impl Ticks {
         }
     }
 
-    /// Counts one of whose time the low 40 bits are known.
+    /// Counts one datagram with the low 40 bits of its time.
     #[inline]
     pub(crate) fn count_short(&mut self, time_low: u64) {
         self.count(extend(time_low, self.from));
     }
 
-    /// Counts `n` that were to depart from `first` on, a `gap` apart.
+    /// Counts `n` datagrams that were to depart from `first` on, a `gap` apart.
     #[inline]
     pub(crate) fn count_run(&mut self, first: Nanos, gap: Nanos, n: u64) {
         let Some(more) = n.checked_sub(1) else { return };
         self.count(first.0);
         let last = first.0.saturating_add(gap.0.saturating_mul(more));
+        // A run within one interval, nearly every batch, costs one addition.
         if self.from <= first.0 && last < self.until {
             self.n += more;
         } else {
@@ -124,7 +130,7 @@ impl Ticks {
         }
     }
 
-    /// One of another interval than the last.
+    /// Counts a datagram of another interval than the last one.
     #[cold]
     fn turn(&mut self, time: u64) {
         let Some(origin) = self.origin else {
@@ -138,7 +144,7 @@ impl Ticks {
         self.n = 1;
     }
 
-    /// Takes what was counted since the last cut into [`Ticks::by_tick`].
+    /// Moves the count of the last interval into [`Ticks::by_tick`].
     pub(crate) fn settle(&mut self) {
         let n = std::mem::take(&mut self.n);
         if n > 0
@@ -161,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn each_is_counted_in_the_interval_in_which_it_was_to_depart() {
+    fn datagrams_count_into_the_interval_of_their_scheduled_departure() {
         let mut ticks = Ticks::new(Nanos(WIDTH));
         ticks.begin(Nanos(1_050));
-        // One was to depart before the first interval, which it is given to; two come late.
+        // One was to depart before the first interval and counts into it; two arrive late.
         for time in [1_000, 1_050, 1_149, 1_150, 1_249, 1_149, 1_149, 1_950] {
             ticks.count(time);
         }
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_origin_is_known_belongs_to_the_first_interval_or_is_not_counted() {
+    fn arrivals_before_the_origin_is_known_count_into_the_first_interval_or_not_at_all() {
         for (last, expected) in [(1_149, vec![(0, 3)]), (1_150, vec![(0, 1)])] {
             let mut ticks = Ticks::new(Nanos(WIDTH));
             ticks.count(1_060);
@@ -193,7 +199,7 @@ mod tests {
         let mut ticks = Ticks::new(Nanos(WIDTH));
         ticks.count_short((DAY + 5) & SHORT_MASK);
         ticks.begin(Nanos(DAY));
-        // Each jump is shorter than half of what 40 bits count to.
+        // Each jump is less than half of the range of 40 bits.
         let jumps = [1 << 38, 2 << 38, 3 << 38, 4 << 38];
         for time in [99, 100].into_iter().chain(jumps) {
             ticks.count_short((DAY + time) & SHORT_MASK);

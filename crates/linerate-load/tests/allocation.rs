@@ -1,5 +1,5 @@
-//! Invariant 6: from the first step to the end of the drain, a worker's thread allocates nothing,
-//! nor does cutting its intervals.
+//! Invariant 6: from the first step to the end of the drain, neither a worker's thread nor the
+//! cutting of its intervals allocates memory.
 
 mod counting;
 
@@ -12,11 +12,12 @@ use linerate_model::{Counter, Endpoint, FlowReport, FlowTcp, Load, Nanos, Params
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-/// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
+/// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
+/// blocked.
 const SPANS_MS: [u64; 4] = [40, 300, 2_000, 20_000];
 
-/// A worker whose thread is watched from its first step until it finishes. Cutting intervals lies
-/// in between.
+/// Worker whose thread is watched from its first step to its end, which includes the cutting of
+/// intervals.
 struct Watched(Box<dyn Worker>);
 
 impl Worker for Watched {
@@ -48,7 +49,7 @@ impl Worker for Watched {
     }
 }
 
-/// Records every kind of time, so that the histograms are exchanged too.
+/// Worker that records every kind of time, so that the histograms are exchanged too.
 struct Timing;
 
 impl Worker for Timing {
@@ -67,7 +68,7 @@ impl Worker for Timing {
     }
 }
 
-/// Allocates in its steps: shows that the count counts.
+/// Worker that allocates in its steps: proves that the counter works.
 struct Allocating;
 
 impl Worker for Allocating {
@@ -84,11 +85,11 @@ impl Worker for Allocating {
     }
 }
 
-/// Scratch files are made; devices are not written to.
+/// Permits scratch files; devices are not written to.
 static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 
 fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
-    // The scratch file of `storage` must be filled in half of it.
+    // Half of this must be enough to fill the scratch file of `storage`.
     const PATIENCE: Duration = Duration::from_secs(120);
     let params: Params = serde_json::from_value(params).expect("a table");
     let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -122,8 +123,8 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     [active, accepting.join().expect("no panic").expect("accept")]
 }
 
-/// Allocations in the threads of ends while they ran, and their reports, under loads that grow
-/// until `is_enough` has happened.
+/// Returns the allocations in the threads of the ends while they ran, and their reports, under
+/// longer and longer loads until `is_enough` holds.
 fn allocations(
     mut open: impl FnMut() -> Vec<Vec<Box<dyn Worker>>>,
     is_enough: impl Fn(&[EngineReport]) -> bool,
@@ -169,7 +170,7 @@ fn steps(reports: &[EngineReport]) -> u64 {
     reports.iter().map(|report| counted(report, Counter::Steps)).sum()
 }
 
-/// Payload that went through an end; of one that moves none, its steps.
+/// Returns the payload that passed an end; for an end without payload, its steps.
 fn moved(report: &EngineReport) -> u64 {
     let payload =
         [Counter::PayloadSent, Counter::PayloadReceived, Counter::BytesRead, Counter::BytesWritten];
@@ -177,7 +178,7 @@ fn moved(report: &EngineReport) -> u64 {
     if report.flows.is_empty() { counted(report, Counter::Steps) } else { bytes }
 }
 
-/// One test, because the count is the process's.
+/// One test only, because the counter belongs to the process.
 #[test]
 fn steps_and_cuts_allocate_nothing() {
     let (counted, _) =
@@ -202,8 +203,8 @@ fn steps_and_cuts_allocate_nothing() {
         ("storage", json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8})),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 \
-                MiB", "depth": 1, "read": "50 %", "random": "50 %", "verify": true}),
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 1, "read": "50 %",
+                "random": "50 %", "verify": true}),
         ),
         (
             "storage",
@@ -211,8 +212,8 @@ fn steps_and_cuts_allocate_nothing() {
         ),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 \
-                MiB", "depth": 8, "pattern": "zipf", "reply": "4 KiB"}),
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "pattern": "zipf",
+                "reply": "4 KiB"}),
         ),
         (
             "storage",
@@ -220,16 +221,14 @@ fn steps_and_cuts_allocate_nothing() {
         ),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 \
-                MiB", "depth": 8, "engine": "aio", "read": "50 \
-                    %", "copies": "30 %", "flow": 2, "reopen_every": 20}),
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio",
+                "read": "50 %", "copies": "30 %", "flow": 2, "reopen_every": 20}),
         ),
         (
             "storage",
-            json!({"target": "/dev/shm", "size": "4 \
-                MiB", "depth": 8, "engine": "aio", "read": "0 \
-                    %", "verify": true, "verify_backlog": 64, "latency_target": "1 \
-                        ms", "latency_window": "5 ms"}),
+            json!({"target": "/dev/shm", "size": "4 MiB", "depth": 8, "engine": "aio",
+                "read": "0 %", "verify": true, "verify_backlog": 64,
+                    "latency_target": "1 ms", "latency_window": "5 ms"}),
         ),
     ];
     for (name, params) in cases {

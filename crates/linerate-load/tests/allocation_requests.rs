@@ -14,7 +14,7 @@ use shared::{PATIENCE, V4, open};
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// Steps `worker` once, watched.
+/// Steps `worker` once, with the counter on.
 fn step(worker: &mut dyn Worker, tally: &mut Tally) -> Progress {
     let now = Nanos(clock::monotonic());
     let (operations, gap) = match worker.load() {
@@ -72,8 +72,8 @@ fn no_step_allocates() {
         ("tcp_crr", json!({ "close": "reset" })),
         (
             "tcp_crr",
-            json!({ "close": "reset", "streams": 3, "dscp": 10, "socket_buffer": "64 \
-                KiB", "mss": "1000 B" }),
+            json!({ "close": "reset", "streams": 3, "dscp": 10, "socket_buffer": "64 KiB",
+                "mss": "1000 B" }),
         ),
     ] {
         if table["mode"].as_str().is_some_and(|mode| mode.starts_with("packet")) && !is_root() {
@@ -84,8 +84,8 @@ fn no_step_allocates() {
             open(name, V4, &table, |offer| offer).into_iter().flatten().collect();
         let mut tallies: Vec<_> = workers.iter().map(|worker| Tally::new(worker.times())).collect();
         let before = counting::calls();
-        // A while, so that whatever happens seldom happens; and until payload has arrived, however
-        // long that takes.
+        // Long enough for rare events to happen, and until payload has arrived, however long that
+        // takes.
         let began = Instant::now();
         let moved = |tallies: &[Tally]| {
             tallies.iter().map(|tally| tally.counters[Counter::PayloadReceived]).sum::<u64>()

@@ -1,5 +1,5 @@
-//! A trial is refused by the memory that its workloads say they need: no end allocates more than
-//! that. What is mapped, as the buffers of disks are, is not seen here.
+//! No end allocates more memory than its workload declares. A trial is refused by that declaration.
+//! Mapped memory, such as the buffers of disks, is not measured here.
 
 mod counting;
 mod shared;
@@ -9,7 +9,7 @@ use linerate_model::Side;
 use serde_json::json;
 use shared::{V4, open, params, run};
 
-/// One test, because the count is the process's.
+/// One test only, because the counter belongs to the process.
 #[test]
 fn no_end_allocates_more_than_its_workload_says() {
     let of_storage = |more: serde_json::Value| {
@@ -30,8 +30,8 @@ fn no_end_allocates_more_than_its_workload_says() {
         of_storage(json!({})),
         of_storage(json!({ "engine": "threads", "depth": 32, "rate": "10 kpps" })),
         of_storage(json!({ "engine": "aio", "read": "50 %", "reply": "4 KiB" })),
-        of_storage(json!({ "engine": "io_uring", "read": "0 \
-                %", "rate": "10 kpps", "flush": "fsync", "trim": "10 %" })),
+        of_storage(json!({ "engine": "io_uring", "read": "0 %", "rate": "10 kpps",
+            "flush": "fsync", "trim": "10 %" })),
         of_storage(
             json!({ "workers": 1, "read": "0 %", "verify": true, "verify_backlog": 100_000 }),
         ),
@@ -49,6 +49,6 @@ fn no_end_allocates_more_than_its_workload_says() {
         let peak = counting::peak() - before;
         drop(reports);
         println!("{name} {table}: {peak} of {needed} bytes");
-        assert!(peak <= needed, "{name} {table}: {peak} bytes, {needed} told");
+        assert!(peak <= needed, "{name} {table}: {peak} bytes, {needed} declared");
     }
 }

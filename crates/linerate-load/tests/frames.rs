@@ -1,4 +1,4 @@
-//! `frames` on loopback: everything sent is accounted, whatever the mode, size, direction and
+//! `frames` on loopback: every sent frame is accounted for, whatever the mode, size, direction and
 //! family.
 
 mod shared;
@@ -10,7 +10,8 @@ use linerate_model::{Counter, LossLedger};
 use serde_json::{Value, json};
 use shared::{V4, V6, flows_sum, open, run_lossy_until, service, sum};
 
-/// Tests measure one after the other: a flood beside a paced sender on two CPUs leaves it none.
+/// Makes tests measure one after the other: on two CPUs a flood would leave no CPU for a paced
+/// sender.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -36,7 +37,7 @@ fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
         .collect()
 }
 
-/// The directions of `table`, sender first.
+/// Returns the directions of `table`, sender first.
 fn ways<'a>(
     table: &Value,
     active: &'a EngineReport,
@@ -49,7 +50,7 @@ fn ways<'a>(
     }
 }
 
-/// Loads both ends until every flow has carried something each way it was asked to.
+/// Loads both ends until every flow has carried something in each requested direction.
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     let all = |ends: &[EngineReport; 2]| {
         let mut ways = ways(table, &ends[0], &ends[1]).into_iter();
@@ -60,13 +61,14 @@ fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     run_lossy_until(|| open("frames", ip, table, |offer| offer), all)
 }
 
-/// Frames that were lost, and those that the receiver's kernel dropped for want of room.
+/// Returns the frames that were lost, and those that the receiver's kernel dropped for lack of
+/// room.
 fn lost_and_dropped(sender: &EngineReport, receiver: &EngineReport) -> (u64, u64) {
     let lost = ledgers(sender, receiver).iter().map(LossLedger::lost).sum();
     (lost, flows_sum(receiver, Counter::SocketDrops))
 }
 
-/// Loads both ends until the receiver has read in the drain whatever waited for it.
+/// Loads both ends until the receiver has read all waiting frames in the drain.
 fn drained(table: &Value) -> [EngineReport; 2] {
     run_lossy_until(
         || open("frames", V4, table, |offer| offer),
@@ -87,35 +89,35 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
         (V4, json!({ "rate": "4 kpps" })),
         (
             V4,
-            json!({ "rate": "4 \
-                kpps", "mode": "packet_bypass", "direction": "rx", "poisson": true, "header": "tcp", "frame_size": "80 B" }),
+            json!({ "rate": "4 kpps", "mode": "packet_bypass", "direction": "rx",
+                "poisson": true, "header": "tcp", "frame_size": "80 B" }),
         ),
         (
             V4,
-            json!({ "rate": "8 \
-                kpps", "mode": "packet_ring", "direction": "both", "streams": 3, "frame_size": "imix" }),
+            json!({ "rate": "8 kpps", "mode": "packet_ring", "direction": "both", "streams": 3,
+                "frame_size": "imix" }),
         ),
         (
             V6,
-            json!({ "rate": "4 \
-                kpps", "mode": "packet_ring_bypass", "frame_size": "9018 B", "burst": 20 }),
+            json!({ "rate": "4 kpps", "mode": "packet_ring_bypass", "frame_size": "9018 B",
+                "burst": 20 }),
         ),
         (
             V4,
-            json!({ "rate": "8 \
-                kpps", "direction": "both", "streams": 5, "workers": 2, "frame_size": "imix" }),
+            json!({ "rate": "8 kpps", "direction": "both", "streams": 5, "workers": 2,
+                "frame_size": "imix" }),
         ),
         (
             V4,
-            json!({ "rate": "4 \
-                kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy", "wait": "spin" }),
+            json!({ "rate": "4 kpps", "vlan": 7, "frame_size": "68 B", "receive": "copy",
+                "wait": "spin" }),
         ),
         (V4, json!({ "rate": "4 kpps", "vlan": 7, "outer_vlan": 8, "frame_size": "9018 B" })),
         (V4, json!({ "rate": "4 kpps", "mode": "udp", "frame_size": "imix", "streams": 2 })),
         (
             V6,
-            json!({ "rate": "4 \
-                kpps", "mode": "udp", "frame_size": "84 B", "direction": "both", "burst": 4 }),
+            json!({ "rate": "4 kpps", "mode": "udp", "frame_size": "84 B", "direction": "both",
+                "burst": 4 }),
         ),
         (V4, json!({ "rate": "4 kpps", "ports": "random", "streams": 3, "burst": 10 })),
         (V4, json!({ "rate": "4 kpps", "frame_size": "rfc2544" })),
@@ -124,8 +126,8 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
     ] {
         let [active, passive] = carried(ip, &table);
         for [sender, receiver] in ways(&table, &active, &passive) {
-            // On a busy machine a worker may get no CPU for longer than a ring holds; then that is
-            // where frames are lost.
+            // On a busy machine a worker may get no CPU for longer than a ring can buffer. Frames
+            // must then be lost there and nowhere else.
             let (lost, dropped) = lost_and_dropped(sender, receiver);
             assert_eq!(lost, dropped, "{table}");
             for ledger in ledgers(sender, receiver) {
@@ -168,8 +170,8 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
                 sum(sender, Counter::DatagramsSent),
                 "{table}"
             );
-            // Both ends are on this host: every frame's time is known, and none took longer than
-            // all of it did.
+            // Both ends are on this host: every frame's time is known, and no frame took longer
+            // than the whole run.
             let ends = receiver.intervals.iter().map(|interval| interval.end.0);
             let (times, span) = (service(receiver), ends.max().expect("intervals"));
             assert_eq!(times.count(), sum(receiver, Counter::DatagramsReceived), "{table}");
@@ -183,15 +185,15 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
 }
 
 #[test]
-fn as_fast_as_possible_what_is_missing_is_what_the_ring_dropped() {
-    if !privileged("as_fast_as_possible_what_is_missing_is_what_the_ring_dropped") {
+fn as_fast_as_possible_missing_frames_were_dropped_by_the_ring() {
+    if !privileged("as_fast_as_possible_missing_frames_were_dropped_by_the_ring") {
         return;
     }
     let _turn = alone();
-    // A ring of 4 MiB for frames that are copied whole: it overflows whenever the receiver is kept
-    // waiting.
-    let table = json!({ "frame_size": "1518 \
-        B", "receive": "copy", "receive_buffer": "4 MiB", "streams": 2 });
+    // A ring of 4 MiB for frames that are copied whole. It overflows whenever the receiver has to
+    // wait.
+    let table = json!({ "frame_size": "1518 B", "receive": "copy", "receive_buffer": "4 MiB",
+        "streams": 2 });
     let [active, passive] = drained(&table);
     let (lost, dropped) = lost_and_dropped(&active, &passive);
     println!(
@@ -217,10 +219,10 @@ fn segments_of_udp_messages_are_frames_of_their_own() {
     assert!(active.flows[0].modes["send"].starts_with("udp: gso"), "{:?}", active.flows[0].modes);
 }
 
-/// A socket of 64 KiB holds a few coalesced messages: what it drops is counted in frames, though
-/// the kernel counts messages.
+/// A socket of 64 KiB has room for a few coalesced messages. Its drops are counted in frames,
+/// although the kernel counts messages.
 #[test]
-fn what_a_small_udp_socket_drops_is_known_in_frames() {
+fn drops_of_a_small_udp_socket_are_counted_in_frames() {
     let _turn = alone();
     let table = json!({ "mode": "udp", "frame_size": "256 B", "receive_buffer": "64 KiB" });
     let [active, passive] = drained(&table);
@@ -229,10 +231,11 @@ fn what_a_small_udp_socket_drops_is_known_in_frames() {
     assert_eq!(lost, dropped);
 }
 
-/// As nobody: the program itself, run once more without any privilege.
+/// Runs this program once more without any privilege.
 #[test]
-fn without_privilege_udp_remains_and_every_other_mode_says_what_it_needs() {
-    const NAME: &str = "without_privilege_udp_remains_and_every_other_mode_says_what_it_needs";
+fn without_privilege_only_udp_works_and_other_modes_name_the_missing_privilege() {
+    const NAME: &str =
+        "without_privilege_only_udp_works_and_other_modes_name_the_missing_privilege";
     const AS_NOBODY: &str = "LINERATE_TEST_AS_NOBODY";
     const NOBODY: u32 = 65_534;
     if std::env::var_os(AS_NOBODY).is_some() {
@@ -242,7 +245,7 @@ fn without_privilege_udp_remains_and_every_other_mode_says_what_it_needs() {
         return;
     }
     let _turn = alone();
-    // Where this program lies nobody may be able to look.
+    // An unprivileged user may not be able to read the folder of this program.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("frames");
     std::fs::copy(std::env::current_exe().expect("it has a path"), &program).expect("copy");
@@ -291,8 +294,8 @@ fn a_size_without_room_is_refused_before_anything_is_sent() {
         return;
     }
     let _turn = alone();
-    // What IPv4 has room for is refused here, where the addresses are known; what nothing has room
-    // for is refused as the plan is read.
+    // A size that IPv4 can carry is refused here, where the addresses are known. A size that
+    // neither family can carry is refused when the plan is read.
     for (ip, table, least) in [
         (V6, json!({}), 84),
         (V6, json!({ "vlan": 1, "frame_size": "68 B" }), 88),

@@ -1,5 +1,5 @@
-//! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: everything sent is
-//! accounted, and the mode obtained is told. Run as root; skipped, with a word, otherwise.
+//! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: every sent frame is
+//! accounted for, and the actual mode is reported. Runs as root; otherwise skipped with a message.
 
 mod shared;
 #[path = "../../linerate-sys/tests/shared/mod.rs"]
@@ -23,7 +23,7 @@ fn pair(n_queues: u32, mtu: u32) -> Option<Pair> {
 
 type Tried = [Result<Vec<Box<dyn Worker>>, LoadError>; 2];
 
-/// Both ends, each opened in its namespace; active first.
+/// Opens both ends, each in its namespace; active first.
 fn open(pair: &Pair, table: &Value) -> Tried {
     let listener = pair.at(1, || shared::listen("frames", ADDRESSES[1], table));
     let offer = listener.offer();
@@ -39,7 +39,7 @@ fn open(pair: &Pair, table: &Value) -> Tried {
     })
 }
 
-/// Why the ends that refuse do.
+/// Returns the reasons of the ends that refuse.
 fn refusals(pair: &Pair, table: &Value) -> Vec<String> {
     open(pair, table).into_iter().filter_map(Result::err).map(|error| error.to_string()).collect()
 }
@@ -48,7 +48,7 @@ fn mode<'a>(report: &'a EngineReport, half: &str) -> &'a str {
     report.flows[0].modes.get(half).map_or("", String::as_str)
 }
 
-/// Runs `table` and checks that nothing is unaccounted; returns active and passive.
+/// Runs `table` and checks that every frame is accounted for; returns active and passive.
 fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
     let carried = |ends: &[EngineReport; 2]| {
         let unique = |[sender, receiver]: [&EngineReport; 2]| {
@@ -69,7 +69,7 @@ fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
         assert_eq!(
             lost,
             flows_sum(receiver, Counter::SocketDrops),
-            "{table}: what is missing the receiver dropped"
+            "{table}: missing frames were dropped by the receiver"
         );
         assert_eq!(
             sum(sender, Counter::DatagramsSent),
@@ -97,17 +97,17 @@ fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
     ends
 }
 
-/// Frames of a flow of which most are behind its beginning.
+/// Number of frames after which most of a flow is past its beginning.
 const SOME: u64 = 50;
 
-/// The account of what the flow `sent`.
+/// Returns the loss account of the flow `sent`.
 fn ledger(sent: &FlowReport, receiver: &EngineReport) -> LossLedger {
     let received =
         receiver.flows.iter().find(|report| report.flow == sent.flow).expect("both report it");
     LossLedger::reconcile(sent, received).expect("one flow")
 }
 
-/// The directions of `table`, sender first.
+/// Returns the directions of `table`, sender first.
 fn ways<'a>(table: &Value, [active, passive]: &'a [EngineReport; 2]) -> Vec<[&'a EngineReport; 2]> {
     match table["direction"].as_str() {
         Some("rx") => vec![[passive, active]],
@@ -116,7 +116,7 @@ fn ways<'a>(table: &Value, [active, passive]: &'a [EngineReport; 2]) -> Vec<[&'a
     }
 }
 
-/// Both ends, which open.
+/// Opens both ends, which must succeed.
 fn opened(pair: &Pair, table: &Value) -> Ends {
     open(pair, table).map(|end| end.unwrap_or_else(|why| panic!("{table}: {why}")))
 }
@@ -138,8 +138,8 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
             "native, copy",
         ),
         (
-            json!({ "mode": "xdp", "rate": "4 \
-                kpps", "ports": "random", "streams": 3, "wait": "spin" }),
+            json!({ "mode": "xdp", "rate": "4 kpps", "ports": "random", "streams": 3,
+                "wait": "spin" }),
             "AF_XDP",
             "native",
         ),
@@ -149,8 +149,8 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
             "native",
         ),
         (
-            json!({ "mode": "xdp", "rate": "4 \
-                kpps", "direction": "both", "streams": 2, "frame_size": "imix" }),
+            json!({ "mode": "xdp", "rate": "4 kpps", "direction": "both", "streams": 2,
+                "frame_size": "imix" }),
             "AF_XDP, copy, queue 0",
             "native, copy",
         ),
@@ -161,8 +161,8 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
         ),
         (json!({ "mode": "live" }), "live: made by the kernel", "native"),
         (
-            json!({ "mode": "live", "rate": "40 \
-                kpps", "streams": 2, "ports": "random", "frame_size": "imix" }),
+            json!({ "mode": "live", "rate": "40 kpps", "streams": 2, "ports": "random",
+                "frame_size": "imix" }),
             "live",
             "native",
         ),
@@ -172,8 +172,8 @@ fn every_frame_is_accounted_in_every_mode_shape_and_direction() {
             "native",
         ),
         (
-            json!({ "mode": "live", "rate": "10 \
-                kpps", "direction": "both", "header": "tcp", "frame_size": "80 B" }),
+            json!({ "mode": "live", "rate": "10 kpps", "direction": "both", "header": "tcp",
+                "frame_size": "80 B" }),
             "live",
             "native",
         ),
@@ -204,17 +204,17 @@ fn every_queue_is_read() {
     }
 }
 
-/// As veth has it, what leaves by a queue comes in at the peer's of that number: each worker reads
-/// its own flows. Sent by live frames, the CPU that sends says which queue a frame comes in at, so
-/// that a worker meets the flows of the others.
+/// A frame on a queue of a veth arrives at the peer's queue of the same number, so each worker
+/// reads its own flows. With live frames the sending CPU determines the queue, so a worker may also
+/// receive the flows of others.
 #[test]
-fn workers_share_the_queues_and_account_every_frame_wherever_it_came_in() {
+fn workers_share_the_queues_and_account_for_every_frame_on_any_queue() {
     let Some(pair) = pair(2, 1500) else { return };
     for table in [
         json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2 }),
         json!({ "mode": "xdp", "streams": 2, "workers": 2, "direction": "rx" }),
-        json!({ "mode": "xdp_generic", "rate": "8 \
-            kpps", "streams": 3, "workers": 2, "direction": "both" }),
+        json!({ "mode": "xdp_generic", "rate": "8 kpps", "streams": 3, "workers": 2,
+            "direction": "both" }),
         json!({ "mode": "xdp", "rate": "8 kpps", "streams": 4, "workers": 2, "ports": "random" }),
         json!({ "mode": "live", "rate": "20 kpps", "streams": 4, "workers": 2 }),
     ] {
@@ -256,15 +256,15 @@ fn a_queue_in_use_and_workers_without_a_queue_are_refused_before_any_frame() {
     accounted(&pair, &json!({ "mode": "xdp", "rate": "4 kpps", "streams": 2, "workers": 2 }));
 }
 
-/// Has the sending end's interface shaped.
+/// Shapes the sending end's interface.
 fn shape(pair: &Pair, how: &str) {
     let tc = format!("netns exec {} tc qdisc add dev lr0 root tbf {how}", pair.name(0));
     let status = std::process::Command::new("ip").args(tc.split_whitespace()).status();
     assert!(status.expect("iproute2 is there").success());
 }
 
-/// A queue of 100 MB takes all that a socket of 16 MiB can owe it, so that the socket is what is
-/// full: nobody drops anything.
+/// The queue of 100 MB has room for everything that a socket of 16 MiB may send, so the socket is
+/// the full part and nobody drops a frame.
 #[test]
 fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
     let Some(pair) = pair(1, 1500) else { return };
@@ -279,7 +279,7 @@ fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
 }
 
 #[test]
-fn a_shaper_at_the_interface_is_not_passed_by_unasked() {
+fn a_shaper_at_the_interface_is_not_bypassed_by_default() {
     let Some(pair) = pair(1, 1500) else { return };
     shape(&pair, "rate 10mbit burst 10kb limit 20kb");
     let [active, _] = accounted(&pair, &json!({}));
@@ -287,14 +287,14 @@ fn a_shaper_at_the_interface_is_not_passed_by_unasked() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_before_any_frame() {
+fn an_impossible_request_is_refused_before_any_frame() {
     let Some(pair) = pair(1, 1500) else { return };
     let said = refusals(&pair, &json!({ "mode": "xdp_zero_copy" }));
     assert!(said.iter().any(|said| said.contains("requires copying")), "{said:?}");
 }
 
 #[test]
-fn frames_that_the_driver_does_not_take_are_never_sent() {
+fn frames_that_the_driver_refuses_do_not_count_as_sent() {
     let Some(pair) = pair(1, 1500) else { return };
     let [active, passive] =
         open(&pair, &json!({ "mode": "live" })).map(|end| end.expect("the peer has a program"));

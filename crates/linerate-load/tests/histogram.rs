@@ -1,6 +1,6 @@
-//! The histogram against a sorted array of the same latencies, taken from real transfers: of a file
-//! in memory by plain calls, about a microsecond each, and of a file on a disk past the page cache
-//! by io_uring, sixteen at a time, about a hundred.
+//! Histogram against a sorted array of the same latencies, from real transfers: plain reads of a
+//! file in memory, about 1 us each, and reads of a file on a disk without the page cache by
+//! io_uring, sixteen at a time, about 100 us each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use linerate_load::Histogram;
 use linerate_sys::clock;
 use linerate_sys::storage::{Completion, Engine, Operation, Priority, Request, Transfers};
 
-/// How far a percentile, the mean or the largest may be from the true one.
+/// Largest relative error of a percentile, the mean or the maximum.
 const MOST: f64 = 0.004;
 const FILE_BYTES: u64 = 8 << 20;
 const BLOCK_BYTES: u32 = 4096;
 
-/// Nanoseconds of `n` reads of a file in `folder` by `engine`, in the order of their ends; `None`,
-/// said aloud, where that cannot be.
+/// Returns nanoseconds of `n` reads of a file in `folder` by `engine`, in the order of completion;
+/// `None`, with a message, if that is not possible.
 fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u64>> {
     let file = tempfile::NamedTempFile::new_in(folder).expect("a file");
     std::fs::write(file.path(), vec![7; FILE_BYTES as usize]).expect("written");
@@ -39,7 +39,7 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
     let mut place = 0_u64;
     while taken.len() < n {
         while let Some(slot) = free.pop() {
-            // A step that is prime to the number of blocks comes by each of them.
+            // The step is prime to the number of blocks, so it visits each of them.
             place = (place + 1_237) % (FILE_BYTES / u64::from(BLOCK_BYTES));
             started[slot as usize] = clock::monotonic();
             let offset = place * u64::from(BLOCK_BYTES);
@@ -61,8 +61,8 @@ fn latencies(folder: &str, engine: Engine, depth: u32, n: usize) -> Option<Vec<u
     Some(taken)
 }
 
-/// The largest relative error of the histogram's percentiles, mean and maximum against those of the
-/// array itself.
+/// Returns the largest relative error of the histogram's percentiles, mean and maximum against the
+/// array.
 fn worst(latencies: &[u64]) -> f64 {
     let mut histogram = Histogram::new();
     latencies.iter().for_each(|ns| histogram.record(*ns));
@@ -72,7 +72,7 @@ fn worst(latencies: &[u64]) -> f64 {
     let n = sorted.len();
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     for quantile in [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999] {
-        // The nearest rank: the smallest that at least this share does not exceed.
+        // Nearest rank: the smallest value that at least this share does not exceed.
         let exact = sorted[((quantile * n as f64).ceil() as usize).max(1) - 1];
         if let Some(Some(told)) = distribution.percentile(quantile) {
             pairs.push((told as f64, exact as f64));
@@ -88,7 +88,7 @@ fn worst(latencies: &[u64]) -> f64 {
 }
 
 #[test]
-fn percentiles_of_real_transfers_are_those_of_the_sorted_latencies() {
+fn percentiles_of_real_transfers_match_the_sorted_latencies() {
     for (folder, engine, depth, n) in
         [("/dev/shm", Engine::Calls, 1, 200_000), ("/var/tmp", Engine::IoUring, 16, 20_000)]
     {
@@ -106,8 +106,8 @@ fn percentiles_of_real_transfers_are_those_of_the_sorted_latencies() {
 }
 
 #[test]
-fn what_is_checked_can_fail() {
-    // Half a percent off, as a coarser histogram would be.
+fn the_check_detects_an_error() {
+    // 0.5 % error, as a coarser histogram would have.
     let latencies: Vec<u64> = (1..=20_000).map(|n| n * 1_000).collect();
     assert!(worst(&latencies) <= MOST);
     let coarse: Vec<u64> = latencies.iter().map(|ns| (ns / 8_192 + 1) * 8_192).collect();

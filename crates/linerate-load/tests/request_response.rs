@@ -1,5 +1,5 @@
 //! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and
-//! said to be.
+//! counted as such.
 
 #[path = "shared/handshake.rs"]
 #[allow(unreachable_pub, reason = "each test file is a crate")]
@@ -22,7 +22,7 @@ use shared::{
     sum,
 };
 
-/// Both ends of `table`, loaded until some transactions are done on every flow.
+/// Loads both ends of `table` until some transactions are done on every flow.
 fn until_done(name: &str, ip: &str, table: &Value) -> [EngineReport; 2] {
     const SOME: u64 = 4;
     let are_done = |active: &EngineReport| {
@@ -53,8 +53,8 @@ fn closed_loops_answer_every_request() {
             ("tcp_rr", json!({})),
             (
                 "tcp_rr",
-                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 \
-                    B", "response_size": "3000 B" }),
+                json!({ "depth": 7, "streams": 3, "workers": 2, "request_size": "100 B",
+                    "response_size": "3000 B" }),
             ),
             (
                 "tcp_rr",
@@ -64,9 +64,8 @@ fn closed_loops_answer_every_request() {
             ("udp_rr", json!({ "timeout": "20 s" })),
             (
                 "udp_rr",
-                json!({ "timeout": "20 \
-                    s", "depth": 7, "streams": 3, "workers": 2, "request_size": "100 \
-                        B", "response_size": "1400 B" }),
+                json!({ "timeout": "20 s", "depth": 7, "streams": 3, "workers": 2,
+                    "request_size": "100 B", "response_size": "1400 B" }),
             ),
             ("udp_rr", json!({ "timeout": "20 s", "wait": "spin", "depth": 100 })),
         ] {
@@ -77,8 +76,7 @@ fn closed_loops_answer_every_request() {
             assert_eq!(service(&active).count(), done, "{name} {table}");
             let served = Counter::MessagesReceived;
             let served = if name == "tcp_rr" { served } else { Counter::DatagramsReceived };
-            // On a machine that is busy with other things an answer may be on its way when the
-            // drain ends.
+            // On a busy machine an answer may still be under way when the drain ends.
             let asked = done + sum(&active, Counter::OperationsOpen);
             assert!((done..=asked).contains(&sum(&passive, served)), "{name} {table}");
             assert_eq!(sum(&active, Counter::OperationsDue), asked, "{name} {table}");
@@ -90,7 +88,7 @@ fn closed_loops_answer_every_request() {
 fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
     for name in ["tcp_rr", "udp_rr"] {
         let table = json!({ "rate": "1 kpps", "depth": 64, "streams": 2 });
-        // Whichever flow has room takes the next one.
+        // The next request goes to any flow with room.
         let are_done = |ends: &[EngineReport; 2]| sum(&ends[0], Counter::Transactions) > 10;
         let [active, _passive] = run_until(|| open(name, V4, &table, |offer| offer), are_done);
         let counted = |counter| sum(&active, counter);
@@ -112,7 +110,7 @@ fn open_loops_keep_their_rate_and_count_from_the_intended_start() {
 }
 
 #[test]
-fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
+fn connections_have_the_requested_congestion_control_and_report_their_state() {
     let table = json!({ "congestion": "reno", "streams": 2 });
     let [active, passive] = until_done("tcp_rr", V4, &table);
     for report in [&active, &passive] {
@@ -124,8 +122,8 @@ fn connections_carry_the_congestion_control_asked_for_and_tell_their_state() {
     }
 }
 
-/// Forwards requests to `to` and what comes back to whoever asked. Of every ten requests the first
-/// is dropped, and the second delayed beyond the timeout.
+/// Relays requests to `to` and answers to the requester. Of every ten requests it drops the first,
+/// and delays the second beyond the timeout.
 fn unreliable(to: SocketAddr) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
@@ -155,7 +153,7 @@ fn unreliable(to: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn lost_and_late_responses_are_told_apart_and_never_hang() {
+fn lost_and_late_responses_are_counted_separately_and_never_hang() {
     let table = json!({ "timeout": "20 ms", "request_size": "16 B", "response_size": "16 B" });
     let open_by_relay = || {
         open("udp_rr", V4, &table, |mut offer| {
@@ -171,22 +169,22 @@ fn lost_and_late_responses_are_told_apart_and_never_hang() {
     let [active, passive] = run_until(open_by_relay, |[active, _]| are_seen(counted(active)));
     let [done, lost, late] = counted(&active);
     assert!(are_seen(counted(&active)), "{done} done, {lost} lost, {late} late");
-    // Two of ten time out, and a request that waits behind the delayed one as well.
-    assert!(late <= lost, "{late} late of {lost} given up");
+    // Two of ten requests time out, and so may one that waits behind the delayed one.
+    assert!(late <= lost, "{late} late of {lost} lost");
     assert_eq!(service(&active).lost, lost);
     assert_eq!(service(&active).count(), done + lost);
     assert!(sum(&passive, Counter::DatagramsReceived) >= done + late);
 }
 
-/// What passed a [`dropping`] relay.
+/// Counts of a [`dropping`] relay.
 #[derive(Debug, Default)]
 struct Passed {
     requests: AtomicU64,
     responses: AtomicU64,
 }
 
-/// Forwards requests to `to` and what comes back to whoever asked, without every `nth` request and
-/// every `nth` of the responses.
+/// Relays requests to `to` and answers to the requester, but drops every `nth` request and every
+/// `nth` answer.
 fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
@@ -198,7 +196,7 @@ fn dropping(to: SocketAddr, nth: u64, passed: &Arc<Passed>) -> SocketAddr {
         while let Ok((length, from)) = socket.recv_from(&mut bytes) {
             let tag: [u8; 8] = bytes[..8].try_into().expect("a tag");
             if from == to {
-                // The answer to the pairing has the tag of the pairing.
+                // The answer to the pairing carries the tag of the pairing.
                 responses += u64::from(pairing != Some(tag));
                 if pairing == Some(tag) || responses % nth != 0 {
                     socket.send_to(&bytes[..length], client.expect("it asked")).expect("loopback");
@@ -224,8 +222,8 @@ fn every_request_is_answered_lost_or_open_to_the_last_one() {
         [(2, 8, 8), (5, 40, 64), (37, 8, 8), (37, 80, 64), (7, 160, 64), (37, 160, 64)]
     {
         let timeout = format!("{timeout_ms} ms");
-        let table = json!({ "timeout": timeout, "depth": depth, "request_size": "16 \
-            B", "response_size": "16 B" });
+        let table = json!({ "timeout": timeout, "depth": depth, "request_size": "16 B",
+            "response_size": "16 B" });
         let mut passed = Arc::new(Passed::default());
         let open_by_relay = || {
             passed = Arc::new(Passed::default());
@@ -239,39 +237,39 @@ fn every_request_is_answered_lost_or_open_to_the_last_one() {
         let count = |counter| sum(&active, counter);
         let (due, answered) = (count(Counter::OperationsDue), count(Counter::OperationsAnswered));
         let (lost, open) = (count(Counter::OperationsLost), count(Counter::OperationsOpen));
-        let told = format!(
+        let context = format!(
             "one of {nth}, {timeout_ms} ms: {due} due, {answered} answered, {lost} lost, {open} \
                 open"
         );
-        // What is on its way to the relay gets there.
+        // Requests that are still under way to the relay arrive there.
         let patience = Instant::now() + PATIENCE;
         let at_relay = |count: &AtomicU64| count.load(Ordering::Relaxed);
         while at_relay(&passed.requests) < due && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(due, answered + lost + open, "{told}");
-        assert_eq!(due, at_relay(&passed.requests), "{told}");
-        assert!(answered > nth, "{told}");
-        assert_eq!(answered, count(Counter::Transactions), "{told}");
-        // A machine that is busy may answer too late: that is told apart, and after the end nobody
-        // hears of it.
+        assert_eq!(due, answered + lost + open, "{context}");
+        assert_eq!(due, at_relay(&passed.requests), "{context}");
+        assert!(answered > nth, "{context}");
+        assert_eq!(answered, count(Counter::Transactions), "{context}");
+        // A busy machine may answer too late. Late answers are counted separately until the end;
+        // afterwards nobody sees them.
         let in_time = answered + count(Counter::Late);
         assert!(
             in_time <= at_relay(&passed.responses)
                 && lost + open >= due - at_relay(&passed.responses),
-            "{told}, {passed:?}"
+            "{context}, {passed:?}"
         );
         let waited: u64 =
             active.intervals.iter().map(|one| one.carried.waited_response.count()).sum();
-        assert_eq!(waited, lost + open, "how long each was waited for is known: {told}");
+        assert_eq!(waited, lost + open, "the wait of each is known: {context}");
     }
 }
 
 #[test]
-fn what_an_open_load_had_no_room_for_is_due_and_open() {
-    // Nobody answers: of a request a millisecond two are sent, and the others never start.
-    let table = json!({ "timeout": "10 \
-        s", "rate": "1 kpps", "depth": 2, "request_size": "16 B", "response_size": "16 B" });
+fn operations_without_room_in_an_open_load_are_due_and_open() {
+    // Nobody answers. Of one request per millisecond two are sent, and the others never start.
+    let table = json!({ "timeout": "10 s", "rate": "1 kpps", "depth": 2, "request_size": "16 B",
+        "response_size": "16 B" });
     let passed = Arc::new(Passed::default());
     let ends = open("udp_rr", V4, &table, |mut offer| {
         offer.addresses[1] = dropping(offer.addresses[1], 1, &passed);
@@ -310,7 +308,7 @@ fn a_peer_that_vanishes_ends_the_worker() {
     }
 }
 
-/// Both ends of `tcp_crr`, loaded until as many connections are done as it has under way at once.
+/// Loads both ends of `tcp_crr` until as many connections are done as it has under way at once.
 fn until_connected(ip: &str, table: &Value) -> [EngineReport; 2] {
     let least = table["streams"].as_u64().unwrap_or(1);
     let ends = run_until(
@@ -345,7 +343,7 @@ fn connections_are_opened_used_and_closed_in_every_way() {
 
 #[test]
 fn streams_are_connections_under_way_at_once() {
-    /// How long the server of this test keeps each connection waiting.
+    /// Time for which the server of this test keeps each connection waiting.
     const HELD: Duration = Duration::from_millis(100);
     for ip in [V4, V6] {
         let under_load = |streams: usize, span: Nanos| {
@@ -370,8 +368,8 @@ fn streams_are_connections_under_way_at_once() {
     }
 }
 
-/// Serves connections until its first one, the companion, has ended: each is answered and closed
-/// only after `held`. Returns how many it had at once.
+/// Serves connections until the first one, the companion, has ended. Each is answered and closed
+/// only after `held`. Returns the largest number of concurrent connections.
 fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
     let (mut companion, _) = listener.accept().expect("loopback");
     admit(&mut companion, SECRET);
@@ -394,11 +392,11 @@ fn hold(listener: &std::net::TcpListener, held: Duration) -> usize {
 }
 
 #[test]
-fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
+fn connections_are_opened_with_the_requested_options_and_report_their_state() {
     for ip in [V4, V6] {
         let table = json!({
-            "congestion": "reno", "mss": "600 \
-                B", "dscp": 10, "no_delay": false, "socket_buffer": "100 KiB", "streams": 3,
+            "congestion": "reno", "mss": "600 B", "dscp": 10, "no_delay": false,
+            "socket_buffer": "100 KiB", "streams": 3,
             "request_size": "3 KiB", "response_size": "5 KiB",
         });
         let [active, passive] = until_connected(ip, &table);
@@ -416,8 +414,8 @@ fn connections_are_opened_with_the_options_asked_for_and_tell_their_state() {
         assert_eq!(tcp.send_mss, 600 - 12, "{ip}: timestamps take 12 B of each segment");
         assert_eq!(tcp.bytes_received, flow[Counter::PayloadReceived], "{ip}");
         assert_eq!(tcp.bytes_sent, flow[Counter::PayloadSent], "{ip}");
-        // Of each connection: the handshake's three, and five of the request alone at that segment
-        // size.
+        // Per connection: three segments of the handshake, and five of the request alone at that
+        // segment size.
         assert!(u64::from(tcp.segments_out) >= 5 * flow[Counter::Connections], "{ip}: {tcp:?}");
         assert!(
             active.intervals.iter().all(|interval| interval.flows.is_empty()),

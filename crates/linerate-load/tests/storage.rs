@@ -1,6 +1,6 @@
-//! `storage` against files in memory and loop devices, where the answer is known: what was counted
-//! is what the kernel counted, depth is what was asked for, rates are kept, and each direction has
-//! its own times.
+//! `storage` against files in memory and loop devices, where the answer is known. Counts match
+//! those of the kernel, the depth is the requested one, rates are kept, and each direction has its
+//! own times.
 
 mod ground;
 
@@ -13,7 +13,7 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
-/// Transfers of which a share of 70 % is not off by 5 % of all by chance: that would be five
+/// Number of transfers at which a share of 70 % is not off by 5 % by chance: that would be five
 /// standard deviations.
 const ENOUGH: u64 = 2_100;
 
@@ -31,9 +31,9 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
         ("pread", 1, "pread"),
     ] {
         let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "70 %" }));
-        // Little's law: what was under way is rate times time. Both sides are measured on their
-        // own, and a busy machine may take the CPU away between them: of a longer load that is
-        // less.
+        // Little's law: the number under way is rate times time. Both sides are measured
+        // independently, and a busy machine may take the CPU away between them. The effect is
+        // smaller in a longer load.
         let under_way = |report: &EngineReport| {
             let span = report.intervals.last().expect("some").end.0 as f64;
             let times = service(report);
@@ -91,8 +91,8 @@ fn an_open_load_keeps_its_rate_and_counts_from_intended_times() {
 #[test]
 fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
-        let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "0 \
-                %", "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }));
+        let params = in_memory(json!({ "engine": engine, "depth": depth, "read": "0 %",
+            "flush": "fdatasync", "flush_every": 8, "sync": "dsync" }));
         let report = match run_until(&Disks::none(), &params, has(Counter::Flushes)) {
             Ok(report) => report,
             Err(error) => {
@@ -115,7 +115,7 @@ fn every_eighth_write_is_followed_by_a_flush_with_a_time_of_its_own() {
 }
 
 #[test]
-fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
+fn discards_are_counted_separately_and_refused_if_the_engine_has_none() {
     let params = |engine: &str| in_memory(json!({ "engine": engine, "depth": 4, "trim": "50 %" }));
     for engine in ["io_uring", "threads"] {
         let is_enough =
@@ -131,7 +131,7 @@ fn discards_are_counted_apart_and_refused_where_the_engine_has_none() {
         let (reads, trims) = (sum(&report, Counter::Reads), sum(&report, Counter::Trims));
         let n = (reads + trims) as f64;
         assert!(n > 100.0, "{engine}: {n} operations");
-        // Five standard deviations of a count, and those that were under way at the end.
+        // Five standard deviations of a count, plus the operations under way at the end.
         assert!(
             (trims as f64 - n / 2.0).abs() < 2.5 * n.sqrt() + 4.0,
             "{engine}: {trims} of {n} operations are discards"
@@ -160,7 +160,7 @@ fn bursts_pause_between_them() {
     let report = run_until(&Disks::none(), &params, two_bursts).expect("it runs");
     let reads = sum(&report, Counter::Reads);
     let pauses = report.intervals.last().expect("some").end.0 / 20_000_000;
-    // A busy machine makes fewer.
+    // A busy machine makes fewer bursts.
     assert!(
         (11..=10 * (pauses + 2)).contains(&reads),
         "{reads} reads in bursts of 10 with {pauses} pauses at the most"
@@ -206,8 +206,8 @@ fn reads_and_writes_have_times_of_their_own() {
 #[test]
 fn every_transfer_with_a_reply_is_followed_by_one_in_the_other_direction() {
     for (depth, engine) in [(1, "pread"), (8, "io_uring"), (8, "aio")] {
-        let params = json!({ "depth": depth, "engine": engine, "block_size": "8 \
-            KiB", "reply": "4 KiB", "align": "4 KiB" });
+        let params = json!({ "depth": depth, "engine": engine, "block_size": "8 KiB",
+            "reply": "4 KiB", "align": "4 KiB" });
         let report = match run_until(&Disks::none(), &in_memory(params), has(Counter::Writes)) {
             Ok(report) => report,
             Err(error) => {
@@ -229,7 +229,7 @@ fn every_transfer_with_a_reply_is_followed_by_one_in_the_other_direction() {
 }
 
 #[test]
-fn a_range_is_written_over_as_often_as_conditioning_asks_and_the_row_says_so() {
+fn conditioning_overwrites_a_range_as_often_as_requested_and_the_row_says_so() {
     let disks = Disks::none();
     let quick = run(&disks, in_memory(json!({ "depth": 1 })), 50).expect("it runs");
     assert_eq!(mode(&quick, "conditioning"), "unconditioned");
@@ -241,7 +241,7 @@ fn a_range_is_written_over_as_often_as_conditioning_asks_and_the_row_says_so() {
     );
     let again =
         run(&disks, in_memory(json!({ "depth": 1, "condition": 2, "max_written": "25 MiB" })), 50);
-    // 8 MiB to fill and twice 8 to condition: a third pass would not fit the budget.
+    // 8 MiB to fill and twice 8 MiB to condition: a third pass would exceed the budget.
     assert_eq!(
         mode(&again.expect("it is conditioned"), "conditioning"),
         mode(&conditioned, "conditioning")
@@ -265,7 +265,7 @@ fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_r
         let report = run(&Disks::none(), in_memory(json!({ "depth": 8, "block_size": size })), 50)
             .expect("it runs");
         let (chosen, why) = (mode(&report, "engine"), mode(&report, "engine_why"));
-        // Where the kernel refuses it, the next one tells so.
+        // If the kernel refuses the engine, the next one reports it.
         let is_refused = why.contains(&format!("set up {engine}"));
         assert!(
             chosen.starts_with(engine) && why.starts_with(reason) || is_refused,
@@ -283,7 +283,7 @@ fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_r
 fn the_budget_ends_the_load() {
     let params = in_memory(json!({ "depth": 4, "read": "0 %", "max_written": "24 MiB" }));
     let report = run(&Disks::none(), params, 30_000).expect("it runs");
-    // 8 MiB of them filled the file.
+    // 8 MiB of the written bytes filled the file.
     let written = sum(&report, Counter::BytesWritten);
     assert!(written <= 16 << 20 && written > (16 << 20) - (64 << 10), "{written} bytes written");
     assert!(
@@ -305,7 +305,7 @@ fn an_existing_file_is_never_written_to() {
 }
 
 #[test]
-fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_same() {
+fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
     const SIZE: u64 = 16 << 20;
     const EDGE: usize = 1 << 20;
     let Some(disk) = Loop::new("storage on a claimed device", SIZE) else { return };
@@ -330,7 +330,7 @@ fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_
 
     let mut large = params;
     large["max_written"] = json!("64 GiB");
-    // Opening it looks at its contents: the kernel's counters count from after that.
+    // Opening inspects the contents, so the kernel's counters are read after that.
     drop(
         disks
             .open(&disk.device, linerate_disk::Permission::Write { consent: Some(&serial) })
@@ -362,9 +362,9 @@ fn a_claimed_device_is_written_between_its_edges_only_and_the_kernel_counts_the_
     );
 }
 
-/// By a hard link, which no path leads to; the load would last a minute.
+/// Uses a hard link, which no path reveals; without the watch the load would last a minute.
 #[test]
-fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
+fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
     let Some(disk) = Loop::new("storage revoked", 16 << 20) else { return };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
@@ -373,7 +373,7 @@ fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
     std::fs::hard_link(&disk.image, &link).expect("one filesystem");
     std::thread::scope(|scope| {
         let shown = scope.spawn(|| {
-            // Not before the load has written something: until then the gate itself would refuse.
+            // Only after the load has written something: before that the gate itself would refuse.
             let begun = || {
                 std::fs::read(&disk.image)
                     .is_ok_and(|image| image[4096..].iter().any(|byte| *byte != 0))
@@ -387,8 +387,8 @@ fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
             let name = String::from_utf8(output.expect("losetup ran before").stdout).expect("text");
             Attached(name.trim().into())
         });
-        let params = json!({ "target": disk.device, "read": "0 \
-            %", "consent": serial, "max_written": "1 TiB", "rate": "2 kpps" });
+        let params = json!({ "target": disk.device, "read": "0 %", "consent": serial,
+            "max_written": "1 TiB", "rate": "2 kpps" });
         let report = run(&Disks::new(Writable::Claimed), params, 60_000).expect("it runs");
         let shown = shown.join().expect("no panic");
         let why =
@@ -402,7 +402,7 @@ fn a_load_ends_when_somebody_else_shows_the_bytes_of_its_device() {
 }
 
 #[test]
-fn an_unaligned_transfer_past_the_page_cache_is_refused_with_its_remedy() {
+fn an_unaligned_transfer_without_the_page_cache_is_refused_with_its_remedy() {
     let Some(disk) = Loop::new("unaligned", 16 << 20) else { return };
     let error = run(&Disks::none(), json!({ "target": disk.device, "block_size": "1000 B" }), 100)
         .expect_err("refused");
@@ -410,7 +410,7 @@ fn an_unaligned_transfer_past_the_page_cache_is_refused_with_its_remedy() {
 }
 
 #[test]
-fn a_device_without_queues_to_poll_is_not_polled_in_vain() {
+fn a_device_without_poll_queues_is_refused() {
     let refused = run(&Disks::none(), in_memory(json!({ "engine": "io_uring_polling" })), 50)
         .expect_err("in memory");
     assert!(refused.to_string().contains("it is in memory"), "{refused}");

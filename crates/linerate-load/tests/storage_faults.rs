@@ -1,6 +1,6 @@
-//! What `storage` does when the disk does not: real errors of the kernel, from loop devices whose
-//! file is cut off, filled up or shrunk, and files that change underneath. Whatever happens, the
-//! load ends with its place and cause, and what was counted stays.
+//! `storage` on failing disks: real errors of the kernel, from loop devices whose file is
+//! truncated, filled up or shrunk, and from files that change during the load. In each case the
+//! load ends with position and cause, and keeps its counts.
 
 mod ground;
 
@@ -17,12 +17,12 @@ use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
 const SIZE: u64 = 32 << 20;
-/// Far longer than until something goes wrong.
+/// Far longer than the time until the fault.
 const LONG_MS: u64 = 30_000;
 /// A load that hangs takes at least its whole time.
 const SOON: Duration = Duration::from_millis(LONG_MS);
 
-/// Runs the load until it ends by itself, and does `harm` once as soon as `counter` counts.
+/// Runs the load until it ends by itself, and calls `harm` once as soon as `counter` counts.
 fn run_harmed(
     params: serde_json::Value,
     counter: Counter,
@@ -38,7 +38,7 @@ fn run_harmed(
     })
 }
 
-/// It ended, soon, with `cause`, and kept what it had counted.
+/// Checks that it ended soon with `cause`, and kept its counts.
 fn ended_with(report: &EngineReport, began: Instant, counter: Counter, cause: &str) {
     assert!(began.elapsed() < SOON, "it hung for {:?}", began.elapsed());
     let incident = report.incidents.first().expect("an incident");
@@ -79,8 +79,8 @@ fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
 #[test]
 fn a_disk_that_vanishes_ends_the_load() {
     let Some(disk) = Loop::new("a disk that vanishes", SIZE) else { return };
-    // Without capacity it is gone as far as anybody can tell: the kernel ends every transfer
-    // itself.
+    // Without capacity the device is gone for practical purposes: the kernel itself fails every
+    // transfer.
     let empty = || {
         let image = OpenOptions::new().write(true).open(&disk.image);
         image.and_then(|file| file.set_len(0)).expect("emptied");
@@ -123,8 +123,8 @@ fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     claim(&disk.device, &serial).expect("blank and free");
     let began = Instant::now();
     let params = json!({
-        "target": disk.device, "depth": 4, "read": "0 \
-            %", "consent": serial, "pattern": "permutation", "max_written": "64 GiB",
+        "target": disk.device, "depth": 4, "read": "0 %", "consent": serial,
+        "pattern": "permutation", "max_written": "64 GiB",
     });
     let disks = Disks::new(Writable::Claimed);
     let report = run(&disks, params, LONG_MS).expect("it starts");
@@ -138,7 +138,7 @@ fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     assert!(sum(&report, Counter::Writes) > 0 && sum(&report, Counter::WriteErrors) >= 1);
 }
 
-/// Unmounts when the test is over, loop devices before it.
+/// Unmounts at the end of the test, after the loop devices.
 struct Mount<'a>(&'a Path);
 
 impl Drop for Mount<'_> {

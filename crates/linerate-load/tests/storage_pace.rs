@@ -1,5 +1,5 @@
-//! `storage` with what holds a load back or changes what it writes: each of these runs on every
-//! engine that can, and its effect is there.
+//! `storage` with parameters that slow a load down or change what it writes: each runs on every
+//! engine that supports it, and its effect is visible.
 
 mod ground;
 
@@ -9,10 +9,10 @@ use linerate_load::engine::EngineReport;
 use linerate_model::Counter;
 use serde_json::{Value, json};
 
-/// Engines and a depth of each.
+/// Engines, with a depth for each.
 const ENGINES: [(&str, u32); 4] = [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)];
 
-/// Runs `params` on each engine until `is_enough` has happened; what became of it goes to `look`.
+/// Runs `params` on each engine until `is_enough` holds, and passes the report to `look`.
 fn on_every_engine(
     params: &Value,
     is_enough: impl Fn(&EngineReport) -> bool,
@@ -20,7 +20,7 @@ fn on_every_engine(
 ) {
     for (engine, depth) in ENGINES {
         let mut own = params.clone();
-        // A small file: it is filled each time.
+        // A small file, because each run fills it.
         (own["engine"], own["depth"], own["size"]) = (json!(engine), json!(depth), json!("1 MiB"));
         match run_until(&Disks::none(), &in_memory(own), &is_enough) {
             Ok(report) => {
@@ -33,7 +33,7 @@ fn on_every_engine(
 }
 
 #[test]
-fn all_that_was_written_is_read_back_and_found_whole() {
+fn everything_written_is_read_back_and_verified() {
     let params = json!({ "read": "0 %", "verify": true, "verify_backlog": 16 });
     let has_read_back = |report: &EngineReport| sum(report, Counter::Reads) > 0;
     on_every_engine(&params, has_read_back, |engine, report| {
@@ -42,15 +42,15 @@ fn all_that_was_written_is_read_back_and_found_whole() {
             reads > 0 && reads <= writes,
             "{engine}: {reads} of {writes} writes were read back"
         );
-        // What is left are the writes since the last reading: 16, and those that were under way
-        // then.
+        // The remaining writes are those since the last verification: 16, and those that were under
+        // way then.
         assert!(writes - reads < 16 + 2 * 8, "{engine}: {reads} of {writes} writes were read back");
         assert_eq!(sum(report, Counter::Flaws), 0, "{engine}");
     });
 }
 
 #[test]
-fn a_search_for_the_depth_says_what_it_found() {
+fn a_search_for_the_depth_reports_its_result() {
     let params = json!({ "latency_target": "10 s", "latency_window": "5 ms" });
     on_every_engine(
         &params,
@@ -66,7 +66,7 @@ fn a_search_for_the_depth_says_what_it_found() {
 }
 
 #[test]
-fn a_target_is_opened_again_where_the_engine_can() {
+fn a_target_is_reopened_if_the_engine_supports_it() {
     let params = json!({ "reopen_every": 5 });
     let has_reopened = |report: &EngineReport| sum(report, Counter::Reads) > 5;
     on_every_engine(&params, has_reopened, |engine, report| {
@@ -91,8 +91,8 @@ fn transfers_have_the_priority_they_were_given_or_are_refused_with_the_remedy() 
 
 #[test]
 fn a_job_alone_in_its_ratio_waits_for_nobody() {
-    let params = json!({ "flow": 3, "workers": 2, "compress": "50 \
-        %", "copies": "30 %", "copies_of": 4, "read": "50 %" });
+    let params = json!({ "flow": 3, "workers": 2, "compress": "50 %", "copies": "30 %",
+        "copies_of": 4, "read": "50 %" });
     let is_beyond = |report: &EngineReport| sum(report, Counter::Reads) > 3 * 16;
     on_every_engine(&params, is_beyond, |engine, report| {
         assert!(is_beyond(report), "{engine}: beyond what one may be ahead");

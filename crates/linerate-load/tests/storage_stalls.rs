@@ -1,7 +1,7 @@
-//! What `storage` does when a transfer takes far longer than an interval: a filesystem that is
-//! frozen holds every write up until it is thawed. The load goes on afterwards and ends in time,
-//! intervals follow each other without gap or overlap, nothing is counted twice or lost, and the
-//! stall is in the times and in the depth.
+//! `storage` with transfers that take far longer than an interval: a frozen filesystem blocks every
+//! write until it is thawed. The load continues afterwards and ends in time, intervals follow each
+//! other without gap or overlap, nothing is counted twice or lost, and the stall shows in the times
+//! and in the depth.
 
 mod ground;
 
@@ -17,15 +17,15 @@ use linerate_model::{Counter, Nanos, OperationKind};
 use linerate_sys::clock;
 use serde_json::json;
 
-/// How long it lasts at the least.
+/// Shortest duration of the stall.
 const STALL: Duration = Duration::from_millis(800);
-/// What of it a load must notice at the least: a busy machine may hold the load up beside it.
+/// Part of the stall that a load must at least notice: a busy machine may delay the load as well.
 const NOTICED: Nanos = Nanos::from_millis(300);
 
-/// An ext4 filesystem of its own on a loop device.
+/// Ext4 filesystem on its own loop device.
 struct Filesystem {
     mount: PathBuf,
-    // In this order: unmounted, then the device goes, then its folder.
+    // In this order: unmounted first, then the device, then its folder.
     _mounted: Mounted,
     _disk: Loop,
     _folder: tempfile::TempDir,
@@ -35,10 +35,10 @@ struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // A test that failed may have left it frozen; thawing twice does no harm.
+        // A failed test may have left it frozen. A second thaw does no harm.
         let _ = quietly("fsfreeze", &["-u".as_ref(), self.0.as_os_str()]);
-        // A ring gives its file back a moment after it is gone: detached now, the rest goes with
-        // the last to hold it.
+        // A ring releases its file a moment after it is gone. A lazy unmount completes with the
+        // last user.
         let _ = quietly("umount", &["-l".as_ref(), self.0.as_os_str()]);
     }
 }
@@ -50,9 +50,9 @@ fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
 }
 
 impl Filesystem {
-    /// `None`, said aloud, where that cannot be.
+    /// Creates one; `None`, with a message, if that is not possible.
     fn new(test: &str) -> Option<Self> {
-        // Holes, but for what is written: scratch files leave 2 GiB of every filesystem free.
+        // A sparse file, because scratch files leave 2 GiB of every filesystem free.
         let disk = Loop::new(test, 4 << 30)?;
         let folder = tempfile::tempdir().expect("a folder");
         let mount = folder.path().to_owned();
@@ -76,8 +76,9 @@ impl Filesystem {
     }
 }
 
-/// Loads with `depth` writes under way and a stall that begins with the first of them, of the
-/// lengths `spans_ms` until `is_enough`; `None`, said aloud, where the engine cannot be had.
+/// Runs loads of the lengths `spans_ms` until `is_enough`, with `depth` writes under way and a
+/// stall that begins with the first of them; `None`, with a message, if the engine is not
+/// available.
 fn stalled(
     filesystem: &Filesystem,
     engine: &str,
@@ -85,8 +86,8 @@ fn stalled(
     is_enough: impl Fn(&EngineReport) -> bool,
 ) -> Option<EngineReport> {
     let params = json!({
-        "target": filesystem.mount, "size": "1 \
-            MiB", "read": "0 %", "depth": depth, "engine": engine, "cache": "buffered",
+        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": depth,
+        "engine": engine, "cache": "buffered",
     });
     let mut seen = None;
     for millis in spans_ms {
@@ -114,17 +115,17 @@ fn stalled(
     seen
 }
 
-/// The longest write.
+/// Returns the longest write.
 fn longest(report: &EngineReport) -> Nanos {
     Nanos(service(report).max().flatten().unwrap_or(0))
 }
 
-/// Writes of the last intervals.
+/// Returns the writes of the last intervals.
 fn at_the_end(report: &EngineReport) -> u64 {
     report.intervals.iter().rev().take(5).map(|one| one.counters[Counter::Writes]).sum()
 }
 
-/// Nothing is lost or counted twice, and the stall is where it was.
+/// Checks that nothing is lost or counted twice, and that the stall is at its place.
 fn is_whole(report: &EngineReport, about: &str, depth: u32) {
     assert!(report.incidents.is_empty(), "{about}: {:?}", report.incidents);
     for pair in report.intervals.windows(2) {
@@ -166,7 +167,7 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
         let idle =
             report.intervals.iter().filter(|one| one.counters[Counter::Writes] == 0).count() as u64;
         if engine == "pread" {
-            // The worker's own thread is held up: the interval that the call fell into is as long
+            // The worker's own thread is blocked, so the interval that contains the call is as long
             // as the call.
             let interval =
                 report.intervals.iter().map(|one| one.end.since(one.start)).max().expect("some");
@@ -187,10 +188,10 @@ fn a_stall_within_the_load_is_in_its_times_and_costs_no_interval() {
 }
 
 #[test]
-fn a_stall_over_the_end_of_the_load_is_waited_for() {
+fn the_drain_waits_for_a_stall_over_the_end_of_the_load() {
     let Some(filesystem) = Filesystem::new("a stall over the end of the load") else { return };
     for (engine, depth) in [("pread", 1), ("io_uring", 2)] {
-        // The stall begins within the load: of one so short it outlasts the end, unless nothing was
+        // The stall begins within the load and outlasts a load this short, unless nothing was
         // written in it.
         let spans_ms = [300, 600, 800, 800, 800];
         let outlasts = |report: &EngineReport| {
@@ -205,14 +206,14 @@ fn a_stall_over_the_end_of_the_load_is_waited_for() {
 }
 
 #[test]
-fn transfers_that_never_end_are_open_and_it_is_known_how_long_they_were_waited_for() {
+fn transfers_that_never_end_are_open_with_a_known_wait() {
     const DEPTH: u64 = 2;
     const SPANS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(100)];
     const THAW_AFTER: Duration = Duration::from_millis(1_200);
     let Some(filesystem) = Filesystem::new("transfers that never end") else { return };
     let params = json!({
-        "target": filesystem.mount, "size": "1 \
-            MiB", "read": "0 %", "depth": DEPTH, "engine": "threads", "cache": "buffered",
+        "target": filesystem.mount, "size": "1 MiB", "read": "0 %", "depth": DEPTH,
+        "engine": "threads", "cache": "buffered",
     });
     let (mount, mut thaws) = (filesystem.mount.clone(), None);
     let freeze = || {
@@ -228,7 +229,7 @@ fn transfers_that_never_end_are_open_and_it_is_known_how_long_they_were_waited_f
         }));
     };
     let (report, start) = run_after(&Disks::none(), params, SPANS, freeze, |_| {})
-        .expect("threads can always be had");
+        .expect("threads are always available");
     let thawed = thaws.expect("it was frozen").join().expect("no panic");
     let [due, answered, lost, open] =
         OperationKind::Write.counters().map(|counter| sum(&report, counter));

@@ -1,4 +1,5 @@
-//! `tcp_stream` over loopback: every mode, both families, both ways; what was sent is what arrived.
+//! `tcp_stream` over loopback: every mode, both families, both directions; what was sent has
+//! arrived.
 
 #[path = "shared/handshake.rs"]
 #[allow(unreachable_pub, reason = "each test file is a crate")]
@@ -25,13 +26,13 @@ fn tcp(params: &Value, address: &str) -> Ends {
     open("tcp_stream", address, params, |offer| offer)
 }
 
-/// Both ends, loaded until every flow has moved payload.
+/// Loads both ends until every flow has moved payload.
 fn run(params: &Value, address: &str) -> (EngineReport, EngineReport) {
     run_both(|| tcp(params, address))
 }
 
-/// The same for ends that `open` opens. One pair at a time: spinning workers of several tests would
-/// starve each other.
+/// Does the same for ends that `open` opens, one pair at a time: spinning workers of several tests
+/// would starve each other.
 fn run_both(open: impl FnMut() -> Ends) -> (EngineReport, EngineReport) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,8 +45,8 @@ fn flow(report: &EngineReport, number: u32) -> &FlowReport {
     report.flows.iter().find(|flow| flow.flow == number).expect("every flow is reported")
 }
 
-/// What left one end is what reached the other, by intervals, by flows and by the kernel's own
-/// count.
+/// Checks that everything sent by one end reached the other, by intervals, by flows and by the
+/// kernel's own counters.
 fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value) {
     let sent = sum(sender, Counter::PayloadSent);
     assert!(sent > 0, "{what}: nothing was sent");
@@ -87,7 +88,8 @@ fn every_mode_delivers_what_it_sent() {
     for send in ["copy", "batch", "zerocopy", "sendfile", "splice"] {
         for receive in ["copy", "discard", "zerocopy"] {
             for wait in ["block", "spin"] {
-                let what = json!({"send": send, "receive": receive, "wait": wait, "message_size": "100000 B"});
+                let what = json!({"send": send, "receive": receive, "wait": wait,
+                    "message_size": "100000 B"});
                 let (active, passive) = run(&what, V4);
                 assert_balanced(&active, &passive, &what);
                 assert!(
@@ -105,7 +107,7 @@ fn every_mode_delivers_what_it_sent() {
 fn a_source_with_a_rate_counts_how_long_it_had_nothing() {
     let waited = |what: Value| sum(&run(&what, V4).0, Counter::SourceWait);
     assert_eq!(waited(json!({"message_size": "4 KiB"})), 0, "memory always has something");
-    // The first turn alone is what such a source produces in seconds.
+    // The first turn alone takes such a source several seconds.
     assert!(waited(json!({"message_size": "4 KiB", "source_rate": "100 kbit/s"})) > 0);
 }
 
@@ -128,7 +130,7 @@ fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
 }
 
 #[test]
-fn data_goes_the_way_it_was_asked_to() {
+fn data_flows_in_the_requested_direction() {
     for what in [
         json!({"direction": "rx"}),
         json!({"direction": "rx", "wait": "spin"}),
@@ -172,8 +174,8 @@ fn flows_and_workers_are_free() {
 #[test]
 fn options_are_reported_as_requested_granted_and_at_the_end() {
     let what = json!({
-        "send_buffer": "64 \
-            KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46, "congestion": "reno",
+        "send_buffer": "64 KiB", "receive_buffer": "128 KiB", "no_delay": true, "dscp": 46,
+        "congestion": "reno",
         "mss": "1000 B", "window_clamp": "40000 B", "pacing_rate": "8 Gbit/s", "device": "lo",
     });
     let (active, passive) = run(&what, V4);
@@ -233,8 +235,8 @@ fn a_wrong_secret_is_refused_and_strangers_are_counted() {
         let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
         let offer = listener.offer();
         let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
-        // One that says nothing for as long as it can, one that talks rubbish, one with another
-        // session's secret.
+        // One stranger that stays silent, one that sends garbage, and one with the secret of
+        // another session.
         strangers.push(TcpStream::connect(offer.addresses[0]).expect("connect"));
         let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
         rubbish.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").expect("fits");
@@ -259,7 +261,7 @@ fn flows_that_never_come_are_an_error_with_their_number() {
     }
 }
 
-/// A peer that opens the session by hand: proves the secret and gives the go-ahead.
+/// Plays a peer that opens the session by hand: proves the secret and sends the go-ahead.
 fn peer_by_hand(params: &Params) -> (Vec<Box<dyn Worker>>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let offer = Offer { addresses: vec![listener.local_addr().expect("bound")] };
@@ -287,8 +289,8 @@ fn a_peer_that_vanishes_ends_the_worker_long_before_its_time() {
         const LONG: Nanos = Nanos::from_secs(60);
         let began = clock::monotonic();
         let mut engine = start(workers, LONG, LONG);
-        // Unread data in its buffer makes the close a reset: a sender has sent some by its second
-        // interval.
+        // Unread data in its buffer turns the close into a reset. A sender has sent some by its
+        // second interval.
         let mut intervals = 0;
         while intervals < 2 && !engine.finished() {
             intervals += engine.intervals().len();
@@ -334,7 +336,7 @@ fn a_silent_peer_does_not_hold_up_intervals_or_the_end() {
 }
 
 #[test]
-fn a_worker_tells_what_has_arrived_and_is_not_read() {
+fn a_worker_reports_unread_data() {
     const BYTES: u64 = 50_000;
     let (mut workers, mut peer) = peer_by_hand(&params(json!({"direction": "rx"})));
     let worker = &mut workers[0];
@@ -346,7 +348,7 @@ fn a_worker_tells_what_has_arrived_and_is_not_read() {
         until: Nanos(clock::monotonic()),
     };
     let deadline = clock::monotonic() + PATIENCE.as_nanos() as u64;
-    while worker.held_bytes().expect("this kernel tells") < BYTES {
+    while worker.held_bytes().expect("this kernel has the counter") < BYTES {
         assert!(clock::monotonic() < deadline, "loopback has delivered");
     }
     let mut tally = Tally::default();

@@ -1,5 +1,5 @@
-//! Files between our own ends over loopback: every data path and every sink moves whole files, and
-//! every byte that was sent comes.
+//! Files between our own ends over loopback: every data path and every sink transfers whole files,
+//! and every byte sent arrives.
 
 mod shared;
 
@@ -10,11 +10,11 @@ use linerate_model::{Counter, Distribution};
 use serde_json::{Value, json};
 use shared::{PATIENCE, V4, all_flows_moved, endpoint, flows_sum, params, run_until, setup, sum};
 
-/// Bytes of every file.
+/// Size of every file, bytes.
 const FILE: u64 = 1 << 20;
 
-/// Both ends with disks of their own, loaded until `is_enough`. `None` where the disk is too full
-/// for the files: nothing is written to what has no room to spare.
+/// Loads both ends, with disks of their own, until `is_enough`. `None` if the disk is too full for
+/// the files: nothing is written to a disk without spare room.
 fn transfer(
     name: &str,
     table: &Value,
@@ -38,9 +38,9 @@ fn transfer(
     let mut first = match open() {
         Ok(ends) => Some(ends),
         Err(error) => {
-            let told = error.to_string();
-            assert!(told.contains("bytes are free there"), "{name} {table}: {told}");
-            println!("skipped: {name} {table}: {told}");
+            let context = error.to_string();
+            assert!(context.contains("bytes are free there"), "{name} {table}: {context}");
+            println!("skipped: {name} {table}: {context}");
             return None;
         }
     };
@@ -50,7 +50,8 @@ fn transfer(
     ))
 }
 
-/// Whether as many files came through as there are flows, and every flow had a part in it.
+/// Returns true if at least as many files were transferred as there are flows, and every flow took
+/// part.
 fn a_file_each(ends: &[EngineReport; 2]) -> bool {
     sum(&ends[0], Counter::Transactions) >= ends[0].flows.len() as u64
         && all_flows_moved(&[&ends[0]])
@@ -62,38 +63,39 @@ fn times(report: &EngineReport, of: fn(&linerate_model::Stages) -> &Distribution
     all
 }
 
-/// Whole files went through, nothing failed, and each that ended has its times.
+/// Checks that whole files were transferred, that nothing failed, and that each complete file has
+/// its times.
 fn assert_moved(name: &str, table: &Value, ends: Option<[EngineReport; 2]>) {
     let Some([active, passive]) = &ends else { return };
-    let told = format!(
+    let context = format!(
         "{name} {table}: {:?} {:?} {:?}",
         active.incidents,
         passive.incidents,
         active.flows.iter().chain(&passive.flows).map(|flow| &flow.modes).collect::<Vec<_>>()
     );
     // The passive end may outlast the active one, if it was started late.
-    assert!(active.incidents.is_empty(), "{told}");
+    assert!(active.incidents.is_empty(), "{context}");
     let files = sum(active, Counter::Transactions);
-    assert!(files > 0, "{told}");
-    assert_eq!(sum(active, Counter::TransactionsLost), 0, "{told}");
-    // What the end of the load cut off is open, and nothing else is missing.
+    assert!(files > 0, "{context}");
+    assert_eq!(sum(active, Counter::TransactionsLost), 0, "{context}");
+    // Files that the end of the load cut off are open, and nothing else is missing.
     let [due, answered, open] =
         [Counter::OperationsDue, Counter::OperationsAnswered, Counter::OperationsOpen]
             .map(|c| sum(active, c));
-    assert_eq!((answered, due), (files, files + open), "{told}");
+    assert_eq!((answered, due), (files, files + open), "{context}");
     let is_upload = table["direction"] == "tx";
     let (sender, receiver) = if is_upload { (active, passive) } else { (passive, active) };
     let (sent, received) =
         (sum(sender, Counter::PayloadSent), sum(receiver, Counter::PayloadReceived));
     assert!(
         received >= files * FILE && sent >= received,
-        "{told}: {files} files, {sent} sent, {received} received"
+        "{context}: {files} files, {sent} sent, {received} received"
     );
-    assert_eq!(flows_sum(receiver, Counter::PayloadReceived), received, "{told}");
-    assert_eq!(times(active, |stages| &stages.transfer).count(), files, "{told}");
+    assert_eq!(flows_sum(receiver, Counter::PayloadReceived), received, "{context}");
+    assert_eq!(times(active, |stages| &stages.transfer).count(), files, "{context}");
     assert!(
         active.intervals.iter().any(|interval| !interval.flows.is_empty()),
-        "{told}: no TCP state"
+        "{context}: no TCP state"
     );
 }
 
@@ -170,7 +172,7 @@ fn a_throttled_sink_takes_no_more_than_its_rate() {
     let [active, _] = transfer("http", &table, a_file_each).expect("no file is needed");
     let received = sum(&active, Counter::PayloadReceived);
     let loaded = active.intervals.last().expect("intervals").end.as_secs_f64();
-    // Ten megabytes a second, and what it may catch up; less on a machine that is busy.
+    // 10 MB/s, plus what it may catch up; less on a busy machine.
     assert!(
         received >= FILE && received as f64 <= 10e6 * loaded + 1.2e6,
         "{received} bytes in {loaded} s"

@@ -1,4 +1,4 @@
-//! Servers that misbehave: each ends in a clear word, and nothing hangs.
+//! Servers that misbehave: each ends in a clear message, and nothing hangs.
 
 mod shared;
 
@@ -15,16 +15,16 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 use serde_json::json;
 use shared::{V4, endpoint, join, params, setup, start, sum};
 
-/// What a bad FTP server does at the decisive moment.
+/// Fault of a bad FTP server at the decisive moment.
 #[derive(Clone, Copy, PartialEq)]
-enum Vice {
+enum Fault {
     Stalls,
     LiesAboutSize,
     NamesAnotherHost,
     DropsTheControlConnection,
     IsNoFtpServer,
     RefusesTheFile,
-    /// Over TLS from here on.
+    /// The following faults happen over TLS.
     HasNoTls,
     HangsUpInTheHandshake,
     SpeaksOnInTheClear,
@@ -32,9 +32,9 @@ enum Vice {
     HangsUpInTheHandshakeOfTheFile,
 }
 
-impl Vice {
+impl Fault {
     fn is_over_tls(self) -> bool {
-        use Vice::{
+        use Fault::{
             HangsUpInTheHandshake, HangsUpInTheHandshakeOfTheFile, HasNoTls, RefusesToProtectFiles,
             SpeaksOnInTheClear,
         };
@@ -49,7 +49,7 @@ impl Vice {
     }
 }
 
-/// TLS of a server whose certificate nobody vouches for.
+/// Starts TLS with a certificate that nobody vouches for.
 fn secured(control: TcpStream) -> Option<StreamOwned<ServerConnection, TcpStream>> {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).ok()?;
     let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
@@ -59,7 +59,7 @@ fn secured(control: TcpStream) -> Option<StreamOwned<ServerConnection, TcpStream
     Some(StreamOwned::new(ServerConnection::new(Arc::new(config)).ok()?, control))
 }
 
-/// The next line, read byte by byte: what follows it may be TLS.
+/// Returns the next line, read byte by byte: TLS may follow it.
 fn line(control: &mut impl Read) -> Option<String> {
     let (mut text, mut byte) = (String::new(), [0]);
     while !text.ends_with('\n') {
@@ -69,21 +69,22 @@ fn line(control: &mut impl Read) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Answers until AUTH TLS, and from there on over TLS, as a server with this vice does.
-fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
+/// Answers until AUTH TLS, and from there on over TLS, as a server with this fault does.
+fn serve_tls(mut control: TcpStream, fault: Fault) -> Option<()> {
     control.write_all(b"220 Hello\r\n").ok()?;
     assert_eq!(line(&mut control)?, "AUTH TLS", "nothing is said in the clear before");
-    match vice {
-        Vice::HasNoTls => {
+    match fault {
+        Fault::HasNoTls => {
             return control.write_all(b"530 Please login with USER and PASS.\r\n").ok();
         }
-        Vice::SpeaksOnInTheClear => {
+        Fault::SpeaksOnInTheClear => {
             control.write_all(b"234 Go\r\n230 No need to log in\r\n").ok()?
         }
         _ => control.write_all(b"234 Go\r\n").ok()?,
     }
-    if vice == Vice::HangsUpInTheHandshake || vice == Vice::SpeaksOnInTheClear {
-        // The client's first words of TLS are taken before hanging up, so that it is no reset.
+    if fault == Fault::HangsUpInTheHandshake || fault == Fault::SpeaksOnInTheClear {
+        // Reads the client's first bytes of TLS before it hangs up, so that the close is not a
+        // reset.
         return control.read(&mut [0; 4096]).ok().map(drop);
     }
     let data = TcpListener::bind("127.0.0.1:0").ok()?;
@@ -96,13 +97,13 @@ fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
         match asked.split(' ').next()? {
             "USER" => say("331 Password\r\n")?,
             "PASS" => say("230 In\r\n")?,
-            "PROT" if vice == Vice::RefusesToProtectFiles => say("536 Not here\r\n")?,
+            "PROT" if fault == Fault::RefusesToProtectFiles => say("536 Not here\r\n")?,
             "SIZE" => say(&format!("213 {FILE}\r\n"))?,
             "EPSV" => say(&format!("229 There (|||{port}|)\r\n"))?,
             "RETR" => {
                 let (mut file, _) = data.accept().ok()?;
                 say("150 Here\r\n")?;
-                // A word of TLS, whatever it is.
+                // Reads any first bytes of TLS.
                 let _ = file.read(&mut [0; 4096]).ok()?;
                 drop(file);
                 say("522 You are not who you were\r\n")?;
@@ -114,25 +115,25 @@ fn serve_tls(mut control: TcpStream, vice: Vice) -> Option<()> {
 
 const FILE: usize = 1000;
 
-/// Serves on its own thread, one connection after the other, until the test's process ends.
-fn bad_server(vice: Vice) -> String {
+/// Serves one connection after the other on its own thread, until the test's process ends.
+fn bad_server(fault: Fault) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         for control in listener.incoming().flatten() {
-            std::thread::spawn(move || serve(control, vice));
+            std::thread::spawn(move || serve(control, fault));
         }
     });
     format!("ftp://me:mine@{address}/file")
 }
 
-fn serve(mut control: TcpStream, vice: Vice) -> Option<()> {
-    if vice.is_over_tls() {
-        return serve_tls(control, vice);
+fn serve(mut control: TcpStream, fault: Fault) -> Option<()> {
+    if fault.is_over_tls() {
+        return serve_tls(control, fault);
     }
     let mut lines = BufReader::new(control.try_clone().ok()?).lines();
     let mut say = |text: &str| control.write_all(text.as_bytes()).ok();
-    if vice == Vice::IsNoFtpServer {
+    if fault == Fault::IsNoFtpServer {
         return say("HTTP/1.1 400 Bad Request\r\n\r\n");
     }
     say("220-Hello\r\n220 there\r\n")?;
@@ -143,22 +144,22 @@ fn serve(mut control: TcpStream, vice: Vice) -> Option<()> {
             "USER" => say("331 Password\r\n")?,
             "PASS" => say("230 In\r\n")?,
             "TYPE" => say("200 Well\r\n")?,
-            "SIZE" if vice == Vice::LiesAboutSize => say("213 999999\r\n")?,
+            "SIZE" if fault == Fault::LiesAboutSize => say("213 999999\r\n")?,
             "SIZE" => say(&format!("213 {FILE}\r\n"))?,
-            "PASV" if vice == Vice::NamesAnotherHost => {
+            "PASV" if fault == Fault::NamesAnotherHost => {
                 say(&format!("227 Entering Passive Mode (198,18,0,9,{high},{low})\r\n"))?;
             }
             "PASV" => say(&format!("227 Entering Passive Mode (127,0,0,1,{high},{low})\r\n"))?,
-            "RETR" if vice == Vice::RefusesTheFile => say("550 No such file\r\n")?,
+            "RETR" if fault == Fault::RefusesTheFile => say("550 No such file\r\n")?,
             "RETR" => {
                 let (mut file, _) = data.accept().ok()?;
                 say("150 Here\r\n")?;
-                match vice {
-                    Vice::Stalls => {
+                match fault {
+                    Fault::Stalls => {
                         file.write_all(&[7; FILE / 2]).ok()?;
                         std::thread::sleep(Duration::from_secs(60));
                     }
-                    Vice::DropsTheControlConnection => {
+                    Fault::DropsTheControlConnection => {
                         file.write_all(&[7; FILE / 2]).ok()?;
                         return None;
                     }
@@ -190,8 +191,8 @@ fn transfer(name: &str, table: serde_json::Value, milliseconds: u64) -> EngineRe
     join(start(workers, Nanos::from_millis(milliseconds), Nanos::from_millis(200)))
 }
 
-/// All that was said of the failures, as incident or mode.
-fn told(report: &EngineReport) -> String {
+/// Returns everything reported about the failures, in incidents and modes.
+fn failures(report: &EngineReport) -> String {
     let modes = report.flows.iter().filter_map(|flow| flow.modes.get("failures"));
     modes
         .chain(report.incidents.iter().map(|incident| &incident.message))
@@ -201,21 +202,21 @@ fn told(report: &EngineReport) -> String {
 }
 
 #[test]
-fn each_vice_has_its_word() {
-    for (vice, word) in [
-        (Vice::LiesAboutSize, "the server says that the file has 999999 bytes, and sent 1000"),
-        (Vice::IsNoFtpServer, "no reply of FTP"),
-        (Vice::RefusesTheFile, "the server answered 550"),
-        (Vice::Stalls, "nothing came in the middle of the file"),
+fn each_fault_has_its_message() {
+    for (fault, word) in [
+        (Fault::LiesAboutSize, "the server says that the file has 999999 bytes, and sent 1000"),
+        (Fault::IsNoFtpServer, "no reply of FTP"),
+        (Fault::RefusesTheFile, "the server answered 550"),
+        (Fault::Stalls, "nothing came in the middle of the file"),
         (
-            Vice::DropsTheControlConnection,
+            Fault::DropsTheControlConnection,
             "the other end closed the connection after the last byte, before confirming it",
         ),
     ] {
         let began = Instant::now();
-        let report = fetch(&bad_server(vice), 1000);
+        let report = fetch(&bad_server(fault), 1000);
         assert!(began.elapsed() < Duration::from_secs(20), "it hung: {word}");
-        assert!(told(&report).contains(word), "{word}: {}", told(&report));
+        assert!(failures(&report).contains(word), "{word}: {}", failures(&report));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
         assert!(sum(&report, Counter::TransactionsLost) > 0, "{word}");
     }
@@ -223,66 +224,69 @@ fn each_vice_has_its_word() {
 
 #[test]
 fn data_come_from_the_server_itself_whatever_host_it_names_and_however_it_is_asked() {
-    // It does not know EPSV: PASV is asked for instead, and the address in its answer is not gone
-    // to.
+    // It does not know EPSV. The client falls back to PASV and ignores the address in its answer.
     for passive in ["epsv", "pasv"] {
-        let table = json!({ "server": bad_server(Vice::NamesAnotherHost), "passive": passive, "timeout": "2 s" });
+        let table = json!({ "server": bad_server(Fault::NamesAnotherHost), "passive": passive, "timeout": "2 s" });
         let report = fetch_with(table, 1000);
-        assert!(sum(&report, Counter::Transactions) > 0, "{passive}: {}", told(&report));
-        assert_eq!(sum(&report, Counter::TransactionsLost), 0, "{passive}: {}", told(&report));
+        assert!(sum(&report, Counter::Transactions) > 0, "{passive}: {}", failures(&report));
+        assert_eq!(sum(&report, Counter::TransactionsLost), 0, "{passive}: {}", failures(&report));
     }
 }
 
 #[test]
-fn each_vice_of_a_server_over_tls_has_its_word() {
-    for (vice, word) in [
-        (Vice::HasNoTls, "the server answered 530 to AUTH TLS: it has no TLS there, or not for us"),
-        (Vice::HangsUpInTheHandshake, "the other end closed the connection in the middle of TLS"),
-        (Vice::SpeaksOnInTheClear, "more words in the clear after the server agreed to TLS"),
-        (Vice::RefusesToProtectFiles, "the server answered 536 to PROT P"),
+fn each_fault_of_a_server_over_tls_has_its_message() {
+    for (fault, word) in [
         (
-            Vice::HangsUpInTheHandshakeOfTheFile,
+            Fault::HasNoTls,
+            "the server answered 530 to AUTH TLS: it has no TLS there, or not for us",
+        ),
+        (Fault::HangsUpInTheHandshake, "the other end closed the connection in the middle of TLS"),
+        (Fault::SpeaksOnInTheClear, "more words in the clear after the server agreed to TLS"),
+        (Fault::RefusesToProtectFiles, "the server answered 536 to PROT P"),
+        (
+            Fault::HangsUpInTheHandshakeOfTheFile,
             "the server answered 522 to TLS of the data connection",
         ),
     ] {
         let began = Instant::now();
-        let url = bad_server(vice);
+        let url = bad_server(fault);
         let report = fetch_with(
             json!({ "server": url, "tls": true, "verify": false, "timeout": "2 s" }),
             1000,
         );
         assert!(began.elapsed() < Duration::from_secs(20), "it hung: {word}");
-        assert!(told(&report).contains(word), "{word}: {}", told(&report));
+        assert!(failures(&report).contains(word), "{word}: {}", failures(&report));
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
     }
 }
 
 #[test]
-fn an_http_server_that_refuses_a_file_before_it_has_come_is_heard() {
+fn an_early_refusal_of_an_http_server_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let url = format!("http://{}/file", listener.local_addr().expect("bound"));
     std::thread::spawn(move || {
         for mut connection in listener.incoming().flatten() {
             let _ = connection.read(&mut [0; 64]);
-            // Closed with bytes unread, the kernel resets the connection behind these words.
+            // The connection is closed with unread bytes, so the kernel sends a reset after this
+            // reply.
             let _ = connection
                 .write_all(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n");
         }
     });
-    // More than the buffers of both ends take.
+    // More than the buffers of both ends can take.
     let table = json!({ "server": url, "direction": "tx", "file_size": "256 MiB", "send": "copy" });
     let report = transfer("http", table, 10_000);
-    assert!(told(&report).contains("the server answered 413"), "{}", told(&report));
+    assert!(failures(&report).contains("the server answered 413"), "{}", failures(&report));
     assert_eq!(sum(&report, Counter::Transactions), 0);
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
-    // Bound and not listening: the port refuses, and no server of another test can take it.
+fn an_absent_server_is_reported() {
+    // Bound but not listening: the port refuses, and no server of another test can use it.
     let held =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
     let port = held.local_addr().expect("bound").as_socket().expect("an IPv4 address").port();
     let report = fetch(&format!("ftp://127.0.0.1:{port}/file"), 1000);
-    assert!(told(&report).contains("Connection refused"), "{}", told(&report));
+    assert!(failures(&report).contains("Connection refused"), "{}", failures(&report));
 }

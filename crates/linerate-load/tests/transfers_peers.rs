@@ -1,5 +1,5 @@
-//! Files between us and the programs that people use: our clients at vsftpd and nginx, curl and
-//! lftp at our servers, both ways. What the other program has logged or stored is the witness.
+//! Files between linerate and common programs: our clients with vsftpd and nginx, curl and lftp
+//! with our servers, in both directions. The log or storage of the other program is the witness.
 
 mod peers;
 mod shared;
@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
 
-/// No round number: what is lost or added at an end would show.
+/// Not a round number, so that lost or added bytes at either end would show.
 const FILE: usize = (1 << 20) + 4321;
-/// A load goes on until so many files are through, unless it takes too long.
+/// Number of files after which a load ends.
 const ENOUGH: u64 = 3 * STREAMS;
 const TOO_LONG: Duration = Duration::from_secs(30);
-/// Loads of ours and servers for foreign clients last until they are told to stop.
+/// Duration of loads and of servers for foreign clients, which are stopped earlier.
 const UNTIL_STOPPED: Nanos = Nanos::from_secs(300);
 const STREAMS: u64 = 2;
 
-/// Our clients against the server at `url`.
+/// Runs our clients against the server at `url`.
 fn drive(name: &str, url: &str, more: Value) -> EngineReport {
     let mut table = json!({ "server": url, "streams": STREAMS, "file_size": format!("{FILE} B") });
     table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
@@ -50,28 +50,28 @@ fn drive(name: &str, url: &str, more: Value) -> EngineReport {
     report
 }
 
-/// Files that came through whole, of which there must be some, and none lost.
-fn files(report: &EngineReport, told: &str) -> u64 {
+/// Returns the number of complete files; there must be some, and none lost.
+fn files(report: &EngineReport, context: &str) -> u64 {
     let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
-    assert!(report.incidents.is_empty(), "{told}: {:?} {modes:?}", report.incidents);
+    assert!(report.incidents.is_empty(), "{context}: {:?} {modes:?}", report.incidents);
     let files = sum(report, Counter::Transactions);
-    assert!(files > 0, "{told}: {modes:?}");
-    assert_eq!(sum(report, Counter::TransactionsLost), 0, "{told}: {modes:?}");
+    assert!(files > 0, "{context}: {modes:?}");
+    assert_eq!(sum(report, Counter::TransactionsLost), 0, "{context}: {modes:?}");
     files
 }
 
-/// What the other end's TCP has acknowledged is whole files at least, and no more than was sent:
-/// the load's end cuts files off.
-fn assert_acknowledged(report: &EngineReport, files: u64, told: &str) {
+/// Checks that the other end's TCP has acknowledged at least the complete files, and no more than
+/// was sent: the end of the load cuts files off.
+fn assert_acknowledged(report: &EngineReport, files: u64, context: &str) {
     let (acknowledged, sent) =
         (sum(report, Counter::PayloadAcknowledged), sum(report, Counter::PayloadSent));
     assert!(
         (files * FILE as u64..=sent).contains(&acknowledged),
-        "{told}: {files} files, {acknowledged} of {sent}"
+        "{context}: {files} files, {acknowledged} of {sent}"
     );
 }
 
-/// A server of ours for foreign clients.
+/// Our server for foreign clients.
 struct Own {
     engine: Engine,
     address: String,
@@ -111,13 +111,13 @@ fn call(command: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// curl has fetched what our server says it has; twice, over one connection where the protocol
-/// allows.
-fn assert_fetched(output: &Output, told: &str) {
-    assert_eq!(output.stdout.len(), 2 * FILE, "{told}");
+/// Checks that curl fetched what our server offers; twice, over one connection if the protocol
+/// allows it.
+fn assert_fetched(output: &Output, context: &str) {
+    assert_eq!(output.stdout.len(), 2 * FILE, "{context}");
     assert!(
         output.stdout == [contents(FILE), contents(FILE)].concat(),
-        "{told}: other bytes than the file's"
+        "{context}: other bytes than the file's"
     );
 }
 
@@ -149,7 +149,7 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
             vsftpd.text("log")
         );
         assert_acknowledged(&report, files, send);
-        // The last file is cut off by the load's end.
+        // The end of the load cuts the last file off.
         let stored = std::fs::read(vsftpd.path(&format!("public/in/{send}"))).expect("it was sent");
         assert!(contents(FILE).starts_with(&stored), "{send}: other bytes than those sent");
     }
@@ -184,7 +184,7 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
         let report = drive("http", &url, json!({ "direction": "tx", "send": send }));
         let files = files(&report, send);
         assert_acknowledged(&report, files, send);
-        // nginx moves a file to its place when it is whole.
+        // nginx moves a file to its place when it is complete.
         let stored = std::fs::read(nginx.path(&format!("public/in/{send}"))).expect("it was sent");
         assert!(
             stored == contents(FILE),
@@ -195,8 +195,8 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
 }
 
 #[test]
-fn what_foreign_servers_refuse_is_told() {
-    let test = "what_foreign_servers_refuse_is_told";
+fn refusals_of_foreign_servers_are_reported() {
+    let test = "refusals_of_foreign_servers_are_reported";
     let Some(nginx) = Peer::nginx(test, FILE) else { return };
     let Some(vsftpd) = Peer::vsftpd(test, FILE) else { return };
     for (name, server, path, direction, word) in [
@@ -209,12 +209,12 @@ fn what_foreign_servers_refuse_is_told() {
         let user = if word.ends_with("530") { "nobody:wrong@" } else { "" };
         let url = format!("{name}://{user}{}/{path}", server.at);
         let report = drive(name, &url, json!({ "direction": direction }));
-        let told: Vec<_> =
+        let context: Vec<_> =
             report.incidents.iter().map(|incident| incident.message.as_str()).collect();
         let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
         assert!(
-            told.iter().any(|told| told.contains(word)),
-            "{url}: {told:?} {modes:?} {}",
+            context.iter().any(|context| context.contains(word)),
+            "{url}: {context:?} {modes:?} {}",
             server.text("error")
         );
         assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
@@ -236,28 +236,37 @@ fn curl_fetches_from_our_servers() {
         ] {
             let own = Own::start(name, json!({ "send": send, "source": source }));
             let url = format!("{name}://{user}{}/file", own.address);
-            let told = format!("{url} by {send}");
-            assert_fetched(&call("curl", &["-s", "-S", &url, &url]), &told);
+            let context = format!("{url} by {send}");
+            assert_fetched(&call("curl", &["-s", "-S", &url, &url]), &context);
             if name == "ftp" {
-                assert_fetched(&call("curl", &["-s", "-S", "--disable-epsv", &url, &url]), &told);
+                assert_fetched(
+                    &call("curl", &["-s", "-S", "--disable-epsv", &url, &url]),
+                    &context,
+                );
             }
             let report = own.stop();
             let sent = sum(&report, Counter::PayloadSent);
             let fetches = if name == "ftp" { 4 } else { 2 };
-            assert_eq!(sent, fetches * FILE as u64, "{told}: {:?}", report.incidents);
-            assert_eq!(flows_sum(&report, Counter::PayloadSent), sent, "{told}");
-            assert_eq!(sum(&report, Counter::ConnectionsFailed), 0, "{told}: {:?}", report.flows);
-            assert!(sum(&report, Counter::Serving) > 0, "{told}");
+            assert_eq!(sent, fetches * FILE as u64, "{context}: {:?}", report.incidents);
+            assert_eq!(flows_sum(&report, Counter::PayloadSent), sent, "{context}");
+            assert_eq!(
+                sum(&report, Counter::ConnectionsFailed),
+                0,
+                "{context}: \
+                {:?}",
+                report.flows
+            );
+            assert!(sum(&report, Counter::Serving) > 0, "{context}");
         }
     }
 }
 
-/// A client that reads no further keeps its file under way; before it came and after it went there
-/// is none.
+/// A client that stops reading keeps its file under way. Before it came and after it left, no file
+/// is under way.
 #[test]
 fn the_time_in_which_a_file_is_under_way_is_counted() {
     const IDLE: Duration = Duration::from_millis(200);
-    // More than the socket buffers of both ends hold.
+    // More than the socket buffers of both ends can take.
     let mut own = Own::start("http", json!({ "file_size": "64 MiB" }));
     std::thread::sleep(IDLE);
     let came = Instant::now();
@@ -268,7 +277,7 @@ fn the_time_in_which_a_file_is_under_way_is_counted() {
         let of = |interval: &linerate_model::Interval| interval.counters[Counter::Serving];
         Duration::from_nanos(own.engine.intervals().iter().map(of).sum())
     };
-    // It reads nothing, and the time goes on.
+    // The client reads nothing, and the time goes on.
     let mut served = Duration::ZERO;
     while served < IDLE && came.elapsed() < TOO_LONG {
         std::thread::sleep(Duration::from_millis(5));
@@ -295,7 +304,7 @@ fn curl_sends_to_our_servers() {
         for sink in ["discard", "memory"] {
             let own = Own::start(name, json!({ "direction": "tx", "sink": sink }));
             let url = format!("{name}://{user}{}/file", own.address);
-            // With Expect: 100-continue where curl thinks it worthwhile, and without.
+            // With Expect: 100-continue if curl chooses it, and without.
             call("curl", &["-s", "-S", "-f", "-T", &file, &url]);
             call("curl", &["-s", "-S", "-f", "-H", "Expect: 100-continue", "-T", &file, &url]);
             let report = own.stop();
@@ -391,7 +400,7 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
         let obtained = &report.flows[0].modes["send"];
         assert_eq!(obtained.contains("sendfile cannot pass TLS"), send == "sendfile", "{obtained}");
     }
-    // Roots that do not vouch for it, and a server that has no TLS.
+    // Roots that do not vouch for it, and a server without TLS.
     let stranger = tempfile::NamedTempFile::new().expect("a file");
     let own =
         rcgen::generate_simple_self_signed([nginx.at.ip().to_string()]).expect("a certificate");
@@ -402,9 +411,9 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
         (&plain, roots.clone(), "is no TLS"),
     ] {
         let report = drive("http", url, json!({ "roots": roots }));
-        let told: Vec<_> =
+        let context: Vec<_> =
             report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        assert!(told.iter().any(|told| told.contains(word)), "{url}: {told:?}");
+        assert!(context.iter().any(|context| context.contains(word)), "{url}: {context:?}");
         assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
     }
 }
@@ -421,7 +430,7 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
         (&get, false, "nothing: not verified", "rx", "OK DOWNLOAD"),
         (&put, true, "roots", "tx", "OK UPLOAD"),
     ] {
-        // One stream: vsftpd would have two write to one file.
+        // One stream only: two vsftpd processes would write to the same file.
         let table = json!({ "tls": true, "roots": roots, "verify": verify, "direction": direction, "sink": "memory",
             "streams": 1 });
         let before = vsftpd.logged(0, |line| line.contains(word) && line.contains(&whole));
@@ -433,11 +442,11 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
             "{modes:?}"
         );
         assert_eq!(modes["server_known_by"], known_by);
-        // vsftpd serves no data connection that does not (require_ssl_reuse).
-        let told = &modes["tls_data_connections"];
-        let (resumed, all) = told.split_once(" of ").expect("so many of so many");
+        // vsftpd serves no data connection without session resumption (require_ssl_reuse).
+        let context = &modes["tls_data_connections"];
+        let (resumed, all) = context.split_once(" of ").expect("two counts");
         let all = all.split(' ').next().expect("a number").parse::<u64>().expect("a number");
-        assert!(resumed.parse() == Ok(all) && all >= files, "{files} files, {told}");
+        assert!(resumed.parse() == Ok(all) && all >= files, "{files} files, {context}");
         let logged =
             vsftpd.logged(before + files, |line| line.contains(word) && line.contains(&whole));
         assert!(
@@ -451,8 +460,8 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
 }
 
 #[test]
-fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
-    let test = "ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear";
+fn ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear() {
+    let test = "ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear";
     let Some(plain) = Peer::vsftpd(test, FILE) else { return };
     let Some(secure) = Peer::vsftpd_over_tls(test, FILE, "") else { return };
     let Some(unwilling) =
@@ -469,9 +478,9 @@ fn ftp_servers_without_tls_for_us_are_told_and_nothing_is_sent_in_the_clear() {
     ] {
         let url = format!("ftp://{}/file", peer.at);
         let report = drive("ftp", &url, json!({ "tls": tls, "roots": roots, "timeout": "2 s" }));
-        let told: Vec<_> =
+        let context: Vec<_> =
             report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        assert!(told.iter().any(|told| told.contains(word)), "{word}: {told:?}");
+        assert!(context.iter().any(|context| context.contains(word)), "{word}: {context:?}");
         assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
     }
 }
@@ -548,7 +557,7 @@ fn curl_speaks_tls_to_our_server() {
     }
 }
 
-/// Names that need to be encoded, and what is in the files.
+/// Names that need to be encoded.
 const AWKWARD: &str = "a b#%\u{e4}.bin";
 const ENCODED: &str = "a%20b%23%25%C3%A4.bin";
 
@@ -566,7 +575,7 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
     (0..20).for_each(|n| {
         std::fs::write(root.join(format!("sub/many/{n}")), contents(n)).expect("it is writable")
     });
-    // Larger than what the sockets of both ends take.
+    // Larger than the socket buffers of both ends.
     std::fs::File::create(root.join("large"))
         .and_then(|file| file.set_len(64 << 20))
         .expect("it is writable");
@@ -580,51 +589,62 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         }
         let own = Own::start_with(name, table, &disks);
         let url = |path: &str| format!("{name}://{}/{path}", own.address);
-        let (file, told) = (url(&format!("sub/{ENCODED}")), format!("{name}, chunked {chunked}"));
+        let (file, context) = (
+            url(&format!("sub/{ENCODED}")),
+            format!(
+                "{name}, chunked \
+            {chunked}"
+            ),
+        );
         let whole = call("curl", &["-s", "-S", "-f", &file]);
-        assert!(whole.stdout == contents(FILE), "{told}: {} bytes", whole.stdout.len());
+        assert!(whole.stdout == contents(FILE), "{context}: {} bytes", whole.stdout.len());
         let rest = call("curl", &["-s", "-S", "-f", "-C", "1000000", &file]);
-        assert!(rest.stdout == contents(FILE)[1_000_000..], "{told}: {} bytes", rest.stdout.len());
+        assert!(
+            rest.stdout == contents(FILE)[1_000_000..],
+            "{context}: {} \
+            bytes",
+            rest.stdout.len()
+        );
         let head = call("curl", &["-s", "-S", "-f", "-I", &file]);
         let head = String::from_utf8_lossy(&head.stdout).to_lowercase();
         assert!(
             head.contains("last-modified: ") && head.contains("accept-ranges: bytes"),
-            "{told}: {head}"
+            "{context}: {head}"
         );
         assert_eq!(
             head.contains(&format!("content-length: {FILE}\r\n")),
             !chunked,
-            "{told}: {head}"
+            "{context}: {head}"
         );
         let part = call("curl", &["-s", "-S", "-f", "-r", "5-9", &file]);
-        assert_eq!(part.stdout, contents(10)[5..], "{told}");
+        assert_eq!(part.stdout, contents(10)[5..], "{context}");
         if name == "ftp" {
-            // Who has enough closes the data connection, and goes on with the session.
+            // A client that has enough closes the data connection and continues the session.
             let large = url("large");
             let parts = call("curl", &["-s", "-S", "-f", "-r", "5-9", &large, &large]);
-            assert_eq!(parts.stdout, [0; 10], "{told}");
+            assert_eq!(parts.stdout, [0; 10], "{context}");
         }
         for outside in ["link", "../secret", "%2e%2e/secret", "sub/../../secret", "none", "a%00b"] {
             let refused =
                 Command::new("curl").args(["-s", "-f", "--path-as-is", &url(outside)]).output();
             let refused = refused.expect("it is installed");
-            assert!(!refused.status.success() && refused.stdout.is_empty(), "{told}: {outside}");
+            assert!(!refused.status.success() && refused.stdout.is_empty(), "{context}: {outside}");
         }
         let mirror = format!("set net:max-retries 2; mirror {} {}", url("sub"), fetched.display());
         call("lftp", &["--norc", "-c", &mirror]);
         let read = |path: &str| std::fs::read(fetched.join(path)).expect("it was fetched");
-        assert!(read(AWKWARD) == contents(FILE) && read("empty").is_empty(), "{told}");
-        (0..20).for_each(|n| assert!(read(&format!("many/{n}")) == contents(n), "{told}: {n}"));
+        assert!(read(AWKWARD) == contents(FILE) && read("empty").is_empty(), "{context}");
+        (0..20).for_each(|n| assert!(read(&format!("many/{n}")) == contents(n), "{context}: {n}"));
         std::fs::remove_dir_all(&fetched).expect("ours");
         let report = own.stop();
         let (acknowledged, sent) =
             (sum(&report, Counter::PayloadAcknowledged), sum(&report, Counter::PayloadSent));
         assert!(
             acknowledged > FILE as u64 && acknowledged <= sent,
-            "{told}: {acknowledged} of {sent}"
+            "{context}: {acknowledged} of {sent}"
         );
-        // lftp asks for no empty files by FTP.
-        assert!(sum(&report, Counter::Transactions) >= 22, "{told}: {:?}", report.flows);
+        // lftp does not request empty files by FTP.
+        assert!(sum(&report, Counter::Transactions) >= 22, "{context}: {:?}", report.flows);
     }
 }
 
@@ -658,11 +678,11 @@ fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
     }
     let report = own.stop();
     assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
-    let told: Vec<_> =
+    let context: Vec<_> =
         report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
     assert!(
-        !told.is_empty() && told.iter().all(|told| **told == sha256(&contents(FILE))),
-        "{told:?}"
+        !context.is_empty() && context.iter().all(|context| **context == sha256(&contents(FILE))),
+        "{context:?}"
     );
 }
 
@@ -692,24 +712,24 @@ fn our_clients_resume_decode_take_chunks_and_many_files() {
             (table["sink"], table["checksum"]) = (json!("memory"), json!(true));
             let report = drive(name, &url, table);
             files(&report, &url);
-            let told: Vec<_> =
+            let context: Vec<_> =
                 report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
             assert!(
-                !told.is_empty() && told.iter().all(|told| **told == expected),
-                "{url}: {told:?}"
+                !context.is_empty() && context.iter().all(|context| **context == expected),
+                "{url}: {context:?}"
             );
         }
         let table = json!({ "sink": "memory", "checksum": true, "files": 7, "streams": 1 });
         let report = drive(name, &url("n{n}"), table);
         files(&report, name);
-        let told = &report.flows[0].modes["sha256_all"];
-        let (sum, n) = told
+        let context = &report.flows[0].modes["sha256_all"];
+        let (sum, n) = context
             .split_once(", ")
             .and_then(|(sum, n)| Some((sum, n.split(' ').next()?)))
-            .expect("told");
+            .expect("context");
         let n: usize = n.parse().expect("a number");
         let longest = contents(7);
         let all: Vec<u8> = (0..n).flat_map(|n| longest[..n % 7].to_vec()).collect();
-        assert_eq!(sum, sha256(&all), "{told}");
+        assert_eq!(sum, sha256(&all), "{context}");
     }
 }

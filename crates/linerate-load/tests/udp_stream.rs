@@ -1,4 +1,5 @@
-//! `udp_stream` on loopback: everything sent is accounted, whatever happens to it on the way.
+//! `udp_stream` on loopback: every sent datagram is accounted for, whatever happens to it on the
+//! way.
 
 mod shared;
 
@@ -23,8 +24,8 @@ fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
         .collect()
 }
 
-/// Ends of `table` on loopback, loaded until every flow has carried something each way it was asked
-/// to.
+/// Loads the ends of `table` on loopback until every flow has carried something in each requested
+/// direction.
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     run_lossy_until(
         || open("udp_stream", ip, table, |offer| offer),
@@ -40,8 +41,8 @@ fn carried_on_all(sender: &EngineReport, receiver: &EngineReport) -> bool {
     ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0)
 }
 
-/// Whether both ends counted every datagram by the sender's interval in which it was to depart, and
-/// none came that was not sent.
+/// Returns true if both ends counted every datagram in the sender's interval of its scheduled
+/// departure, and no datagram arrived that was not sent.
 fn is_counted_by_departure(sender: &EngineReport, receiver: &EngineReport) -> bool {
     let mut counts: BTreeMap<u64, i64> = BTreeMap::new();
     let departures = sender.intervals.iter().flat_map(|interval| &interval.departures.buckets);
@@ -55,7 +56,7 @@ fn is_counted_by_departure(sender: &EngineReport, receiver: &EngineReport) -> bo
         && counts.values().all(|missing| *missing >= 0)
 }
 
-/// The directions of `table`, sender first.
+/// Returns the directions of `table`, sender first.
 fn ways<'a>(table: &Value, [active, passive]: &'a [EngineReport; 2]) -> Vec<[&'a EngineReport; 2]> {
     match table["direction"].as_str() {
         None => vec![[active, passive]],
@@ -69,10 +70,10 @@ fn every_mode_and_direction_balances_on_both_families() {
     for ip in [V4, V6] {
         for table in [
             json!({ "rate": "4 kpps", "datagram_size": "64 B" }),
-            json!({ "rate": "4 \
-                kpps", "datagram_size": "24 B", "direction": "rx", "poisson": true, "gro": false }),
-            json!({ "rate": "4 \
-                kpps", "direction": "both", "streams": 3, "workers": 2, "datagram_size": "200 B" }),
+            json!({ "rate": "4 kpps", "datagram_size": "24 B", "direction": "rx",
+                "poisson": true, "gro": false }),
+            json!({ "rate": "4 kpps", "direction": "both", "streams": 3, "workers": 2,
+                "datagram_size": "200 B" }),
             json!({ "datagram_size": "64 B", "receive": "discard" }),
             json!({ "datagram_size": "1472 B", "gso": 20, "batch": 2, "wait": "spin" }),
             json!({ "datagram_size": "1000 B", "gso": 1, "batch": 1, "gro": false, "dscp": 46 }),
@@ -113,8 +114,8 @@ fn a_rate_is_kept_and_departures_are_recorded() {
     );
     let [active, passive] = &ends;
     let sent = sum(active, Counter::DatagramsSent);
-    // One a gap of half a millisecond from the start of the load on, of which the last may not be
-    // due any more.
+    // One datagram every 0.5 ms from the start of the load on; the last one may not be due any
+    // more.
     let due = sum(active, Counter::Intended);
     assert!(
         due > 0
@@ -123,15 +124,15 @@ fn a_rate_is_kept_and_departures_are_recorded() {
     );
     assert!(sent == sum(active, Counter::Started) && sent <= due, "{sent} sent of {due}");
     assert!((1..=sent).contains(&gaps(active)), "{} gaps", gaps(active));
-    // On a busy machine the receiver may get no CPU for longer than its socket holds.
+    // On a busy machine the receiver may get no CPU for longer than its socket can buffer.
     assert_eq!(ledgers(active, passive)[0].lost(), flows_sum(passive, Counter::SocketDrops));
 }
 
-/// What a relay does with the datagram of a number: how many copies it sends on.
+/// Fate of a datagram in a relay, by its number: how many copies are forwarded.
 type Fate = fn(u64) -> usize;
 
-/// Forwards from whoever sends first to `to`; tells the numbers it saw once it is dropped from
-/// `is_over` and nothing more comes.
+/// Forwards from the first sender to `to`. After `is_over` is dropped and nothing more arrives, it
+/// returns the numbers that it saw.
 fn relay(
     to: SocketAddr,
     fate: Fate,
@@ -145,7 +146,7 @@ fn relay(
         let mut bytes = [0; 2_048];
         let mut pairing = None;
         loop {
-            // Asked before the socket is: whatever was sent before the end is in it.
+            // Read before the socket is: everything sent before the end is then in it.
             let is_last = is_over.strong_count() == 0;
             let Ok((length, _)) = socket.recv_from(&mut bytes) else {
                 if is_last {
@@ -155,7 +156,7 @@ fn relay(
             };
             let tag: [u8; 8] = bytes[..8].try_into().expect("a tag");
             let number = u64::from_be_bytes(bytes[8..16].try_into().expect("a number"));
-            // The first datagram is for pairing; its kind always passes.
+            // The first datagram is for pairing; datagrams of this kind always pass.
             let is_pairing = *pairing.get_or_insert(tag) == tag;
             let copies = if is_pairing { 1 } else { fate(number) };
             if !is_pairing {
@@ -168,10 +169,11 @@ fn relay(
     (address, running)
 }
 
-/// Known answers of peers-network, finding 1: iperf3 reports no loss for all but the first two.
+/// Known answers: a relay with known losses and duplicates. iperf3 reports no loss in all cases but
+/// the first two.
 #[test]
-fn a_relay_that_drops_or_repeats_is_found_out_exactly() {
-    /// How many arrive before all others are dropped.
+fn a_relay_that_drops_or_repeats_is_measured_exactly() {
+    /// Number of datagrams that arrive before all others are dropped.
     const TAIL: u64 = 50;
     // (fate, gap, tail, all, duplicates) for `sent` datagrams.
     type Answer = fn(u64) -> (u64, u64, u64, u64);
@@ -187,7 +189,7 @@ fn a_relay_that_drops_or_repeats_is_found_out_exactly() {
         ),
     ];
     for (what, fate, answer) in cases {
-        // So slow that a relay without a CPU for a long time still has room for what waits.
+        // So slow that a relay without a CPU for a long time still has room for waiting datagrams.
         let table = json!({ "rate": "500 pps", "datagram_size": "64 B" });
         let mut running = None;
         let open_by_relay = || {
@@ -201,15 +203,15 @@ fn a_relay_that_drops_or_repeats_is_found_out_exactly() {
         };
         let is_found = |ledger: &LossLedger| {
             let (mut gap, mut tail, all, duplicates) = answer(ledger.sent);
-            // A dropped one just at the end of the sequence is of the tail.
+            // A dropped datagram at the very end of the sequence belongs to the tail.
             if all == 0 && tail == 0 && fate(ledger.sent - 1) == 0 {
                 (gap, tail) = (gap - 1, 1);
             }
             (ledger.lost_gap, ledger.lost_tail, ledger.lost_all, ledger.duplicates)
                 == (gap, tail, all, duplicates)
         };
-        // What a relay without a CPU still holds when the drain ends has not arrived: the next load
-        // drains for longer.
+        // Datagrams that a relay without a CPU still holds at the end of the drain have not
+        // arrived. The next load drains for longer.
         let [active, passive] = run_lossy_until(open_by_relay, |[active, passive]| {
             let ledger = ledgers(active, passive)[0];
             ledger.sent > 2 * TAIL && is_found(&ledger)
@@ -225,7 +227,7 @@ fn a_relay_that_drops_or_repeats_is_found_out_exactly() {
 }
 
 #[test]
-fn strangers_datagrams_are_counted_and_get_no_answer() {
+fn datagrams_of_strangers_are_counted_and_get_no_answer() {
     let table = json!({ "rate": "1 kpps", "datagram_size": "64 B" });
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let open_beside = || {

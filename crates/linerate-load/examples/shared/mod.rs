@@ -1,5 +1,5 @@
-//! Runs one workload between two ends: both in this process, or one here and one in another network
-//! namespace, which meet through a file that holds the offer.
+//! Runs one workload between two ends. Both are in this process, or one is in another network
+//! namespace; those two exchange the offer through a file.
 //!
 //! `EXAMPLE WORKLOAD [key=value ...] [address=IP] [seconds=N] [interval=MS] [cpus=ACTIVE,PASSIVE]
 //! [serve=FILE | to=FILE]`
@@ -15,13 +15,13 @@ use serde_json::Value;
 
 const SECRET: Secret = Secret(*b"only an example.");
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Files are read, and scratch files made; devices are not written to.
+/// Permits reading files and creating scratch files; devices are not written to.
 static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
-/// The load starts this much after the flows are open.
+/// Time between the opening of the flows and the load.
 const LEAD: Nanos = Nanos::from_millis(200);
 const DRAIN: Nanos = Nanos::from_millis(500);
 
-/// What each end reports; `None` if it ran in another process.
+/// Report of each end; `None` if it ran in another process.
 pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     pub(crate) active: Option<EngineReport>,
@@ -110,14 +110,14 @@ impl ExampleEnd {
 
     fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        let listener = had(workload.listen(&self.setup()));
+        let listener = or_exit(workload.listen(&self.setup()));
         publish(&listener.offer());
-        self.load(had(listener.accept(PATIENCE)), self.cpus.get(1))
+        self.load(or_exit(listener.accept(PATIENCE)), self.cpus.get(1))
     }
 
     fn active(&self, offer: &Offer) -> EngineReport {
         let workload = workload(&self.workload).expect("a known workload");
-        self.load(had(workload.connect(&self.setup(), offer)), self.cpus.first())
+        self.load(or_exit(workload.connect(&self.setup(), offer)), self.cpus.first())
     }
 
     fn load(&self, workers: Vec<Box<dyn Worker>>, cpu: Option<&usize>) -> EngineReport {
@@ -144,9 +144,9 @@ impl ExampleEnd {
     }
 }
 
-/// What an end asked for. If it is refused all ends here: the other end would wait for an offer or
-/// a connection that never comes.
-fn had<T>(asked: Result<T, LoadError>) -> T {
+/// Returns the result, or ends the process if it was refused: the other end would otherwise wait
+/// for an offer or a connection that never comes.
+fn or_exit<T>(asked: Result<T, LoadError>) -> T {
     asked.unwrap_or_else(|refusal| {
         eprintln!("{refusal}");
         std::process::exit(1)

@@ -1,9 +1,9 @@
-//! Intervals on their way from a worker's thread to whoever collects them.
+//! Intervals on their way from a worker's thread to the collector.
 //!
-//! Buffers circulate: the worker takes an empty one from one ring, swaps its histograms into it and
-//! sends it through another; the collector reads it, empties it and sends it back. Nothing is
-//! allocated, and nobody waits: without an empty buffer the worker does not cut, and its interval
-//! merges into the next.
+//! Buffers circulate. The worker takes an empty buffer from one ring, swaps its histograms into it
+//! and sends it through another ring. The collector reads it, empties it and sends it back. Nothing
+//! is allocated and nobody waits. Without an empty buffer the worker does not cut, and its interval
+//! merges into the next one.
 
 use linerate_model::{Counter, Counters, FlowTcp, Interval, Nanos, Stages, StepGap, Variation};
 use linerate_sys::cpu::{RunQueueWait, ThreadUsage};
@@ -14,12 +14,12 @@ use crate::operations::EarlierByKind;
 use crate::ticks::ByTick;
 use crate::{Histogram, Tally, Times, Worker};
 
-/// Buffers in circulation per worker: at the usual 100 ms a collector may pause for over a second
-/// before intervals begin to merge.
+/// Buffers in circulation per worker. With the usual intervals of 100 ms a collector may pause for
+/// more than a second before intervals begin to merge.
 const N_BUFFERS: usize = 16;
 
-/// How often the CPU time of a worker's thread is read: by so much a gap between its steps may seem
-/// shorter than it was.
+/// Time between two readings of a worker's CPU time. A gap between its steps may seem shorter by
+/// this much than it was.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
 /// One interval, in memory that is reused.
@@ -48,60 +48,60 @@ pub(super) struct Buffer {
     flows: Vec<FlowTcp>,
 }
 
-/// The worker's end.
+/// Worker's end of a lane.
 #[derive(Debug)]
 pub(super) struct Cutter {
     empty: Consumer<Box<Buffer>>,
     full: Producer<Box<Buffer>>,
-    /// Kept for the very last interval, so that it is never lost.
+    /// Buffer for the very last interval, so that it is never lost.
     reserve: Option<Box<Buffer>>,
-    /// Where the current interval began, and what the counters were then.
+    /// Start of the current interval, and the counters at that time.
     start: Nanos,
     counters: Counters,
     usage: ThreadUsage,
-    /// Opened on the worker's thread; absent where the kernel does not account waits.
+    /// Opened on the worker's thread; absent if the kernel does not account waits.
     wait: Option<RunQueueWait>,
     waited: u64,
     steps: StepClock,
 }
 
-/// The longest gap between the steps of one worker. The CPU time of its thread is read every
-/// [`LOOK_EVERY`] only: that takes a system call.
+/// Finds the longest gap between the steps of one worker. It reads the CPU time of the thread only
+/// every [`LOOK_EVERY`], because that takes a system call.
 #[derive(Debug, Default)]
 struct StepClock {
-    /// Of the current interval, on the monotonic clock.
+    /// Longest gap of the current interval, on the monotonic clock.
     longest: StepGap,
     looked: Nanos,
     ran_ns: u64,
-    /// Of a worker whose steps may wait for a disk: only a stop of the whole process is a stall.
+    /// For a worker whose steps may wait for a disk: only a stop of the whole process is a stall.
     stopped: Option<(Stopped, Nanos)>,
 }
 
 impl StepClock {
-    /// The load begins; the thread has had `cpu_ns` of CPU time.
+    /// Starts at the begin of the load, when the thread has used `cpu_ns` of CPU time.
     fn begin(&mut self, now: Nanos, cpu_ns: u64) {
-        self.look(now, cpu_ns);
+        self.note(now, cpu_ns);
         if let Some((stopped, behind)) = &mut self.stopped {
             *behind = stopped.behind(now);
         }
     }
 
-    /// A step was to begin at `from`, and the next one did at `until`; `cpu` reads the CPU time of
-    /// its thread.
+    /// Takes the gap from `from`, when a step was to begin, to `until`, when the next one did;
+    /// `cpu` reads the CPU time of the thread.
     #[inline]
     fn stepped(&mut self, from: Nanos, until: Nanos, cpu: fn() -> u64) {
         let length = until.since(from);
         let gap = if let Some((stopped, behind)) = &mut self.stopped {
             let before = std::mem::replace(behind, stopped.behind(until));
             let stood = behind.since(before).min(length);
-            // Steps wait for a few milliseconds where they can: most stops end the wait that they
-            // fall into.
+            // Steps wait for a few milliseconds if they can, so a stop usually falls into such a
+            // wait and ends it.
             StepGap { start: until.since(stood), length: stood, ran: Nanos(0) }
         } else {
             let ran = if until.since(self.looked) < LOOK_EVERY {
                 Nanos(0)
             } else {
-                self.look(until, cpu())
+                self.note(until, cpu())
             };
             StepGap { start: from, length, ran }
         };
@@ -110,34 +110,34 @@ impl StepClock {
         }
     }
 
-    /// CPU time of the thread since the last look, of which it has had `cpu_ns` by `now`.
+    /// Returns the CPU time since the last reading; the thread has used `cpu_ns` in all by `now`.
     #[cold]
-    fn look(&mut self, now: Nanos, cpu_ns: u64) -> Nanos {
+    fn note(&mut self, now: Nanos, cpu_ns: u64) -> Nanos {
         let before = std::mem::replace(&mut self.ran_ns, cpu_ns);
         self.looked = now;
         Nanos(self.ran_ns.saturating_sub(before))
     }
 }
 
-/// CPU time of the calling thread, nanoseconds.
+/// Returns the CPU time of the calling thread, nanoseconds.
 #[cold]
 fn cpu_of_this_thread() -> u64 {
     let usage = ThreadUsage::of_this_thread();
     usage.user_ns + usage.system_ns
 }
 
-/// The collector's end.
+/// Collector's end of a lane.
 #[derive(Debug)]
 pub(super) struct Collector {
     worker: u32,
-    /// The start barrier.
+    /// Start barrier.
     origin: Nanos,
     full: Consumer<Box<Buffer>>,
     empty: Producer<Box<Buffer>>,
 }
 
-/// Both ends for worker `number`; intervals are counted from `origin`.
-/// A worker that may wait for a disk has a clock that stands while this process does.
+/// Creates both ends for worker `number`; intervals count from `origin`. A worker that may wait for
+/// a disk has a clock that stops while this process is stopped.
 pub(super) fn lane(
     number: u32,
     origin: Nanos,
@@ -166,7 +166,7 @@ pub(super) fn lane(
     (cutter, Collector { worker: number, origin, full: from_worker, empty: to_worker })
 }
 
-/// Memory of the histograms and accounts of a worker with `times`, bytes: those it records into,
+/// Returns the memory of the histograms and accounts of a worker with `times`, bytes: those in use,
 /// and those on their way to the collector.
 pub(crate) fn bytes(times: Times) -> u64 {
     (N_BUFFERS as u64 + 2) * times.bytes()
@@ -195,13 +195,13 @@ fn buffer(worker: &dyn Worker) -> Box<Buffer> {
 }
 
 impl Cutter {
-    /// Opens what is read at each cut; called on the worker's thread, before the barrier.
+    /// Opens what is read at each cut. Call it on the worker's thread, before the barrier.
     pub(super) fn prepare(&mut self) {
         self.wait = RunQueueWait::of_this_thread().ok();
     }
 
-    /// The load begins: called on the worker's thread, whose CPU time and waits for a CPU count
-    /// from here.
+    /// Starts the load. Call it on the worker's thread: its CPU time and waits for a CPU count from
+    /// here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
         self.steps.begin(now, cpu_of_this_thread());
@@ -209,15 +209,15 @@ impl Cutter {
         self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
     }
 
-    /// The worker was to take a step at `from`, and the next one came at `until`.
+    /// Records that the worker was to take a step at `from`, and took the next one at `until`.
     #[inline]
     pub(super) fn stepped(&mut self, from: Nanos, until: Nanos) {
         self.steps.stepped(from, until, cpu_of_this_thread);
     }
 
     /// Ends the current interval at `now` and sends it, if there is a buffer for it. An operation
-    /// that was due before `boundary`, which is when the interval was to end, belongs to it or to
-    /// one before it.
+    /// that was due before `boundary`, the scheduled end of the interval, belongs to it or to an
+    /// earlier one.
     pub(super) fn cut(
         &mut self,
         now: Nanos,
@@ -225,6 +225,8 @@ impl Cutter {
         tally: &mut Tally,
         worker: &mut dyn Worker,
     ) {
+        // Without a buffer the interval simply continues: a slow collector costs resolution, and
+        // the worker never waits for it.
         if let Ok(mut buffer) = self.empty.pop() {
             buffer.flows.clear();
             worker.observe(&mut buffer.flows);
@@ -242,6 +244,7 @@ impl Cutter {
         tally: &mut Tally,
         worker: Option<&mut dyn Worker>,
     ) -> Option<Box<Buffer>> {
+        // The ring may be full or its collector gone, so the last interval does not use it.
         let mut buffer = self.reserve.take()?;
         if let Some(worker) = worker {
             worker.observe(&mut buffer.flows);
@@ -266,6 +269,7 @@ impl Cutter {
         (buffer.start, buffer.end) = (self.start, now);
         buffer.longest_step = Some(std::mem::take(&mut self.steps.longest));
         buffer.counters = tally.counters.since(&self.counters);
+        // Swapped instead of copied: a histogram has 213 KiB.
         std::mem::swap(&mut buffer.service, &mut tally.service);
         std::mem::swap(&mut buffer.writes, &mut tally.writes);
         std::mem::swap(&mut buffer.flushes, &mut tally.flushes);
@@ -291,7 +295,7 @@ impl Cutter {
 }
 
 impl Collector {
-    /// Appends every interval that has arrived, and returns its buffers.
+    /// Appends every interval that has arrived, and returns its buffers to the worker.
     pub(super) fn take(&mut self, intervals: &mut Vec<Interval>) {
         while let Ok(mut buffer) = self.full.pop() {
             intervals.push(self.read(&buffer));
@@ -310,18 +314,18 @@ impl Collector {
             buffer.earlier.clear();
             buffer.departures.clear();
             buffer.arrivals.clear();
-            // The worker may have ended and dropped its end; then the buffer is freed.
+            // The worker may have ended and dropped its end. Then the buffer is freed here.
             let _: Result<(), _> = self.empty.push(buffer);
         }
     }
 
-    /// Whether nothing has arrived.
+    /// Returns true if nothing has arrived.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.full.is_empty()
     }
 
-    /// The interval the worker's thread ended with, unless nothing is in it.
+    /// Returns the interval with which the worker's thread ended, unless it is empty.
     pub(super) fn last(&self, buffer: Option<Box<Buffer>>) -> Option<Interval> {
         let interval = self.read(&*buffer?);
         (interval.end > interval.start).then_some(interval)
@@ -373,20 +377,20 @@ mod tests {
     fn a_long_step_knows_how_much_of_it_the_thread_ran() {
         let mut steps =
             StepClock { looked: Nanos(100 * MS), ran_ns: 7 * MS, ..StepClock::default() };
-        // Too soon after the last look to ask for the CPU time again.
+        // Too soon after the last reading for another system call.
         steps.stepped(Nanos(100 * MS), Nanos(104 * MS), || panic!("a system call"));
         assert_eq!(
             steps.longest,
             StepGap { start: Nanos(100 * MS), length: Nanos(4 * MS), ran: Nanos(0) }
         );
-        // Twenty milliseconds of CPU time since that look.
+        // 20 ms of CPU time since that reading.
         steps.stepped(Nanos(104 * MS), Nanos(134 * MS), || 27 * MS);
         assert_eq!(
             steps.longest,
             StepGap { start: Nanos(104 * MS), length: Nanos(30 * MS), ran: Nanos(20 * MS) }
         );
-        // The scheduler's clock may run ahead of ours: a thread that ran all the time stood for
-        // none of it.
+        // The scheduler's clock may run ahead of ours. A thread that ran all the time was not
+        // stalled at all.
         steps.longest = StepGap::default();
         steps.stepped(Nanos(134 * MS), Nanos(164 * MS), || 58 * MS);
         assert_eq!(steps.longest, StepGap::default());
@@ -403,17 +407,17 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_may_wait_for_a_disk_stood_only_while_the_process_did() {
+    fn a_step_that_may_wait_for_a_disk_is_stalled_only_while_the_process_is() {
         let ms = Nanos::from_millis;
         let clock = Stopped::new(ms(1_000));
         let mut steps =
             StepClock { stopped: Some((clock.clone(), Nanos(0))), ..StepClock::default() };
         steps.begin(ms(1_000), 0);
-        // A disk takes 200 ms; the process runs.
+        // A disk takes 200 ms while the process runs.
         (0..50).for_each(|k| clock.slept(ms(1_000 + 4 * k), ms(1_004 + 4 * k)));
         steps.stepped(ms(1_000), ms(1_201), || 0);
         assert!(steps.longest.stood() <= ms(1), "{:?}", steps.longest);
-        // It takes another 200 ms, at the end of which the process is stopped for 50 ms.
+        // The disk takes another 200 ms, and at their end the process is stopped for 50 ms.
         (0..37).for_each(|k| clock.slept(ms(1_200 + 4 * k), ms(1_204 + 4 * k)));
         clock.slept(ms(1_348), ms(1_400));
         steps.stepped(ms(1_201), ms(1_401), || 0);
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_in_which_a_thread_stood_longest_is_kept() {
+    fn the_gap_with_the_longest_stall_is_kept() {
         let mut steps = StepClock { looked: Nanos(100), ..StepClock::default() };
         for (from, until) in [(100, 200), (200, 900), (900, 1000)] {
             steps.stepped(Nanos(from), Nanos(until), || 0);

@@ -1,11 +1,9 @@
-//! A thread that only sleeps and notices when it was not woken in time: whether this process stood
-//! still.
+//! Thread that detects stops of the whole process: it only sleeps, and notices if it is woken late.
 //!
-//! A worker that waits for a disk does not run either, and that is no stall of the tester. Whether
-//! something stopped the whole process (a signal, a debugger, the hypervisor) meanwhile is known by
-//! a thread that waits for nothing but the clock. It runs only where a worker may wait for a disk,
-//! because it wakes a CPU every [`PERIOD`]. What it does not see: a stop of one worker's thread
-//! alone.
+//! A worker that waits for a disk does not run either, and that is not a stall of the tester. A
+//! thread that waits for nothing but the clock shows if something stopped the whole process
+//! meanwhile (a signal, a debugger, the hypervisor). It runs only if a worker may wait for a disk,
+//! because it wakes a CPU every [`PERIOD`]. A stop of a single worker's thread is not detected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,43 +12,43 @@ use std::thread::JoinHandle;
 use linerate_model::Nanos;
 use linerate_sys::clock;
 
-/// How long it sleeps at a time.
+/// Length of one sleep.
 const PERIOD: Nanos = Nanos::from_millis(4);
-/// Woken so late, it was not merely waiting for a CPU that another thread had for a slice
+/// Lateness that cannot be explained by another thread's time slice on the same CPU
 /// (`sched_base_slice`, 3 ms).
 const LATE: Nanos = Nanos::from_millis(20);
 
-/// A clock that stands while the process does.
+/// Clock that stops while the process is stopped.
 #[derive(Clone, Debug)]
 pub(super) struct Stopped {
-    /// The monotonic clock without the times in which the process stood, as of the last time that
-    /// it was looked at.
+    /// The monotonic clock less the times of all stops, at its last update.
     ran_until: Arc<AtomicU64>,
 }
 
 impl Stopped {
-    /// A clock that has run without a stop until `now`.
+    /// Creates a clock that has run without a stop until `now`.
     pub(super) fn new(now: Nanos) -> Self {
         Self { ran_until: Arc::new(AtomicU64::new(now.0)) }
     }
 
-    /// By how much it is behind the monotonic clock at `now`: the sum of all stops, and up to
+    /// Returns how far it is behind the monotonic clock at `now`: the sum of all stops, and up to
     /// [`LATE`] more.
     #[inline]
     pub(super) fn behind(&self, now: Nanos) -> Nanos {
         now.since(Nanos(self.ran_until.load(Ordering::Relaxed)))
     }
 
-    /// The lookout slept from `from` and woke at `until`.
+    /// Records that the lookout slept from `from` until `until`.
     pub(super) fn slept(&self, from: Nanos, until: Nanos) {
         let length = until.since(from);
-        // A stop began anywhere in the sleep: what the sleep was to take is not part of it.
+        // A stop began at an unknown time within the sleep, so the intended length of the sleep is
+        // not part of it.
         let ran = if length > LATE { PERIOD } else { length };
         self.ran_until.fetch_add(ran.0, Ordering::Relaxed);
     }
 }
 
-/// The thread. Dropping it ends and joins it.
+/// Handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Lookout {
     end: Arc<AtomicBool>,
@@ -58,7 +56,7 @@ pub(super) struct Lookout {
 }
 
 impl Lookout {
-    /// Starts it; what it sees is in the clock.
+    /// Starts the thread and returns its clock.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -68,6 +66,8 @@ impl Lookout {
         let (clock, ended) = (stopped.clone(), Arc::clone(&end));
         let handle = std::thread::Builder::new().name("lr-lookout".into()).spawn(move || {
             while !ended.load(Ordering::Relaxed) {
+                // Sleeps from the last wake-up on: a late wake-up must not shorten the next sleep,
+                // or one stop would be seen twice.
                 clock::sleep_until((from + PERIOD).0, 0);
                 let until = Nanos(clock::monotonic());
                 clock.slept(from, until);
@@ -82,7 +82,7 @@ impl Drop for Lookout {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(handle) = self.handle.take() {
-            // It has nothing to panic about.
+            // The thread's code cannot panic.
             let _ = handle.join();
         }
     }

@@ -1,10 +1,10 @@
-//! The engine: pinned threads that step workers through the phases of a trial and cut their tallies
+//! Engine: pinned threads that step workers through the phases of a trial and cut their tallies
 //! into intervals.
 //!
-//! Warm-up and measurement are one span of load, then comes the drain; which intervals belong to
-//! which is the judge's affair. Times of intervals are nanoseconds since the start barrier. What it
-//! does not see: what a worker does inside a step; a step that does not return is the worker's
-//! fault and delays the end.
+//! Warm-up and measurement are one span of load, followed by the drain. The analysis decides which
+//! intervals belong to which phase. Times of intervals are nanoseconds since the start barrier. The
+//! engine does not see what a worker does inside a step. A step that does not return delays the end
+//! of the trial.
 
 mod interval;
 mod lookout;
@@ -24,10 +24,10 @@ use lookout::Lookout;
 pub use rate_limit::RateLimit;
 use thread::{Ending, Task};
 
-/// The phases of one job at one end, on this host's monotonic clock.
+/// Phases of one job at one end, on this host's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The start barrier; intervals are counted from here.
+    /// Start barrier, from which intervals count.
     pub start: Nanos,
     /// Start of this job's load (later than `start` for a delayed background job).
     pub load_from: Nanos,
@@ -39,14 +39,14 @@ pub struct Timeline {
     pub interval: Nanos,
 }
 
-/// A running set of workers. Dropping it stops and joins them.
+/// Running set of workers. Dropping it stops and joins them.
 #[derive(Debug)]
 pub struct Engine {
     stop: Arc<AtomicBool>,
     threads: Vec<Thread>,
-    /// Where a worker may wait for a disk.
+    /// Present if a worker may wait for a disk.
     _lookout: Option<Lookout>,
-    /// Threads that could not be started.
+    /// Failures to start a thread.
     incidents: Vec<Incident>,
 }
 
@@ -56,22 +56,24 @@ struct Thread {
     handle: Option<JoinHandle<Ending>>,
 }
 
-/// What is left when the workers have ended.
+/// Results that remain when the workers have ended.
 #[derive(Debug, Default)]
 pub struct EngineReport {
     /// Intervals not yet taken by [`Engine::intervals`].
     pub intervals: Vec<Interval>,
-    /// Every flow.
+    /// All flows.
     pub flows: Vec<FlowReport>,
-    /// Workers that panicked or ended before their time, pinning refused, ...; `host` is empty.
+    /// Incidents such as a worker that panicked or ended early, or refused pinning; `host` is
+    /// empty.
     pub incidents: Vec<Incident>,
-    /// When the first worker really started, on the monotonic clock.
+    /// Time at which the first worker really started, on the monotonic clock.
     pub started: Option<Nanos>,
 }
 
 impl Engine {
-    /// Starts one thread per worker, pinned to `cpus` in turn (not pinned if empty). They wait for
-    /// `timeline.start`. `seed` seeds the arrivals of open loads, each worker's differently.
+    /// Starts one thread per worker, pinned to `cpus` in turn (not pinned if empty). The threads
+    /// wait for `timeline.start`. `seed` seeds the arrivals of open loads, differently for each
+    /// worker.
     #[must_use]
     pub fn start(
         workers: Vec<Box<dyn Worker>>,
@@ -82,8 +84,8 @@ impl Engine {
         Self::start_within(workers, timeline, cpus, seed, None)
     }
 
-    /// As [`Engine::start`]; what the workers send together with others under the same `limit`
-    /// stays within it.
+    /// Does the same as [`Engine::start`]. All workers with the same `limit`, in this and other
+    /// engines, together stay within it.
     #[must_use]
     pub fn start_within(
         workers: Vec<Box<dyn Worker>>,
@@ -100,7 +102,7 @@ impl Engine {
             Ok(started) => started.unzip(),
             Err(cause) => {
                 let message =
-                    format!("start the thread that notices stops of this process: {cause}");
+                    format!("start the thread that detects stops of this process: {cause}");
                 incidents.push(incident(IncidentKind::Failed, message));
                 (None, None)
             }
@@ -110,7 +112,9 @@ impl Engine {
         for (number, worker) in (0_u32..).zip(workers) {
             let stopped = stopped.clone().filter(|_| worker.may_wait_for_disk());
             let (cutter, intervals) = lane(number, timeline.start, &*worker, stopped);
+            // More workers than CPUs share them evenly.
             let cpu = (!cpus.is_empty()).then(|| cpus[number as usize % cpus.len()]);
+            // Different seeds: equal ones would synchronize the arrivals of all workers.
             let seed = seed.wrapping_add(u64::from(number));
             let task = Task {
                 number,
@@ -135,7 +139,7 @@ impl Engine {
         engine
     }
 
-    /// Intervals cut since the last call; never blocks.
+    /// Returns the intervals that were cut since the last call; never blocks.
     pub fn intervals(&mut self) -> Vec<Interval> {
         let mut taken = Vec::new();
         for thread in &mut self.threads {
@@ -144,18 +148,18 @@ impl Engine {
         taken
     }
 
-    /// Whether every worker has ended.
+    /// Returns true if every worker has ended.
     #[must_use]
     pub fn finished(&self) -> bool {
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Asks the workers to end now, without drain.
+    /// Makes the workers end now, without drain.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the workers and takes what is left.
+    /// Waits for the workers and returns the remaining results.
     #[must_use]
     pub fn join(mut self) -> EngineReport {
         let mut report = EngineReport {
@@ -164,7 +168,8 @@ impl Engine {
         };
         for thread in &mut self.threads {
             let Some(handle) = thread.handle.take() else { continue };
-            // A panic in a worker is caught inside the thread; this one would be the engine's own.
+            // A panic of a worker is caught inside its thread. This panic would be the engine's
+            // own.
             let Ok(ending) = handle.join() else {
                 report.incidents.push(incident(
                     IncidentKind::Failed,

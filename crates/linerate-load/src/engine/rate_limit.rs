@@ -1,22 +1,22 @@
-//! The rate that the owner of a host lets one trial send at, over all its jobs and workers.
+//! Rate limit that the owner of a host sets for one trial, over all its jobs and workers.
 //!
-//! It is enforced where every workload comes by: between two steps of a worker. What a worker sent
-//! is added up, and while more was sent than the time since the barrier allows, no step is made
-//! that could send. So a trial sends at most the rate times its time, and one step of each worker.
-//! Counted are the bytes that workers count as sent: payload, and [`HEADERS`] for each datagram and
-//! frame. What it does not see: headers of TCP segments, and what the kernel sends again.
+//! It is enforced at a place that every workload passes: between two steps of a worker. The limit
+//! adds up what workers sent. While the sum exceeds what the time since the barrier allows, no step
+//! is made that could send. A trial thus sends at most the rate times its time, plus one step of
+//! each worker. The limit counts the bytes that workers count as sent: payload, and [`HEADERS`] for
+//! each datagram and frame. It does not count headers of TCP segments and retransmissions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use linerate_model::{BitRate, Counter, Counters, Nanos};
 
-/// Headers of a datagram: Ethernet with its check sequence (18), IPv6 (40), UDP (8); more than
-/// those of IPv4 or of a raw frame.
+/// Headers of a datagram: Ethernet with its check sequence (18), IPv6 (40), UDP (8). This is more
+/// than the headers of IPv4 or of a raw frame.
 const HEADERS: u64 = 66;
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// The most that one trial may send; all its workers share it.
+/// Largest rate of one trial, shared by all its workers.
 #[derive(Debug)]
 pub struct RateLimit {
     rate: BitRate,
@@ -25,33 +25,34 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// At most `rate`.
+    /// Creates a limit of `rate`.
     #[must_use]
     pub fn new(rate: BitRate) -> Self {
         Self { rate, sent_bytes: AtomicU64::new(0), has_waited: AtomicBool::new(false) }
     }
 
-    /// The rate.
+    /// Returns the rate.
     #[must_use]
     pub fn rate(&self) -> BitRate {
         self.rate
     }
 
-    /// Whether a worker had to wait.
+    /// Returns true if a worker had to wait.
     #[must_use]
     pub fn has_waited(&self) -> bool {
         self.has_waited.load(Ordering::Relaxed)
     }
 
-    /// Adds what a worker sent.
+    /// Adds bytes that a worker sent.
     pub(super) fn spend(&self, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// When the next step may be made of a load that began at `start`; `now` if at once.
+    /// Returns the time of the next allowed step for a load that began at `start`; `now` if it may
+    /// begin at once.
     pub(super) fn next(&self, start: Nanos, now: Nanos) -> Nanos {
         let sent_bits = u128::from(self.sent_bytes.load(Ordering::Relaxed)) * u128::from(u8::BITS);
-        // Less than a bit per second would be an eternity for a byte.
+        // At less than one bit per second a single byte would block the trial.
         let per_second = (self.rate.0.max(1.0)) as u128;
         let until = start
             + Nanos(u64::try_from(sent_bits * SECOND_NS / per_second).unwrap_or(u64::MAX / 2));
@@ -63,7 +64,7 @@ impl RateLimit {
     }
 }
 
-/// What a worker with these counters has sent, bytes.
+/// Returns the number of bytes that a worker with these counters has sent.
 pub(super) fn sent_bytes(counters: &Counters) -> u64 {
     counters[Counter::PayloadSent]
         .saturating_add(counters[Counter::DatagramsSent].saturating_mul(HEADERS))
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_too_early_is_waited_for() {
+    fn sending_too_early_delays_the_next_step() {
         let limit = RateLimit::new(BitRate(8e6));
         let (start, second) = (Nanos(5), 1_000_000_000);
         assert_eq!(limit.next(start, start), start, "the first step is free");

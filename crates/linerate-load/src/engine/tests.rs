@@ -1,6 +1,6 @@
-//! The engine against workers that do nothing on the network. The engine owns the real clock: spans
-//! are fractions of a second, and no test asks for more than that a busy machine ran the thread a
-//! few times in them.
+//! Engine against workers without network traffic. The engine uses the real clock. Loads last
+//! fractions of a second, and tests only require that a busy machine runs the thread a few times in
+//! them.
 
 use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
@@ -22,7 +22,7 @@ fn timeline(load_ms: u64, drain_ms: u64, interval_ms: u64) -> Timeline {
     }
 }
 
-/// A worker whose every step is `act`.
+/// Worker whose every step is `act`.
 struct Scripted<F>(Load, F);
 
 impl<F: FnMut(Due, &mut Tally) -> Progress + Send> Worker for Scripted<F> {
@@ -60,8 +60,7 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
     Progress::Moved
 }
 
-/// Loads that grow until `is_enough` has happened in one: how long that takes is the machine's
-/// affair.
+/// Runs longer and longer loads until `is_enough` holds for one; a slow machine needs more of them.
 fn grow(
     workers: impl Fn() -> Vec<Box<dyn Worker>>,
     (drain_ms, interval_ms): (u64, u64),
@@ -96,8 +95,8 @@ fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
     }
     let steps: u64 = intervals.iter().map(|i| i.counters[Counter::Steps]).sum();
     let counted: u64 = intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
-    // The step that ends the drain counts as a step and does nothing; on a busy machine the drain
-    // may pass without any.
+    // The step that ends the drain counts as a step and does nothing. On a busy machine the drain
+    // may pass without any step.
     assert!((counted..=counted + 1).contains(&steps), "{steps} steps, {counted} counted");
     assert_eq!((report.flows.len(), report.incidents.len()), (1, 0));
 }
@@ -148,7 +147,7 @@ fn workers_that_share_a_cpu_wait_for_it() {
         })
     };
     let workers = || (0..2).flat_map(|_| scripted(counting)).collect();
-    // One that started late may have had the CPU to itself.
+    // A worker that started late may have had the CPU to itself.
     let is_shared =
         |report: &EngineReport| waits(report).iter().all(|(waited, span)| *waited > span / 4);
     let (_, report) = grow(workers, (0, 10), &[cpu], is_shared);
@@ -178,7 +177,7 @@ fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
 }
 
 #[test]
-fn a_worker_that_ends_too_early_is_remarked() {
+fn a_worker_that_ends_too_early_is_an_incident() {
     let report =
         Engine::start(scripted(|_, _| Progress::Ended), timeline(60_000, 0, 10), &[], 1).join();
     assert_eq!(report.incidents.len(), 1);
@@ -208,8 +207,8 @@ fn stopping_ends_a_running_and_a_waiting_engine() {
     assert_eq!((report.started, report.intervals.len()), (None, 0));
 }
 
-/// Runs open loads of 10 000/s that start at most `limit` operations a step, until some are done,
-/// and checks each one's intended time.
+/// Runs open loads of 10,000/s that start at most `limit` operations per step, until some
+/// operations are done, and checks the intended time of each.
 fn run_open(limit: u32) {
     let done = [40, 300, 2_000, 20_000].into_iter().any(|load_ms| run_open_for(limit, load_ms) > 0);
     assert!(done, "nothing was done in 20 s");
@@ -255,12 +254,12 @@ fn run_open_for(limit: u32, load_ms: u64) -> u64 {
 }
 
 #[test]
-fn an_open_load_is_dealt_out_at_its_intended_times() {
+fn an_open_load_gets_its_intended_times() {
     run_open(u32::MAX);
 }
 
 #[test]
-fn an_open_load_that_lost_its_cpu_at_its_end_is_caught_up_with() {
+fn an_open_load_that_lost_its_cpu_at_its_end_catches_up() {
     let step = |due: Due, tally: &mut Tally| {
         if due.operations == 0 {
             clock::sleep_until(due.until.0, 0);
@@ -268,7 +267,7 @@ fn an_open_load_that_lost_its_cpu_at_its_end_is_caught_up_with() {
         }
         tally.add(Counter::Transactions, 1);
         tally.defer(due.operations - 1);
-        // From its 40th millisecond on the thread is away until after the end.
+        // After its 40th millisecond the thread sleeps until after the end.
         if tally.counters[Counter::Transactions] == 40 {
             std::thread::sleep(std::time::Duration::from_millis(12));
         }
@@ -283,7 +282,8 @@ fn an_open_load_that_lost_its_cpu_at_its_end_is_caught_up_with() {
         };
         (total(Counter::Intended), total(Counter::Started), total(Counter::Transactions))
     };
-    // A busy machine may keep the thread away for longer than is waited for it; not for ever.
+    // A busy machine may keep the thread away for longer than the patience, but not in every
+    // attempt.
     let caught_up = (0..100).map(|_| of(100)).find(|counts| *counts == (50, 50, 50));
     assert!(caught_up.is_some(), "what was due before the end is late, not left out");
     assert_eq!(of(0).0, 50, "nothing is due at the end itself");
@@ -295,7 +295,7 @@ fn deferred_operations_come_back_at_their_intended_times() {
 }
 
 #[test]
-fn pinning_to_a_cpu_that_does_not_exist_is_remarked_and_the_worker_runs_on() {
+fn pinning_to_a_missing_cpu_is_an_incident_and_the_worker_runs_on() {
     let report = Engine::start(scripted(counting), timeline(10, 0, 10), &[1_000_000], 1).join();
     assert_eq!(report.incidents[0].kind, IncidentKind::NotGranted);
     assert!(report.started.is_some());
@@ -319,7 +319,7 @@ fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
     let (_, report) = grow(worker, (0, 20), &[], |report| {
         report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0)
     });
-    // What it ran before it slept may be taken for a part of the step.
+    // The CPU time before the sleep may be counted to the step.
     assert!(longest(&report).stood() >= Nanos::from_millis(30), "{:?}", longest(&report));
 }
 
@@ -333,7 +333,7 @@ fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
     };
     let worker = || -> Box<dyn Worker> { Box::new(Scripted(CLOSED, sending)) };
     let has_waited = [100, 1_000, 10_000].into_iter().any(|load_ms| {
-        // 8 Mbit/s are a thousand bytes a millisecond; beside them one step of each worker.
+        // 8 Mbit/s are 1,000 bytes per millisecond; one step of each worker is allowed on top.
         let limit = Arc::new(RateLimit::new(linerate_model::BitRate(8e6)));
         let timeline = timeline(load_ms, 0, 10);
         let report =

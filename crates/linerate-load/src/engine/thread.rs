@@ -1,4 +1,4 @@
-//! One worker's thread: wait for the barrier, load, drain, finish.
+//! Thread of one worker: wait for the barrier, load, drain, finish.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,46 +14,46 @@ use super::rate_limit::sent_bytes;
 use super::{RateLimit, Timeline};
 use crate::{Due, Pacer, Progress, Tally, Worker};
 
-/// The longest a step may wait.
+/// Longest wait of a step.
 const PATIENCE: Nanos = Nanos::from_millis(10);
-/// The mode under which a flow says where its worker ran, and what it says of one that was not
+/// Mode in which a flow reports where its worker ran, and its value for a worker that was not
 /// pinned.
 const WORKER_CPU: &str = "worker_cpu";
 const ANY_CPU: &str = "any CPU";
-/// Behind it, of one that ran before the threads of other programs.
+/// Suffix for a worker that ran before the threads of other programs.
 const RUNS_FIRST: &str = ", before other programs (SCHED_FIFO)";
-/// Spun before the barrier instead of slept: a sleeping thread wakes up to a hundred microseconds
+/// Time before the barrier that is spun instead of slept: a sleeping thread wakes up to 100 us
 /// late.
 const BARRIER_SPIN: Nanos = Nanos(100_000);
-/// How often a thread that waits for the barrier looks whether it should stop.
+/// Interval at which a thread that waits for the barrier checks if it should stop.
 const BARRIER_SLICE: Nanos = Nanos::from_millis(20);
-/// A burst of steps on one clock reading is doubled while it takes less than this. Reading the
-/// clock costs some 25 ns; a step that makes a system call never comes under it twice, and so gets
-/// a fresh reading each time.
+/// A burst of steps per clock reading doubles while it takes less than this. Reading the clock
+/// costs about 25 ns. A step with a system call is never shorter than this twice in a row, so it
+/// gets a fresh reading each time.
 const SHORT_BURST: Nanos = Nanos(250);
-/// The most steps on one clock reading.
+/// Most steps per clock reading.
 const LONGEST_BURST: u32 = 64;
-/// A worker may end this much before the end of its load without remark: the peer's clock may be
-/// ahead of ours.
+/// Tolerance for a worker that ends before the end of its load: the peer's clock may be ahead of
+/// ours.
 const EARLY: Nanos = Nanos::from_millis(100);
 
-/// How long after its end an open load is caught up with: what was due before it is then late, not
-/// left out. A thread of a busy machine gets its CPU back within a scheduler's slice or two
-/// (`sched_base_slice`, 3 ms at the most), and the drain waits for what comes.
+/// Time after its end in which an open load may catch up: operations that were due before the end
+/// are then late instead of missing. A thread on a busy machine gets its CPU back within one or two
+/// scheduler slices (`sched_base_slice`, at most 3 ms), and the drain waits for the answers.
 const CATCH_UP: Nanos = Nanos::from_millis(10);
 
-/// What one thread is to do.
+/// Task of one thread.
 pub(super) struct Task {
     pub(super) number: u32,
     pub(super) timeline: Timeline,
     pub(super) cpu: Option<usize>,
     pub(super) seed: u64,
     pub(super) stop: Arc<AtomicBool>,
-    /// The most that the workers of the trial may send.
+    /// Limit for what the workers of the trial may send.
     pub(super) limit: Option<Arc<RateLimit>>,
 }
 
-/// What a thread leaves behind.
+/// Results of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     pub(super) last: Option<Box<Buffer>>,
@@ -62,27 +62,29 @@ pub(super) struct Ending {
     pub(super) started: Option<Nanos>,
 }
 
-/// A worker under way.
+/// Running worker.
 struct Run<'a> {
     task: &'a Task,
     worker: &'a mut dyn Worker,
     tally: &'a mut Tally,
     cutter: &'a mut Cutter,
-    /// When the current interval ends.
+    /// End of the current interval.
     tick: Nanos,
     started: &'a mut Option<Nanos>,
-    /// Of what the worker sent, what the limit was told, bytes.
-    told_bytes: u64,
+    /// Sent bytes of the worker that the limit has already counted.
+    counted_bytes: u64,
 }
 
 impl Task {
     pub(super) fn run(self, mut worker: Box<dyn Worker>, mut cutter: Cutter) -> Ending {
         let mut ending = Ending::default();
+        // A refused setting is an incident and not a failure: figures of an unpinned worker are
+        // valid, but the report must say that they are.
         let mut cpu = self.cpu;
         if let Some(Err(error)) = self.cpu.map(cpu::pin) {
             cpu = None;
             let message = format!(
-                "worker {} runs unpinned: {error} (is it inside this process's cpuset?)",
+                "worker {} runs unpinned: {error} (is the CPU inside this process's cpuset?)",
                 self.number
             );
             ending.incidents.push(incident(IncidentKind::NotGranted, message));
@@ -91,7 +93,7 @@ impl Task {
         if let Some(Err(error)) = runs_first.then(cpu::run_first) {
             runs_first = false;
             let message = format!(
-                "worker {} runs like any other thread: {error} (run as root, or `setcap \
+                "worker {} runs at normal priority: {error} (run as root, or `setcap \
                     cap_sys_nice+ep` the program)",
                 self.number
             );
@@ -107,10 +109,10 @@ impl Task {
             cutter: &mut cutter,
             tick: Nanos(0),
             started: &mut ending.started,
-            told_bytes: 0,
+            counted_bytes: 0,
         };
-        // The worker is not touched again after a panic, and the tally holds plain numbers, which
-        // are never half-written in a way that matters.
+        // The worker is not used after a panic, and the tally contains plain numbers, which are
+        // never half-written in a way that matters.
         match catch_unwind(AssertUnwindSafe(|| run.phases())) {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
@@ -183,8 +185,8 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Everything from the barrier to the end of the drain. Returns by how much the worker ended
-    /// too early, if it did.
+    /// Runs everything from the barrier to the end of the drain. Returns how much too early the
+    /// worker ended, if it did.
     fn phases(&mut self) -> Option<Nanos> {
         let timeline = self.task.timeline;
         if !self.wait(timeline.load_from.max(timeline.start)) {
@@ -193,6 +195,7 @@ impl Run<'_> {
         let began = now();
         *self.started = Some(began);
         self.cutter.begin(began);
+        // A late start is a gap like any other: the worker should have stepped since the barrier.
         self.cutter.stepped(timeline.load_from.max(timeline.start), began);
         self.tick = next_tick(&timeline, began);
         let own_start = (timeline.load_from + self.worker.starts_after()).min(timeline.load_until);
@@ -207,16 +210,19 @@ impl Run<'_> {
         if progress != Progress::Ended {
             progress = self.catch_up(&mut pacer);
         }
+        // A worker that ended early is only measured against what was due until then.
         let due_until = now().min(last_of(&timeline));
         self.account(Some(&pacer), due_until);
         if progress == Progress::Ended {
             self.abandon(&mut pacer, due_until);
             let early = timeline.load_until.since(now());
+            // Below an interval the loss does not show in any rate.
             return (early > EARLY.max(timeline.interval)).then_some(early);
         }
         self.worker.stop_sending();
         if !self.task.stopped() {
             let at = now();
+            // An interval boundary here keeps the drain out of the last interval of the load.
             self.cutter.cut(at, at, self.tally, self.worker);
             self.span(timeline.drain_until, None);
         }
@@ -224,8 +230,8 @@ impl Run<'_> {
         None
     }
 
-    /// Records what an open load was to start by `until` and never did: it has waited since it was
-    /// due.
+    /// Records the operations of an open load that were due by `until` and never started. They have
+    /// waited since they were due.
     fn abandon(&mut self, pacer: &mut Pacer, until: Nanos) {
         if !pacer.is_open() || !self.tally.operations.is_kept() {
             return;
@@ -242,12 +248,13 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for the barrier; `false` if asked to stop before.
+    /// Waits for the barrier; returns false if asked to stop before.
     fn wait(&self, barrier: Nanos) -> bool {
         while now() < barrier {
             if self.task.stopped() {
                 return false;
             }
+            // In slices, so that a trial that is cancelled before its barrier ends at once.
             let slice = now() + BARRIER_SLICE;
             if slice + BARRIER_SPIN < barrier {
                 clock::sleep_until(slice.0, 0);
@@ -258,10 +265,11 @@ impl Run<'_> {
         !self.task.stopped()
     }
 
-    /// Steps until `end`, until the worker has ended, or until asked to stop; cuts intervals in
-    /// passing. Without a pacer nothing is due.
+    /// Steps until `end`, until the worker has ended, or until asked to stop, and cuts intervals on
+    /// the way. Without a pacer nothing is due.
     fn span(&mut self, end: Nanos, mut pacer: Option<&mut Pacer>) -> Progress {
         let timeline = self.task.timeline;
+        // An open load needs a fresh clock reading per step: its operations are due at set times.
         let may_burst = pacer.as_ref().is_none_or(|pacer| !pacer.is_open());
         let mut burst = 1;
         let mut at = now();
@@ -269,16 +277,16 @@ impl Run<'_> {
             if at >= self.tick {
                 self.account(pacer.as_deref(), at);
                 self.tick = next_tick(&timeline, at);
-                // An operation of an open load is handed out when it is due, so that none that
-                // belongs behind the tick has started; one of a closed load is due when it starts,
-                // until this very cut.
+                // An operation of an open load starts only after it is due, so none that belongs
+                // after the tick has started yet. An operation of a closed load is due when it
+                // starts, up to this very cut.
                 let boundary = if may_burst { at } else { self.tick.since(timeline.interval) };
                 self.cutter.cut(at, boundary, self.tally, self.worker);
             }
             let patience = (at + PATIENCE).min(self.tick).min(end);
             let may_send = self.may_send_from(at) <= at;
             if !may_send && may_burst {
-                // A step of a closed load sends.
+                // A step of a closed load always sends, so it must wait here.
                 clock::sleep_until(self.may_send_from(at).min(patience).0, 0);
                 let before = std::mem::replace(&mut at, now());
                 self.cutter.stepped(before, at);
@@ -289,7 +297,7 @@ impl Run<'_> {
                 None => Due { operations: 0, intended: at, gap: Nanos(0), until: patience },
             };
             let progress = self.burst(due, burst);
-            self.tell_limit();
+            self.report_to_limit();
             if let Some(pacer) = &mut pacer {
                 pacer.give_back(std::mem::take(&mut self.tally.deferred));
             }
@@ -306,22 +314,23 @@ impl Run<'_> {
         Progress::Moved
     }
 
-    /// Starts what was due before the end of an open load and has not been started.
+    /// Starts operations of an open load that were due before its end and have not started.
     fn catch_up(&mut self, pacer: &mut Pacer) -> Progress {
         let timeline = self.task.timeline;
         let until = (timeline.load_until + CATCH_UP).min(timeline.drain_until);
         while pacer.is_open() && now() < until && !self.task.stopped() {
             let at = now();
             if self.may_send_from(at) > at {
-                // What the limit has put off is not sent at once.
+                // Operations that the limit has postponed must not be sent at once.
                 break;
             }
+            // Asked for the end of the load, not for now: nothing that is due later may start.
             let due = pacer.next(last_of(&timeline), until);
             if due.operations == 0 {
                 break;
             }
             let progress = self.burst(due, 1);
-            self.tell_limit();
+            self.report_to_limit();
             pacer.give_back(std::mem::take(&mut self.tally.deferred));
             if progress == Progress::Ended {
                 return progress;
@@ -330,7 +339,7 @@ impl Run<'_> {
         Progress::Moved
     }
 
-    /// Counts what an open load was to do by `at`, and what of it was started.
+    /// Counts the operations of an open load that were due by `at`, and those that have started.
     fn account(&mut self, pacer: Option<&Pacer>, at: Nanos) {
         if let Some((due, started)) = pacer.and_then(|pacer| pacer.account(at)) {
             self.tally.counters[Counter::Intended] = due;
@@ -338,21 +347,22 @@ impl Run<'_> {
         }
     }
 
-    /// From when on a step that sends may be made; `at` if at once.
+    /// Returns the time from which a step that sends may begin; `at` if at once.
     fn may_send_from(&self, at: Nanos) -> Nanos {
         self.task.limit.as_ref().map_or(at, |limit| limit.next(self.task.timeline.start, at))
     }
 
-    /// Tells the limit what the last step sent.
-    fn tell_limit(&mut self) {
+    /// Reports to the limit what the last step sent.
+    fn report_to_limit(&mut self) {
         if let Some(limit) = &self.task.limit {
             let sent = sent_bytes(&self.tally.counters);
-            limit.spend(sent.saturating_sub(self.told_bytes));
-            self.told_bytes = sent;
+            // Counters are totals; the limit takes differences, because other workers add theirs.
+            limit.spend(sent.saturating_sub(self.counted_bytes));
+            self.counted_bytes = sent;
         }
     }
 
-    /// At most `n` steps on one clock reading; an idle one ends the burst.
+    /// Makes at most `n` steps per clock reading; an idle step ends the burst.
     #[inline]
     fn burst(&mut self, due: Due, n: u32) -> Progress {
         let mut progress = Progress::Idle;
@@ -369,7 +379,7 @@ impl Run<'_> {
     }
 }
 
-/// The last instant at which an operation of the load may be due.
+/// Returns the last instant at which an operation of the load may be due.
 fn last_of(timeline: &Timeline) -> Nanos {
     timeline.load_until.since(Nanos(1))
 }
@@ -378,8 +388,8 @@ fn now() -> Nanos {
     Nanos(clock::monotonic())
 }
 
-/// The end of the interval that contains `at`: ticks lie on multiples of the interval from the
-/// start barrier, so that the intervals of all workers and hosts fall together.
+/// Returns the end of the interval that contains `at`. Ticks are multiples of the interval after
+/// the start barrier, so that the intervals of all workers and hosts coincide.
 fn next_tick(timeline: &Timeline, at: Nanos) -> Nanos {
     let interval = timeline.interval.0.max(1);
     let passed = at.since(timeline.start).0 / interval;

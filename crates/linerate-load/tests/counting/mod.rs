@@ -1,4 +1,4 @@
-//! An allocator that counts. An allocator is an unsafe trait, so this is the one place outside
+//! Allocator that counts. An allocator is an unsafe trait, so this is the only place outside of
 //! `linerate-sys` with `unsafe`: it proves that a step does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,18 +6,18 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// Whether this thread's calls are counted.
+    /// True if this thread's calls are counted.
     static COUNTED: Cell<bool> = const { Cell::new(false) };
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Bytes that all threads have now, and the most they had since [`forget_peak`].
+/// Bytes that all threads have allocated now, and the peak since [`forget_peak`].
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator unchanged; counting neither allocates
+// SAFETY: every call is passed on to the system's allocator unchanged. Counting neither allocates
 // nor unwinds.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
@@ -62,7 +62,7 @@ fn shrunk(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Ordering::Relaxed);
 }
 
-/// Bytes allocated in this process now; the peak counts from them on.
+/// Resets the peak and returns the bytes that this process has allocated now.
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn forget_peak() -> u64 {
     let live = LIVE.load(Ordering::Relaxed);
@@ -70,19 +70,19 @@ pub(crate) fn forget_peak() -> u64 {
     live
 }
 
-/// The most bytes that were allocated since then.
+/// Returns the largest number of allocated bytes since the last [`forget_peak`].
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn peak() -> u64 {
     PEAK.load(Ordering::Relaxed)
 }
 
-/// From now on this thread's allocations and frees are counted, or no longer.
+/// Switches the counting of this thread's allocations and frees on or off.
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn watch(is_watched: bool) {
     COUNTED.set(is_watched);
 }
 
-/// Allocations and frees counted in this process so far.
+/// Returns the number of allocations and frees counted in this process so far.
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn calls() -> u64 {
     CALLS.load(Ordering::Relaxed)

@@ -1,5 +1,4 @@
-//! What tests of `storage` stand on: a run of the load, and loop devices over files of known
-//! content.
+//! Tools for tests of `storage`: a run of the load, and loop devices over files with known content.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::path::{Path, PathBuf};
@@ -14,11 +13,12 @@ use linerate_sys::clock;
 use serde_json::{Value, json};
 
 pub const MEMORY: &str = "/dev/shm";
-/// How long an interval of every run is.
+/// Length of an interval in every run.
 pub const INTERVAL: Nanos = Nanos::from_millis(50);
-/// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
+/// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
+/// blocked.
 pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
-/// A drain ends by itself with the last transfer.
+/// Limit for the drain, which ends by itself with the last transfer.
 const DRAIN: Nanos = Nanos::from_secs(30);
 
 fn endpoint() -> Endpoint {
@@ -39,9 +39,9 @@ pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, Lo
     run_watched(disks, params, millis, |_| {})
 }
 
-/// Runs loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has happened in one
-/// of them: how long that takes is the machine's affair and no test's. The last one is returned
-/// even if it was not enough, so that the test says what it saw.
+/// Runs longer and longer loads from [`SPANS_MS`] until `is_enough` holds. No test depends on how
+/// long that takes. Returns the last report even if it was not enough, so that the test can show
+/// it.
 pub fn run_until(
     disks: &Disks,
     params: &Value,
@@ -58,7 +58,7 @@ pub fn run_until(
     Ok(report)
 }
 
-/// Runs the load for `millis` and shows every interval to `watch` as it comes.
+/// Runs the load for `millis` and passes every interval to `watch` as it arrives.
 pub fn run_watched(
     disks: &Disks,
     params: Value,
@@ -69,8 +69,8 @@ pub fn run_watched(
     run_after(disks, params, spans, || (), watch).map(|(report, _)| report)
 }
 
-/// Runs the load and its drain for so long, once everything is prepared and `before` has happened;
-/// says when it started, too.
+/// Runs the load and its drain after all preparations and after `before`; also returns the start
+/// time.
 pub fn run_after(
     disks: &Disks,
     params: Value,
@@ -103,7 +103,7 @@ pub fn run_after(
     let timeline =
         Timeline { start, load_from: start, load_until, drain_until, interval: INTERVAL };
     let mut engine = Engine::start(workers, timeline, &[], 5);
-    // Collected as an agent does: an engine keeps the intervals of a second at most.
+    // Collected as an agent does: an engine buffers the intervals of about a second only.
     let mut intervals = Vec::new();
     while !engine.finished() {
         let more = engine.intervals();
@@ -116,7 +116,7 @@ pub fn run_after(
     Ok((EngineReport { intervals, ..report }, start))
 }
 
-/// `params` on a scratch file in memory.
+/// Returns `params` with a scratch file in memory as the target.
 pub fn in_memory(params: Value) -> Value {
     let mut all = json!({ "target": MEMORY, "size": "8 MiB" });
     all.as_object_mut().expect("a table").extend(params.as_object().expect("a table").clone());
@@ -139,7 +139,7 @@ pub fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
     report.flows[0].modes.get(name).map_or("", String::as_str)
 }
 
-/// A loop device over a blank file in memory.
+/// Loop device over a blank file in memory.
 pub struct Loop {
     pub device: PathBuf,
     pub image: PathBuf,
@@ -147,12 +147,12 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// `None`, said aloud, where there are none.
+    /// Creates one; `None`, with a message, if there are no loop devices.
     pub fn new(test: &str, size: u64) -> Option<Self> {
         Self::within(test, size, Path::new(MEMORY))
     }
 
-    /// The same with its file in `folder`.
+    /// Does the same with its file in `folder`.
     pub fn within(test: &str, size: u64, folder: &Path) -> Option<Self> {
         let folder = tempfile::tempdir_in(folder).expect("a folder");
         let image = folder.path().join("image");
@@ -170,7 +170,8 @@ impl Loop {
         }
     }
 
-    /// Sectors the kernel says were read and written (Documentation/block/stat.rst).
+    /// Returns the sectors read and written, as counted by the kernel
+    /// (Documentation/block/stat.rst).
     pub fn sectors(&self) -> (u64, u64) {
         let name = self.device.file_name().expect("it has one").to_string_lossy().into_owned();
         let stat =
@@ -181,7 +182,7 @@ impl Loop {
     }
 }
 
-/// A loop device that is freed when this is dropped, also by a test that fails.
+/// Loop device that is detached when this is dropped, even by a failing test.
 #[derive(Debug)]
 pub struct Attached(pub PathBuf);
 

@@ -1,5 +1,5 @@
-//! Other people's file servers, each started for one test at a loopback address of its own, in a
-//! folder of its own, and ended with it.
+//! Foreign file servers, each started for one test at its own loopback address, in its own folder,
+//! and stopped with the test.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::fs::Permissions;
@@ -14,26 +14,28 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 
-/// A server is expected to listen within this, on a busy machine too.
+/// Time within which a server must listen, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a load repeats in longer files, and the seed of [`super::shared::setup`].
+/// Period with which a load repeats its contents in longer files; the seed is that of
+/// [`super::shared::setup`].
 const PERIOD: usize = 4 << 20;
 const SEED: u64 = 1;
 const EVERYBODY_WRITES: u32 = 0o777;
 const EVERYBODY_READS: u32 = 0o755;
-/// Ports at the address of a peer, which nobody else has: [`own_address`].
+/// Ports at the peer's own address, which nobody else uses: [`own_address`].
 const PORT: u16 = 2121;
 const SECURE_PORT: u16 = 2443;
 
-/// A file server under way: files to fetch are in `public`, what is sent to it in `public/in`.
+/// Running file server. Files to fetch are in `public`; files that are sent to it go to
+/// `public/in`.
 pub struct Peer {
     child: Child,
     folder: TempDir,
-    /// Where it serves.
+    /// Its address.
     pub at: SocketAddrV4,
 }
 
-/// The first bytes of any file that a load sends.
+/// Returns the first bytes of any file that a load sends.
 pub fn contents(bytes: usize) -> Vec<u8> {
     assert!(bytes <= PERIOD);
     let mut contents = vec![0; PERIOD];
@@ -42,7 +44,7 @@ pub fn contents(bytes: usize) -> Vec<u8> {
     contents
 }
 
-/// Whether `command` can be started; says that `test` is skipped if not.
+/// Returns true if `command` can be started; otherwise prints that `test` is skipped.
 pub fn is_there(command: &str, test: &str) -> bool {
     let found = Command::new(command).arg("--version").stdin(Stdio::null()).output().is_ok();
     if !found {
@@ -51,12 +53,12 @@ pub fn is_there(command: &str, test: &str) -> bool {
     found
 }
 
-/// An address of the loopback network (RFC 1122 clause 3.2.1.3) that no other peer of this machine
-/// has while it runs: whatever port is taken there is taken by the peer itself.
+/// Returns a loopback address (RFC 1122 clause 3.2.1.3) that no other peer of this machine uses
+/// now. A port in use there is in use by the peer itself.
 fn own_address() -> Ipv4Addr {
     static PEERS: AtomicU32 = AtomicU32::new(0);
     let peer = PEERS.fetch_add(1, Ordering::Relaxed) % (1 << 6);
-    // 127.64.0.0/10: sixteen bits of the process, six of the peer.
+    // 127.64.0.0/10: 16 bits of the process, 6 bits of the peer.
     let process = std::process::id() % (1 << 16);
     Ipv4Addr::from_bits(Ipv4Addr::new(127, 64, 0, 0).to_bits() | process << 6 | peer)
 }
@@ -112,22 +114,22 @@ impl Peer {
         Some(peer)
     }
 
-    /// vsftpd for anybody, with a file of so many bytes; `None`, said aloud, if it is missing. It
-    /// needs root.
+    /// Starts vsftpd for anonymous users, with a file of this size; `None`, with a message, if it
+    /// is missing. Needs root.
     pub fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
         Self::vsftpd_with(test, bytes, "")
     }
 
-    /// The same for those who speak TLS alone, strict in all it can be strict about; its
-    /// certificate is in `certificate`. `more` lines end its configuration, in which `{key}` stands
-    /// for a file with certificate and key.
+    /// Does the same over TLS only, with all strict options; its certificate is in `certificate`.
+    /// `more` is appended to its configuration, in which `{key}` is replaced by a file with
+    /// certificate and key.
     pub fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
         let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
                       force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nstrict_ssl_read_eof=YES\nstrict_ssl_write_shutdown=YES\n";
         Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
     }
 
-    /// The same with `more` lines at the end of its configuration.
+    /// Does the same with `more` appended to its configuration.
     pub fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
         if !is_root() {
             println!("skipped: {test}: vsftpd needs root");
@@ -140,7 +142,7 @@ impl Peer {
         for (name, pem) in [("certificate", own.cert.pem()), ("key", both)] {
             std::fs::write(folder.path().join(name), pem).expect("it is writable");
         }
-        // The sandbox knows the system calls of older C libraries only.
+        // Its sandbox knows only the system calls of older C libraries.
         let text = format!(
             "listen=YES\nlisten_address={}\nlisten_port={PORT}\nbackground=NO\nseccomp_sandbox=NO\n\
              anonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\nsecure_chroot_dir={root}\n\
@@ -156,8 +158,8 @@ impl Peer {
         Self::start("vsftpd", &[&configuration.display().to_string()], folder, at, test)
     }
 
-    /// nginx with a file of so many bytes, which takes what is put into `in`, with and without TLS;
-    /// its certificate is in `certificate`. `None`, said aloud, if it is missing.
+    /// Starts nginx with a file of this size, which accepts uploads into `in`, with and without
+    /// TLS; its certificate is in `certificate`. `None`, with a message, if it is missing.
     pub fn nginx(test: &str, bytes: usize) -> Option<Self> {
         let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
@@ -190,23 +192,24 @@ impl Peer {
         Self::start("nginx", &["-c", &configuration, "-p", &prefix], folder, at, test)
     }
 
-    /// Where nginx serves TLS.
+    /// Returns nginx's address for TLS.
     pub fn secure(&self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.at.ip(), SECURE_PORT)
     }
 
-    /// What is in a file of its folder.
+    /// Returns the contents of a file in its folder.
     pub fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&std::fs::read(self.folder.path().join(name)).unwrap_or_default())
             .into_owned()
     }
 
-    /// Its own folder.
+    /// Returns the path of `name` in its folder.
     pub fn path(&self, name: &str) -> PathBuf {
         Path::new(self.folder.path()).join(name)
     }
 
-    /// How many lines of its log satisfy this, once so many do or it has had time to write them.
+    /// Returns the number of matching log lines, as soon as there are `least` or after it had time
+    /// to write them.
     pub fn logged(&self, least: u64, is_it: impl Fn(&str) -> bool) -> u64 {
         let began = Instant::now();
         loop {
@@ -225,7 +228,7 @@ fn is_root() -> bool {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // SIGTERM, so that a master takes its workers with it.
+        // SIGTERM, so that a master process also stops its workers.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! The passive end of a data connection, written a second time from its description: for peers that
-//! a test plays by hand.
+//! Passive end of a data connection, written a second time from its specification, for peers that a
+//! test plays by hand.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,14 +8,14 @@ use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_load::Secret;
 use sha2::Sha256;
 
-/// Hello and proof: what the active end sends before its load, bytes.
+/// Hello and proof: bytes that the active end sends before its load.
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub const FROM_ACTIVE: u64 = 28 + 32;
-/// Answer and go-ahead: what the passive end sends before its load, bytes.
+/// Answer and go-ahead: bytes that the passive end sends before its load.
 #[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub const FROM_PASSIVE: u64 = 16 + 32 + 32;
 
-/// Takes the hello, proves `secret`, checks the other end's proof and gives the go-ahead.
+/// Receives the hello, proves `secret`, checks the other end's proof and sends the go-ahead.
 pub fn admit(stream: &mut TcpStream, secret: Secret) {
     const NONCE: [u8; 16] = [0x5a; 16];
     let mut hello = [0; 28];

@@ -16,11 +16,12 @@ pub const V6: &str = "::1";
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Nothing here reads or writes a disk.
 static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
-/// Milliseconds of load: enough on a quiet machine, and on one that hardly runs us.
+/// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
+/// blocked.
 pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
 pub const SECRET: Secret = Secret(*b"a secret of 16 B");
 
-/// Workers of the active end and of the passive one.
+/// Workers of the active end and of the passive end.
 pub type Ends = [Vec<Box<dyn Worker>>; 2];
 
 pub fn endpoint(ip: &str) -> Endpoint {
@@ -65,7 +66,8 @@ pub fn connect(name: &str, ip: &str, table: &Value, offer: &Offer) -> Vec<Box<dy
     workload(name).expect("registered").connect(&setup(&params, &local), offer).expect("connect")
 }
 
-/// Opens both ends, the active one first; `divert` may change where the active end connects to.
+/// Opens both ends, the active one first; `divert` may change the address to which the active end
+/// connects.
 pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> Offer) -> Ends {
     let listener = listen(name, ip, table);
     let offer = divert(listener.offer());
@@ -95,17 +97,16 @@ pub fn join(mut engine: Engine) -> EngineReport {
     report
 }
 
-/// Loads both ends for `milliseconds`, and lets them drain for at most a second; returns active and
+/// Loads both ends for `milliseconds` and drains them for at most a second; returns active and
 /// passive.
 pub fn run(ends: Ends, milliseconds: u64) -> [EngineReport; 2] {
     ends.map(|workers| start(workers, Nanos::from_millis(milliseconds), Nanos::from_secs(1)))
         .map(join)
 }
 
-/// Both ends under loads that grow from one of [`SPANS_MS`] to the next until `is_enough` has
-/// happened in one of them: how long that takes is the machine's affair and no test's. Each load
-/// opens both ends anew. The last one is returned even if it was not enough, so that the test says
-/// what it saw.
+/// Runs longer and longer loads from [`SPANS_MS`] until `is_enough` holds. No test depends on how
+/// long that takes. Each load opens both ends anew. Returns the last report even if it was not
+/// enough, so that the test can show it.
 pub fn run_until(
     open: impl FnMut() -> Ends,
     is_enough: impl Fn(&[EngineReport; 2]) -> bool,
@@ -114,7 +115,7 @@ pub fn run_until(
     grow(open, is_enough, |_| Nanos::from_secs(30))
 }
 
-/// The same for loads of which something is lost, which every drain waits for in vain.
+/// Does the same for loads with losses, whose drains always wait until their limit.
 pub fn run_lossy_until(
     open: impl FnMut() -> Ends,
     is_enough: impl Fn(&[EngineReport; 2]) -> bool,
@@ -140,7 +141,7 @@ fn grow(
     seen.expect("there are spans")
 }
 
-/// Whether every flow of these ends has moved payload.
+/// Returns true if every flow of these ends has moved payload.
 pub fn all_flows_moved(reports: &[&EngineReport]) -> bool {
     let moved = |flow: &FlowReport| {
         flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] > 0

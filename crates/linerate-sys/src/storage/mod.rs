@@ -70,8 +70,8 @@ pub enum Operation {
     Fsync,
     /// The same without metadata that is not needed to read the data back (fdatasync(2)).
     Fdatasync,
-    /// Releases bytes: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)). Moves
-    /// nothing.
+    /// Releases bytes: `BLKDISCARD` on a block device, a punched hole in a file (fallocate(2)).
+    /// Moves nothing.
     Trim,
 }
 
