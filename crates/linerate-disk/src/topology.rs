@@ -226,12 +226,12 @@ impl System {
     /// behind a loop device.
     fn below(&self, node: &Node) -> Vec<&Node> {
         let shown = self.backing(node);
-        let is_one = |other: &&Node| {
+        let others = self.nodes.iter().filter(|other| {
             node.partition_of.as_ref() == Some(&other.name)
                 || node.slaves.contains(&other.name)
                 || shown == Some(&Backing::Device(other.number))
-        };
-        self.nodes.iter().filter(is_one).collect()
+        });
+        others.collect()
     }
 
     /// Returns the object behind a loop device.
@@ -318,20 +318,6 @@ fn unit_serial(disk: &Node) -> Option<String> {
 /// Returns every disk and partition, by name.
 fn nodes(root: &Path) -> Vec<Node> {
     let block = root.join("sys/block");
-    let node = |folder: PathBuf, name: String, partition_of: Option<String>| {
-        let number = number(&text(&folder.join("dev"))?)?;
-        let sectors =
-            |file: &str| text(&folder.join(file)).and_then(|sectors| sectors.parse().ok());
-        let span = partition_of.is_some().then(|| sectors("start").zip(sectors("size"))).flatten();
-        Some(Node {
-            name,
-            number,
-            partition_of,
-            span,
-            slaves: names(&folder.join("slaves")),
-            folder,
-        })
-    };
     let mut found = Vec::new();
     for name in names(&block) {
         let folder = block.join(&name);
@@ -343,6 +329,15 @@ fn nodes(root: &Path) -> Vec<Node> {
         found.extend(parts);
     }
     found
+}
+
+/// Reads the device with the sysfs folder `folder`.
+fn node(folder: PathBuf, name: String, partition_of: Option<String>) -> Option<Node> {
+    let number = number(&text(&folder.join("dev"))?)?;
+    let sectors = |file: &str| text(&folder.join(file)).and_then(|sectors| sectors.parse().ok());
+    let span = partition_of.is_some().then(|| sectors("start").zip(sectors("size"))).flatten();
+    let slaves = names(&folder.join("slaves"));
+    Some(Node { name, number, partition_of, span, slaves, folder })
 }
 
 /// Returns the mounts of every mount namespace, this process's own first.
@@ -384,11 +379,11 @@ fn mount(root: &Path, line: &str) -> Option<Mount> {
 /// Returns the devices of mounted btrfs filesystems: a mount names only one of several.
 fn pools(root: &Path) -> Vec<(String, String)> {
     let folder = root.join("sys/fs/btrfs");
-    let of = |pool: String| {
+    let members = names(&folder).into_iter().flat_map(|pool| {
         let devices = names(&folder.join(&pool).join("devices"));
         devices.into_iter().map(move |device| (device, format!("btrfs {pool}")))
-    };
-    names(&folder).into_iter().flat_map(of).collect()
+    });
+    members.collect()
 }
 
 fn number(text: &str) -> Option<(u32, u32)> {

@@ -26,19 +26,22 @@ const UNLIMITED_BEFORE: &str = "-1";
 /// slash.
 #[must_use]
 pub fn folders(membership: &str) -> Vec<String> {
-    let of = |line: &str| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, group) = (fields.next()?, fields.next()?.trim_matches('/'));
-        let group = if group.is_empty() { String::new() } else { format!("{group}/") };
-        match controllers {
-            "" => Some((0, group)),
-            of if of.split(',').any(|one| one == "cpu") => Some((1, format!("cpu/{group}"))),
-            _ => None,
-        }
-    };
-    let mut found: Vec<(u8, String)> = membership.lines().filter_map(of).collect();
+    let mut found: Vec<(u8, String)> = membership.lines().filter_map(folder).collect();
     found.sort();
     found.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// Returns the folder of one line of the membership, after its rank: 0 for version 2, 1 for version
+/// 1. `None` for lines of other controllers.
+fn folder(line: &str) -> Option<(u8, String)> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (fields.next()?, fields.next()?.trim_matches('/'));
+    let group = if group.is_empty() { String::new() } else { format!("{group}/") };
+    match controllers {
+        "" => Some((0, group)),
+        list if list.split(',').any(|one| one == "cpu") => Some((1, format!("cpu/{group}"))),
+        _ => None,
+    }
 }
 
 /// Returns the paths at which `file` of this process's CPU controller may be, the most likely

@@ -111,13 +111,11 @@ pub fn name() -> Option<String> {
 /// it (flock(2)), or it has a mark in [`STANDING_MARKS`].
 #[must_use]
 pub fn is_kept(name: &str) -> bool {
-    let is_held = |path: &Path| {
-        // A shared lock, so that two processes that ask at once do not mistake each other for the
-        // creator.
-        File::open(path)
-            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    };
-    is_held(&Path::new(NAMED).join(name)) || Path::new(STANDING_MARKS).join(name).exists()
+    // A shared lock, so that two processes that ask at once do not mistake each other for the
+    // creator.
+    let is_held = File::open(Path::new(NAMED).join(name))
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    is_held || Path::new(STANDING_MARKS).join(name).exists()
 }
 
 /// Returns the inode of the calling thread's network namespace, which identifies it during its

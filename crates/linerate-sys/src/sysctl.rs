@@ -41,11 +41,8 @@ fn spaced(text: &str) -> String {
 /// Returns the path of the parameter. A name consists of letters, digits, `_` and `-` between
 /// single dots, so that no name leads out of `/proc/sys`.
 fn path(name: &str) -> std::io::Result<PathBuf> {
-    let fits = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    };
-    if name.split('.').all(fits) {
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_legal)) {
         return Ok(PathBuf::from("/proc/sys").join(name.replace('.', "/")));
     }
     Err(std::io::Error::new(

@@ -214,13 +214,15 @@ pub fn set_segment_size(socket: &impl AsFd, bytes: u16) -> Result<(), SysError> 
 /// as many on older kernels. Tests it with one message to a socket of this process.
 #[must_use]
 pub fn most_segments() -> usize {
-    let accepted = || -> io::Result<usize> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        option::set_int(&socket, libc::SOL_UDP, UDP_SEGMENT, 1)?;
-        socket.send_to(&[0; MAX_SEGMENTS], socket.local_addr()?)
-    };
     // If the namespace's loopback is down, the test is impossible.
-    accepted().unwrap_or(LEAST_MAX_SEGMENTS)
+    send_most_segments().unwrap_or(LEAST_MAX_SEGMENTS)
+}
+
+/// Sends [`MAX_SEGMENTS`] segments of one byte to a socket of this process.
+fn send_most_segments() -> io::Result<usize> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    option::set_int(&socket, libc::SOL_UDP, UDP_SEGMENT, 1)?;
+    socket.send_to(&[0; MAX_SEGMENTS], socket.local_addr()?)
 }
 
 /// Receives datagrams that arrive together as one message (`UDP_GRO`).

@@ -1,8 +1,8 @@
 //! Decimal half-up rounding, as printed tables round (docs/methodology/repeats.md#rounding).
 //!
-//! Binary floating point cannot hold most decimals: 61.005 is stored below the tie and `{:.2}`
-//! prints 61.00 where a table made in decimal prints 61.01. Values given with few decimals are
-//! therefore taken as the integers they were.
+//! Binary floating point cannot represent most decimals: 1.005 is stored a little below the tie, so
+//! `{:.2}` prints 1.00 where a table made in decimal prints 1.01. Values with few decimals are
+//! therefore converted to the integers that they were.
 
 use linerate_model::BitRate;
 
@@ -10,7 +10,7 @@ use linerate_model::BitRate;
 const MAX_DECIMALS: u32 = 9;
 
 /// `value` rounded half away from zero to `decimals` places, as text. The value is read as the
-/// shortest decimal that denotes it (so 61.005 is a tie), which is what a person who wrote it
+/// shortest decimal that denotes it (so 1.005 is a tie), which is what a person who wrote it
 /// meant.
 ///
 /// # Panics
@@ -20,9 +20,9 @@ const MAX_DECIMALS: u32 = 9;
 /// ```
 /// use linerate_analysis::statistics::half_up;
 ///
-/// // 61.005 is a tie. The nearest double is a little smaller, so `format!` rounds down.
-/// assert_eq!(format!("{:.2}", 61.005), "61.00");
-/// assert_eq!(half_up(61.005, 2), "61.01");
+/// // 1.005 is a tie. The nearest double is a little smaller, so `format!` rounds down.
+/// assert_eq!(format!("{:.2}", 1.005), "1.00");
+/// assert_eq!(half_up(1.005, 2), "1.01");
 /// ```
 #[must_use]
 pub fn half_up(value: f64, decimals: usize) -> String {

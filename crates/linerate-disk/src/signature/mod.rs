@@ -85,15 +85,10 @@ pub struct Edges<'a> {
 impl Edges<'_> {
     /// Returns the `len` bytes at `offset` from the start, if they are in one of the edges.
     fn at(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        let within = |bytes: &'_ [u8], start: u64| -> Option<usize> {
-            let from = usize::try_from(offset.checked_sub(start)?).ok()?;
-            (from.checked_add(len)? <= bytes.len()).then_some(from)
-        };
-        if let Some(from) = within(self.head, 0) {
-            return self.head.get(from..from + len);
-        }
-        let from = within(self.tail, self.size.checked_sub(self.tail.len() as u64)?)?;
-        self.tail.get(from..from + len)
+        slice(self.head, offset, len).or_else(|| {
+            let tail_at = self.size.checked_sub(self.tail.len() as u64)?;
+            slice(self.tail, offset.checked_sub(tail_at)?, len)
+        })
     }
 
     /// Returns true if `bytes` are at `offset`.
@@ -110,6 +105,12 @@ impl Edges<'_> {
     fn u32(&self, offset: u64) -> Option<u32> {
         self.at(offset, 4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
+}
+
+/// Returns the `len` bytes at `from`, if `bytes` has them.
+fn slice(bytes: &[u8], from: u64, len: usize) -> Option<&[u8]> {
+    let from = usize::try_from(from).ok()?;
+    bytes.get(from..from.checked_add(len)?)
 }
 
 /// Returns all findings, by position.

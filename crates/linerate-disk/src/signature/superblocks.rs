@@ -197,11 +197,8 @@ fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const RESERVED: u64 = 64 * KIB;
     const SECTOR: u64 = 512;
     let mut mark = |name, offset: Option<u64>, marks: &[&[u8]]| {
-        if let Some(offset) =
-            offset.filter(|offset| marks.iter().any(|mark| edges.has(*offset, mark)))
-        {
-            found.push(Finding { kind: Member, name, offset });
-        }
+        let offset = offset.filter(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
+        found.extend(offset.map(|offset| Finding { kind: Member, name, offset }));
     };
     let size = edges.size;
     mark("linux_raid_member", (size / RESERVED * RESERVED).checked_sub(RESERVED), &[MD, MD_BIG]);

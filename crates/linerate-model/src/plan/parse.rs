@@ -94,9 +94,8 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
 ///     from = "a"
 ///     to = "b"
 ///
-///     [[sweep.axis]]
-///     param = "message_size"
-///     values = ["1 KiB", "64 KiB"]
+///     [sweep.axis]
+///     message_size = ["1 KiB", "64 KiB"]
 /// "#;
 /// let plan = plan::read(text).expect("a plan without problems");
 /// assert_eq!((plan.repeats, plan.sweeps[0].axes.len()), (6, 1));

@@ -17,14 +17,8 @@ use crate::xdp::{Attachment, Placement};
 /// open. Needs CAP_SYS_ADMIN.
 pub(super) fn hold(program: &Program) -> Result<[OwnedFd; 2], SysError> {
     const OWN: &str = "/proc/thread-self/ns/net";
-    let failed = |cause: io::Error| {
-        SysError::new(
-            "make",
-            "a network namespace to attach a program \
-            in",
-            cause,
-        )
-    };
+    let failed =
+        |cause: io::Error| SysError::new("make", "a network namespace for a program", cause);
     std::thread::scope(|scope| {
         // A namespace is a property of a thread, and this thread ends here.
         let thread = scope.spawn(|| {

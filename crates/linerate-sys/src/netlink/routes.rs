@@ -234,6 +234,13 @@ impl Route {
     }
 }
 
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
 /// Returns the active members of `RTA_MULTIPATH`, each a `struct rtnexthop` with attributes.
 fn next_hops(mut bytes: &[u8]) -> Vec<NextHop> {
     /// `struct rtnexthop`: length, flags, weight, index of the device.
@@ -293,10 +300,6 @@ impl RouteSocket {
         flags: u32,
     ) -> Result<Route, SysError> {
         let object = || format!("route to {address}");
-        let octets = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.octets().to_vec(),
-            IpAddr::V6(address) => address.octets().to_vec(),
-        };
         let family =
             if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
         let bytes = octets(address);
@@ -311,14 +314,10 @@ impl RouteSocket {
         }
         let answer = self.socket.ask(GET_ROUTE, 0, &[&body], PATIENCE);
         let answer = answer.map_err(|unanswered| unanswered.during("look up", object()))?;
-        let gone = || {
-            SysError::new(
-                "look up",
-                object(),
-                std::io::Error::other("the kernel's answer has no route"),
-            )
-        };
-        Route::from_bytes(&answer).ok_or_else(gone)
+        Route::from_bytes(&answer).ok_or_else(|| {
+            let cause = std::io::Error::other("the kernel's answer has no route");
+            SysError::new("look up", object(), cause)
+        })
     }
 
     /// Replaces an existing entry of the routing table by `route`.

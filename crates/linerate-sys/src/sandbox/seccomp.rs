@@ -156,18 +156,22 @@ fn program(architecture: u32) -> Vec<sock_filter> {
 /// verdict.
 type Judged = (u32, Vec<sock_filter>);
 
+/// Allows a call if `argument` is one of `values`; refuses it with `otherwise` if not.
+fn any_of(argument: u32, values: &[u32], otherwise: i32) -> Vec<sock_filter> {
+    let each = values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), ALLOW]);
+    [load_argument(argument)].into_iter().chain(each).chain([refuse(otherwise)]).collect()
+}
+
+/// Refuses a call if `argument` is one of `values`; allows it if not.
+fn none_of(argument: u32, values: &[u32]) -> Vec<sock_filter> {
+    let each =
+        values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), refuse(libc::EPERM)]);
+    [load_argument(argument)].into_iter().chain(each).chain([ALLOW]).collect()
+}
+
 /// Returns the calls that are not simply allowed, by number.
 fn judged_calls() -> Vec<Judged> {
     let number = |call: c_long| u32::try_from(call).expect("numbers of system calls are small");
-    let any_of = |argument, values: &[u32], otherwise| {
-        let each = values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), ALLOW]);
-        [load_argument(argument)].into_iter().chain(each).chain([refuse(otherwise)]).collect()
-    };
-    let none_of = |argument, values: &[u32]| {
-        let each =
-            values.iter().flat_map(|value| [unless_skip(BPF_JEQ, *value, 1), refuse(libc::EPERM)]);
-        [load_argument(argument)].into_iter().chain(each).chain([ALLOW]).collect()
-    };
     let no_namespace =
         vec![load_argument(0), unless_skip(BPF_JSET, NAMESPACES, 1), refuse(libc::EPERM), ALLOW];
     let mut calls: Vec<Judged> = vec![

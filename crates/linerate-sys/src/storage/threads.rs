@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,6 +36,16 @@ impl Finished {
     }
 }
 
+/// Serves the requests of one slot until its sender is dropped.
+fn serve(file: &File, requests: Receiver<(Request, Region)>, finished: &Finished) {
+    let mut priority = Priority::NONE;
+    for (request, mut buffer) in requests {
+        let result = transfer(file, &mut buffer, request, &mut priority);
+        finished.done().push((Completion { slot: request.slot, result }, buffer));
+        finished.came.notify_one();
+    }
+}
+
 impl Threads {
     pub(super) fn new(file: File, slots: u32, slot_bytes: usize) -> io::Result<Self> {
         let file = Arc::new(file);
@@ -47,17 +57,8 @@ impl Threads {
         for slot in 0..slots {
             let (work, given) = sync_channel::<(Request, Region)>(1);
             let (file, finished) = (Arc::clone(&file), Arc::clone(&threads.finished));
-            let serve = move || {
-                let mut priority = Priority::NONE;
-                for (request, mut buffer) in given {
-                    let result = transfer(&file, &mut buffer, request, &mut priority);
-                    finished.done().push((Completion { slot: request.slot, result }, buffer));
-                    finished.came.notify_one();
-                }
-            };
-            threads
-                .handles
-                .push(std::thread::Builder::new().name(format!("lr-disk-{slot}")).spawn(serve)?);
+            let thread = std::thread::Builder::new().name(format!("lr-disk-{slot}"));
+            threads.handles.push(thread.spawn(move || serve(&file, given, &finished))?);
             threads.work.push(work);
         }
         Ok(threads)

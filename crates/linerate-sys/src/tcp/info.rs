@@ -116,9 +116,7 @@ impl TcpInfo {
         let half =
             |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]));
         let long = |at: usize| {
-            bytes.get(at..at + 8).map_or(0, |b| {
-                u64::from_ne_bytes(b.try_into().expect("the range is eight bytes long"))
-            })
+            bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |b| u64::from_ne_bytes(*b))
         };
         Self {
             known_bytes: bytes.len() as u32,

@@ -76,11 +76,10 @@ impl Vectors {
         assert!(block_bytes <= block.len(), "{block_bytes} of {} bytes", block.len());
         let batch_bytes = n_messages * message_bytes;
         let start: *mut u8 = block.as_mut_ptr();
-        let vector = |from: usize| libc::iovec {
-            iov_base: start.cast(),
-            iov_len: (batch_bytes - from).min(block_bytes),
-        };
-        let vectors = (0..batch_bytes).step_by(block_bytes).map(vector).collect();
+        let lengths =
+            (0..batch_bytes).step_by(block_bytes).map(|from| (batch_bytes - from).min(block_bytes));
+        let vectors =
+            lengths.map(|length| libc::iovec { iov_base: start.cast(), iov_len: length }).collect();
         Self { vectors, block_bytes, batch_bytes, position: 0, _block: block }
     }
 

@@ -22,33 +22,26 @@ pub(crate) fn ready(device: &str, frame_bytes: u32) -> Result<(), SysError> {
             found = Some(link);
         }
     })?;
-    let refuse = |why: String, code: i32| {
-        Err(SysError::new(
-            "send frames on",
-            format!("{device} ({why})"),
-            io::Error::from_raw_os_error(code),
-        ))
+    let (why, code) = match found {
+        None => ("the interface does not exist".to_owned(), libc::ENODEV),
+        Some(link) if link.flags & UP == 0 => {
+            (format!("the interface is down: `ip link set {device} up`"), libc::ENETDOWN)
+        }
+        Some(link) if link.flags & CARRIER == 0 => {
+            let why = "the interface has no carrier: is the other end plugged in and up?";
+            (why.to_owned(), libc::ENETDOWN)
+        }
+        Some(link) if frame_bytes > link.mtu + HEADER_BYTES + TAG_BYTES => {
+            let needed = frame_bytes - HEADER_BYTES;
+            let why = format!(
+                "a frame of {frame_bytes} B without check sequence does not fit its MTU of {}: \
+                 `ip link set {device} mtu {needed}`",
+                link.mtu
+            );
+            (why, libc::EMSGSIZE)
+        }
+        Some(_) => return Ok(()),
     };
-    let Some(link) = found else {
-        return refuse("the interface does not exist".into(), libc::ENODEV);
-    };
-    if link.flags & UP == 0 {
-        return refuse(format!("the interface is down: `ip link set {device} up`"), libc::ENETDOWN);
-    }
-    if link.flags & CARRIER == 0 {
-        return refuse(
-            "the interface has no carrier: is the other end plugged in and up?".into(),
-            libc::ENETDOWN,
-        );
-    }
-    if frame_bytes > link.mtu + HEADER_BYTES + TAG_BYTES {
-        let needed = frame_bytes - HEADER_BYTES;
-        let why = format!(
-            "a frame of {frame_bytes} B without check sequence does not fit its MTU of {}: `ip \
-                link set {device} mtu {needed}`",
-            link.mtu
-        );
-        return refuse(why, libc::EMSGSIZE);
-    }
-    Ok(())
+    let cause = io::Error::from_raw_os_error(code);
+    Err(SysError::new("send frames on", format!("{device} ({why})"), cause))
 }

@@ -45,12 +45,10 @@ impl Match {
             matches!(value.len(), 1 | 2 | 4 | 8) && value.len() == mask.len(),
             "1, 2, 4 or 8 bytes and their mask"
         );
-        let widen = |bytes: &[u8]| {
-            let mut wide = [0; 8];
-            wide[..bytes.len()].copy_from_slice(bytes);
-            wide
-        };
-        Self { offset, value: widen(value), n_bytes: value.len() as u8, mask: widen(mask) }
+        let (mut wide_value, mut wide_mask) = ([0; 8], [0; 8]);
+        wide_value[..value.len()].copy_from_slice(value);
+        wide_mask[..mask.len()].copy_from_slice(mask);
+        Self { offset, value: wide_value, n_bytes: value.len() as u8, mask: wide_mask }
     }
 
     /// Returns the number of bytes of a frame that the condition needs.

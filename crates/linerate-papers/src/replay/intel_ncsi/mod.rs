@@ -2,7 +2,8 @@
 //! them, and the statements of the text.
 //!
 //! Units: Mbit/s of payload as iperf printed them. The averages follow only with decimal half-up
-//! rounding: in binary floating point 61.005 is a little less, and one of the 32 fails.
+//! rounding: a mean that is computed in binary floating point may be a little less than 61.005, and
+//! then one of the 32 fails.
 
 mod claims;
 mod seconds;

@@ -90,26 +90,22 @@ impl NativeAio {
         let start = self.arena.lend(request);
         let block = &mut self.blocks[request.slot as usize];
         let (data, file) = (u64::from(request.slot), self.file.as_raw_fd() as u32);
-        let moving = |opcode| ControlBlock {
-            data,
-            opcode,
-            file,
-            buffer: start.expose_provenance() as u64,
-            bytes: u64::from(request.bytes),
-            offset: request.offset as i64,
-            priority: request.priority.bits() as i16,
-            flags: if request.priority == Priority::NONE { 0 } else { HAS_PRIORITY },
-            ..ControlBlock::default()
-        };
-        // The kernel refuses a flush with a buffer or an offset.
-        let plain = |opcode| ControlBlock { data, opcode, file, ..ControlBlock::default() };
-        *block = match request.operation {
-            Operation::Read => moving(PREAD),
-            Operation::Write => moving(PWRITE),
-            Operation::Fsync => plain(FSYNC),
-            Operation::Fdatasync => plain(FDSYNC),
+        let opcode = match request.operation {
+            Operation::Read => PREAD,
+            Operation::Write => PWRITE,
+            Operation::Fsync => FSYNC,
+            Operation::Fdatasync => FDSYNC,
             Operation::Trim => panic!("native AIO has no discards: see `Transfers::can`"),
         };
+        *block = ControlBlock { data, opcode, file, ..ControlBlock::default() };
+        // The kernel refuses a flush with a buffer or an offset.
+        if request.operation.moves() {
+            block.buffer = start.expose_provenance() as u64;
+            block.bytes = u64::from(request.bytes);
+            block.offset = request.offset as i64;
+            block.priority = request.priority.bits() as i16;
+            block.flags = if request.priority == Priority::NONE { 0 } else { HAS_PRIORITY };
+        }
         self.queued.push(block);
         self.in_flight += 1;
         if self.queued.len() >= self.most_held as usize {
