@@ -204,7 +204,7 @@ mod tests {
     fn a_process_with_several_threads_is_not_confined() {
         // The test runs on a thread beside the main one.
         let why = confine(&Confinement::default()).expect_err("threads").to_string();
-        assert!(why.contains("threads run"), "{why}");
+        assert!(why.contains("threads, but only"), "{why}");
         assert_eq!(rustix::thread::no_new_privs(), Ok(false), "nothing has changed");
     }
 }
