@@ -68,7 +68,11 @@ impl Distribution {
     /// ```
     /// use linerate_model::Distribution;
     ///
-    /// let times = Distribution { buckets: vec![(100, 900), (250, 95)], lost: 5, ..Distribution::default() };
+    /// let times = Distribution {
+    ///     buckets: vec![(100, 900), (250, 95)],
+    ///     lost: 5,
+    ///     ..Distribution::default()
+    /// };
     /// assert_eq!(times.percentile(0.5), Some(Some(100)));
     /// // Rank 990 of 1,000 is among the 95 slower operations.
     /// assert_eq!(times.percentile(0.99), Some(Some(250)));

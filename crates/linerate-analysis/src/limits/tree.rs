@@ -85,7 +85,8 @@ impl Bound {
 ///     flows: flows.iter().copied().collect(),
 /// };
 /// // Two ports of 10 Gbit/s each sit in a slot of 16 Gbit/s.
-/// let path = [shared("port 1", 10.0, &[1]), shared("port 2", 10.0, &[2]), shared("slot", 16.0, &[1, 2])];
+/// let ports = [shared("port 1", 10.0, &[1]), shared("port 2", 10.0, &[2])];
+/// let path = [&ports[..], &[shared("slot", 16.0, &[1, 2])]].concat();
 /// let both = bound(&path, &BTreeSet::from([1, 2]));
 /// assert_eq!((both.value, both.binding[0].0.as_str()), (BitRate(16e9), "slot"));
 /// let one = bound(&path, &BTreeSet::from([1]));

@@ -47,7 +47,11 @@ impl Latency {
 /// use linerate_model::Distribution;
 ///
 /// // 6 frames took 10 us, 3 took 20 us, and one was lost.
-/// let delays = Distribution { buckets: vec![(10_000, 6), (20_000, 3)], lost: 1, ..Distribution::default() };
+/// let delays = Distribution {
+///     buckets: vec![(10_000, 6), (20_000, 3)],
+///     lost: 1,
+///     ..Distribution::default()
+/// };
 /// let found = latency(&delays).expect("frames arrived");
 /// // The fifth of ten frames took 10 us. Ten frames are too few for a 99.9th percentile.
 /// assert_eq!((found.typical, found.worst_case, found.n), (10_000.0, None, 10));

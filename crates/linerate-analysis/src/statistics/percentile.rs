@@ -72,7 +72,10 @@ pub struct Percentile {
 /// use linerate_model::Distribution;
 ///
 /// // One run: 900 operations of 1 ms, 100 of 5 ms.
-/// let run = Distribution { buckets: vec![(1_000_000, 900), (5_000_000, 100)], ..Distribution::default() };
+/// let run = Distribution {
+///     buckets: vec![(1_000_000, 900), (5_000_000, 100)],
+///     ..Distribution::default()
+/// };
 /// let p95 = percentile(&[&run], 0.95, 1).expect("enough operations");
 /// assert_eq!((p95.value_ns, p95.basis), (Some(5_000_000), Basis::Operations));
 /// ```
