@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::RESERVED_BYTES;
-use crate::keeper::{DistantWatch, Place};
+use crate::keeper::{DistantWatch, TargetPlace};
 use crate::scratch::Scratch;
 use crate::topology::{System, split};
 use crate::watch::Watch;
@@ -37,8 +37,8 @@ pub struct Target {
     written: AtomicU64,
     /// Watch over a claimed device.
     watch: Option<Watching>,
-    /// Place at the process that keeps it, if that is another one.
-    place: Option<Place>,
+    /// TargetPlace at the process that keeps it, if that is another one.
+    place: Option<TargetPlace>,
 }
 
 /// Watch over a target, here or in the process that keeps it.
@@ -120,7 +120,7 @@ impl Opener {
     /// # Errors
     /// Those of open(2).
     pub fn open(&self) -> io::Result<File> {
-        if let Some(Place { keeper, number }) = &self.target.place {
+        if let Some(TargetPlace { keeper, number }) = &self.target.place {
             let (write, direct, synchrony) = self.requested;
             return keeper.reopen(*number, write, direct, synchrony);
         }
@@ -210,7 +210,7 @@ impl Target {
         files: KeptFiles,
     ) -> Result<Self, DiskError> {
         let Kept { number, path, is_writable, range, block_bytes, device, serial } = kept;
-        let place = Place { keeper, number };
+        let place = TargetPlace { keeper, number };
         // A claimed device without a watch could be written to after somebody else mounts it.
         if is_writable && serial.is_some() && files.revocation.is_none() {
             return Err(DiskError::unsuitable(
@@ -385,7 +385,9 @@ impl Target {
             return Err(DiskError::unsuitable(what, "it was opened for reading only"));
         }
         let opened = match &self.place {
-            Some(Place { keeper, number }) => keeper.reopen(*number, write, direct, synchrony),
+            Some(TargetPlace { keeper, number }) => {
+                keeper.reopen(*number, write, direct, synchrony)
+            }
             None => self.reopen(write, direct, synchrony),
         };
         opened.map_err(|cause| match cause.raw_os_error() {
