@@ -19,7 +19,7 @@ use linerate_control::wire::{
 use linerate_control::{
     Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run,
 };
-use linerate_load::{Listener, LoadError, Offer, ParamDoc, Secret, Setup, Worker, Workload};
+use linerate_load::{Listener, LoadError, Offer, Parameter, Secret, Setup, Worker, Workload};
 use linerate_model::{
     HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome,
 };
@@ -327,7 +327,7 @@ impl Workload for Broken {
         "goes wrong"
     }
 
-    fn parameters(&self) -> Vec<ParamDoc> {
+    fn parameters(&self) -> Vec<Parameter> {
         Vec::new()
     }
 

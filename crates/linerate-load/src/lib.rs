@@ -41,7 +41,7 @@ use histogram::CoarseHistogram;
 pub use histogram::Histogram;
 pub use operations::Start;
 pub use pacer::{BURST, Due, Pacer};
-pub use parameter::{ParamDoc, Takes};
+pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
 pub use workload::{Listener, Offer, Progress, Secret, Setup, Worker, Workload};

@@ -10,7 +10,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
-use crate::{Due, LoadError, ParamDoc, Permits, Tally};
+use crate::{Due, LoadError, Parameter, Permits, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and
 /// whatever lacks it is counted as foreign and dropped.
@@ -63,7 +63,7 @@ pub trait Workload: Sync {
     fn summary(&self) -> &'static str;
 
     /// Its parameters: its own, then those it shares with other workloads.
-    fn parameters(&self) -> Vec<ParamDoc>;
+    fn parameters(&self) -> Vec<Parameter>;
 
     /// Everything wrong with `params`.
     fn check(&self, params: &Params) -> Vec<ParamError>;

@@ -70,7 +70,7 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
         assert_eq!(sum(&report, Counter::BytesWritten), writes * 4096);
         assert_eq!(service(&report).count(), reads + writes, "{engine}");
         assert!(mode(&report, "engine").starts_with(named), "{}", mode(&report, "engine"));
-        assert_eq!(mode(&report, "engine_why"), "asked for");
+        assert_eq!(mode(&report, "engine_why"), "requested");
     }
 }
 
@@ -183,7 +183,7 @@ fn a_scratch_file_is_verified_and_a_flaw_is_found() {
     assert_eq!(incident.kind, IncidentKind::WorkerStopped);
     assert!(incident.message.contains("verify the block at 3999744"), "{}", incident.message);
     assert!(
-        incident.message.contains("its bytes are not those that were written"),
+        incident.message.contains("its bytes differ from those written"),
         "{}",
         incident.message
     );
@@ -255,11 +255,11 @@ fn conditioning_overwrites_a_range_as_often_as_requested_and_the_row_says_so() {
 #[test]
 fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_reason() {
     for (size, engine, reason) in [
-        ("4 KiB", "aio", "chosen for depth 8 in memory: it copies at once"),
+        ("4 KiB", "aio", "chosen for depth 8 in memory: it copies in the call"),
         (
             "1 MiB",
             "io_uring",
-            "chosen for depth 8 in memory: threads of the kernel's share the copying",
+            "chosen for depth 8 in memory: kernel threads share the copying",
         ),
     ] {
         let report = run(&Disks::none(), in_memory(json!({ "depth": 8, "block_size": size })), 50)
@@ -275,7 +275,7 @@ fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_r
     let single = run(&Disks::none(), in_memory(json!({ "depth": 1 })), 50).expect("it runs");
     assert_eq!(
         mode(&single, "engine_why"),
-        "chosen for depth 1 in memory: one call a transfer is the least there can be"
+        "chosen for depth 1 in memory: one call per transfer is the minimum"
     );
 }
 

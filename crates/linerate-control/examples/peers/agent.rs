@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_control::{Access, Agent, AgentOptions, KeyStore};
 use linerate_load::{
-    Due, Listener, LoadError, Offer, ParamDoc, Progress, Setup, Tally, Times, Worker, Workload,
+    Due, Listener, LoadError, Offer, Parameter, Progress, Setup, Tally, Times, Worker, Workload,
     workload,
 };
 use linerate_model::{FlowReport, FlowTcp, Load, Nanos, ParamError, Params};
@@ -75,7 +75,7 @@ impl Workload for Liar {
         self.0.summary()
     }
 
-    fn parameters(&self) -> Vec<ParamDoc> {
+    fn parameters(&self) -> Vec<Parameter> {
         self.0.parameters()
     }
 

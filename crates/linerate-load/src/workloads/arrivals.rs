@@ -1,13 +1,14 @@
-//! When operations start: as soon as there is room (closed loop), or at a rate (open loop), evenly
-//! or at random.
+//! Start times of operations: as soon as there is room (closed loop), or at a rate (open loop) with
+//! constant or random gaps.
 
-use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError};
-use serde::{Deserialize, Deserializer, de};
+use std::num::NonZeroU32;
+use std::str::FromStr;
 
-use super::parameters::wrong;
-use crate::parameter::{Takes, parameters};
+use linerate_model::{Arrival, BitRate, Load, Nanos, PacketRate, ParamError, QuantityError};
 
-/// A rate of datagrams, in either of the units people use.
+use crate::parameter::{Reader, wrong};
+
+/// Rate of operations, in packets or in bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rate {
     /// L4 payload bits per second.
@@ -17,7 +18,7 @@ pub(crate) enum Rate {
 }
 
 impl Rate {
-    /// Datagrams of `payload_bytes` per second.
+    /// Returns datagrams of `payload_bytes` per second.
     pub(crate) fn per_second(self, payload_bytes: usize) -> f64 {
         match self {
             Self::Bits(BitRate(rate)) => rate / (payload_bytes as f64 * f64::from(u8::BITS)),
@@ -32,31 +33,70 @@ impl Rate {
     }
 }
 
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let packets = text.parse().map(Self::Packets);
-        packets.or_else(|_| text.parse().map(Self::Bits)).map_err(|_| {
-            de::Error::custom(format!(
-                "`{text}` is not a rate with its unit, such as \"1 Gbit/s\" or \"100 kpps\""
-            ))
-        })
+impl FromStr for Rate {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        text.parse().map(Self::Packets).or_else(|_| text.parse().map(Self::Bits))
     }
 }
 
-parameters! {
-    /// How the operations of a job arrive.
-    #[derive(Copy)]
-    pub(crate) struct Arrivals {
-        pub(crate) rate: Option<Rate> = None, Takes::Rate, "closed loop",
-            "requests per second, all flows together, such as \"10 kpps\": an open loop, at most \
-                depth outstanding";
-        pub(crate) poisson: bool = false, Takes::Flag, "false",
-            "exponential gaps instead of constant ones; needs a rate";
-    }
+/// Most operations of a burst: UIO_MAXIOV of Linux, the most messages of one system call.
+pub(crate) const MAX_BURST: u32 = 1024;
+
+/// Arrivals of the operations of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrivals {
+    /// Rate of an open loop; `None` for a closed one.
+    pub(crate) rate: Option<Rate>,
+    /// True for exponential gaps.
+    pub(crate) poisson: bool,
 }
 
 impl Arrivals {
+    /// Declares rate and gaps.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            rate: reader.rate(
+                "rate",
+                "closed loop",
+                "requests per second, all flows together, such as \"10 kpps\": an open loop, at \
+                    most depth outstanding",
+            ),
+            poisson: reader.flag(
+                "poisson",
+                false,
+                "exponential gaps instead of constant ones; needs a rate",
+            ),
+        }
+    }
+
+    /// Declares `burst`, of workloads that send datagrams or frames.
+    pub(crate) fn declare_burst(reader: &mut Reader<'_>) -> u32 {
+        reader.count(
+            "burst",
+            1..=u64::from(MAX_BURST),
+            1,
+            "packets sent back to back, then a gap that keeps the rate; needs a rate",
+        )
+    }
+
+    /// Returns the kind of gaps between bursts of `burst`.
+    pub(crate) fn arrival_of(&self, burst: u32) -> Arrival {
+        match NonZeroU32::new(burst) {
+            Some(burst) if burst.get() > 1 => Arrival::Burst(burst),
+            _ => self.arrival(),
+        }
+    }
+
+    /// Refuses bursts without a rate, or with random gaps.
+    pub(crate) fn check_burst(&self, burst: u32) -> Result<(), ParamError> {
+        if burst > 1 && (!self.is_open() || self.poisson) {
+            return Err(wrong("burst", "bursts need a rate and no Poisson arrivals"));
+        }
+        Ok(())
+    }
+
     /// Refuses a rate of zero, and random gaps without a rate.
     pub(crate) fn check(&self) -> Result<(), ParamError> {
         if self.rate.is_some_and(|rate| rate.value() <= 0.0) {
@@ -81,24 +121,24 @@ impl Arrivals {
         self.check()
     }
 
-    /// Whether operations start at their own time, not at the peer's.
+    /// Returns true if operations start at their own times, not at the peer's.
     pub(crate) fn is_open(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Whether gaps are constant or random.
+    /// Returns the kind of gaps.
     pub(crate) fn arrival(&self) -> Arrival {
         if self.poisson { Arrival::Poisson } else { Arrival::Constant }
     }
 
-    /// The share of the load that falls to a worker with `own` of `all` flows, at most `depth`
-    /// requests outstanding on each.
+    /// Returns the load of a worker with `own` of `all` flows, at most `depth` requests
+    /// outstanding on each.
     pub(crate) fn requests(&self, depth: u32, own: usize, all: u32) -> Load {
         share(self.rate.map(|rate| rate.per_second(1)), self.arrival(), depth, own, all)
     }
 }
 
-/// The share of a job's load that falls to a worker with `own` of its `all` flows.
+/// Returns the load of a worker with `own` of a job's `all` flows.
 pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize, all: u32) -> Load {
     match rate {
         Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), arrival },
@@ -106,24 +146,24 @@ pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize,
     }
 }
 
-/// How many of `n` operations, the first of them meant for `intended` and each next a `gap` later,
-/// start more than a gap late if they start `now`.
+/// Returns how many of `n` operations start more than a `gap` late if they start `now`. The first
+/// is due at `intended`, each next one a `gap` later.
 #[inline]
 pub(crate) fn late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
     // Operation k is `now - intended - k * gap` late.
     (now.since(intended).0.saturating_sub(1) / gap.0.max(1)).min(n)
 }
 
-/// How late a frame may be without being a tester's fault (docs/methodology/searches.md#trial).
+/// Delay of a frame beyond which the tester is at fault (docs/methodology/searches.md#trial).
 const VERY_LATE: Nanos = Nanos::from_millis(1);
 
-/// How many of them start more than 1 ms late.
+/// Returns how many of them start more than 1 ms late.
 #[inline]
 pub(crate) fn very_late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
     now.since(intended).since(VERY_LATE).0.div_ceil(gap.0.max(1)).min(n)
 }
 
-/// The mean gap between operations of an open load; `None` for a closed one.
+/// Returns the mean gap between operations of an open load; `None` for a closed one.
 pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
     match load {
         Load::Open { rate, .. } => Some(Nanos::from_secs_f64(1.0 / rate)),
@@ -133,24 +173,19 @@ pub(crate) fn mean_gap(load: Load) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_rate_has_either_unit() {
-        let rate = |text: &str| serde_json::from_value::<Rate>(json!(text));
+        let rate = |text: &str| text.parse::<Rate>();
         assert_eq!(rate("8 Mbit/s").expect("a bit rate").per_second(1_000), 1_000.0);
         assert_eq!(rate("5 kpps").expect("a packet rate").per_second(1_000), 5_000.0);
         assert!(rate("5").is_err() && rate("5 m").is_err());
-        assert!(serde_json::from_value::<Rate>(json!(5)).is_err());
     }
 
     #[test]
     fn requests_have_no_rate_in_bits() {
-        let arrivals = |rate: &str| {
-            serde_json::from_value::<Arrivals>(json!({ "rate": rate })).expect("a rate")
-        };
+        let arrivals = |rate: &str| Arrivals { rate: rate.parse().ok(), poisson: false };
         assert!(
             arrivals("8 kpps").check_requests().is_ok() && arrivals("8 Mbit/s").check().is_ok()
         );

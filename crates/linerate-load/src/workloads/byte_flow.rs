@@ -1,7 +1,7 @@
-//! A TCP connection that carries fixed-size requests and responses: bytes owed, bytes come, and its
+//! TCP connection with requests and responses of fixed size: bytes to send, bytes received, and its
 //! end.
 //!
-//! There is no framing: both ends know the sizes. Payload content means nothing.
+//! There is no framing: both ends know the sizes. The payload has no meaning.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -18,9 +18,9 @@ use super::tcp_options::{self, TcpOptions};
 use super::{socket_options, tcp_state};
 use crate::{LoadError, Tally};
 
-/// Bytes moved by one call at most.
+/// Most bytes of one call.
 pub(crate) const CHUNK_BYTES: usize = 1 << 16;
-/// Blocking calls return after this long at the latest.
+/// Longest wait of a blocking call.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 /// One connection.
@@ -37,8 +37,7 @@ pub(crate) struct ByteFlow {
 }
 
 impl ByteFlow {
-    /// A flow that is alone on its worker and blocks waits in the call itself; all others never
-    /// wait in a call.
+    /// A lone flow of a blocking worker waits in the call itself; all others never wait in a call.
     pub(crate) fn new(
         number: u32,
         stream: TcpStream,
@@ -54,14 +53,14 @@ impl ByteFlow {
         Ok(Self { number, stream, owed: 0, ended: false, counters: Counters::default(), options })
     }
 
-    /// Counts for the flow and the worker at once.
+    /// Counts for the flow and the worker together.
     #[inline]
     pub(crate) fn count(&mut self, tally: &mut Tally, counter: Counter, n: u64) {
         self.counters[counter] += n;
         tally.add(counter, n);
     }
 
-    /// Writes what is owed, as far as there is room.
+    /// Writes the pending bytes, as far as there is room.
     #[inline]
     pub(crate) fn flush(&mut self, filling: &[u8], tally: &mut Tally) {
         while self.owed > 0 && !self.ended {
@@ -83,7 +82,7 @@ impl ByteFlow {
         }
     }
 
-    /// Reads what is there, one call; returns the bytes that came.
+    /// Reads with one call; returns the bytes that arrived.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> usize {
         if self.ended {
@@ -109,18 +108,18 @@ impl ByteFlow {
         }
     }
 
-    /// Says to the other end that nothing more will come.
+    /// Ends sending, which the other end sees.
     pub(crate) fn close_sending(&self) {
         // If the connection is gone already, the other end knows.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// The kernel's view; absent if the connection is beyond asking.
+    /// Returns the kernel's state of the connection; `None` if it has none any more.
     pub(crate) fn tcp(&self) -> Option<TcpState> {
         tcp_state::of(&self.stream)
     }
 
-    /// What is known at the end.
+    /// Returns the report of the flow.
     pub(crate) fn report(mut self, worker: u32, modes: &BTreeMap<String, String>) -> FlowReport {
         tcp_options::at_end(&mut self.options, &SockRef::from(&self.stream));
         let tcp = self.tcp();
@@ -138,7 +137,7 @@ impl ByteFlow {
     }
 }
 
-/// How a request/response mode is named in reports.
+/// Returns the name of a request/response mode in reports.
 pub(crate) fn modes(wait: Waiting, alone: bool, open: bool) -> BTreeMap<String, String> {
     let wait = match (wait, alone, open) {
         (Waiting::Spin, ..) => "spin",

@@ -1,10 +1,9 @@
-//! The TCP connection beside a worker's datagrams: it says how many were sent, and that the other
-//! end is still there.
+//! TCP connection beside a worker's datagrams: it carries the counts of sent datagrams, and shows
+//! that the other end is alive.
 //!
-//! Each message is 12 bytes, big-endian: flow (4), datagrams sent on it (8). One with the flow
-//! [`START`] says when the first interval of the datagrams' sender began instead, ns by its
-//! monotonic clock. The end of the connection means that the other end is gone. Sending and looking
-//! never block.
+//! Each message has 12 bytes, big-endian: flow (4), datagrams sent on it (8). A message with the
+//! flow [`START`] carries the start of the sender's first interval instead, in ns of its monotonic
+//! clock. The connection ends when the other end is gone. Neither call ever blocks.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,11 +14,11 @@ use linerate_sys::SysError;
 use super::rendezvous::would_wait;
 use crate::LoadError;
 
-/// The flow of a message that says when the sender's first interval began: no flow has this number.
+/// Flow number of the message with the start of the sender's first interval: no flow has it.
 pub(crate) const START: u32 = u32::MAX;
 const MESSAGE_BYTES: usize = 12;
 const FLOW_BYTES: usize = 4;
-/// How often the connection is looked at while datagrams move.
+/// Interval between reads of the connection while datagrams move.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
 /// One end of it.
@@ -33,7 +32,7 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// A companion on a connection that is open and said hello.
+    /// Creates a companion on a connection that is open and has proved the secret.
     pub(crate) fn new(stream: TcpStream) -> Result<Self, LoadError> {
         let nonblocking = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         nonblocking
@@ -47,19 +46,19 @@ impl Companion {
         })
     }
 
-    /// Whether the other end has closed it.
+    /// Returns true if the other end has closed it.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// Has the next look not wait.
+    /// Makes the next read happen at once.
     #[inline]
     pub(crate) fn look_at_once(&mut self) {
         self.look_at = Nanos(0);
     }
 
-    /// Looks for totals, if some time has passed since the last look; `total(flow, sent)` is told
-    /// each.
+    /// Reads totals, if some time has passed since the last read, and passes each to `total(flow,
+    /// sent)`.
     #[inline]
     pub(crate) fn look(&mut self, now: Nanos, total: impl FnMut(u32, u64)) {
         if now >= self.look_at && !self.gone {
@@ -93,8 +92,8 @@ impl Companion {
         }
     }
 
-    /// Says that `sent` datagrams were sent on `flow`. A few bytes on an idle connection always
-    /// find room; if the other end is gone, nobody misses them.
+    /// Reports that `sent` datagrams were sent on `flow`. A few bytes on an idle connection always
+    /// have room; if the other end is gone, nobody needs them.
     pub(crate) fn tell(&mut self, flow: u32, sent: u64) {
         let mut message = [0; MESSAGE_BYTES];
         message[..FLOW_BYTES].copy_from_slice(&flow.to_be_bytes());

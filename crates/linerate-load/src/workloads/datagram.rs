@@ -18,15 +18,15 @@ use crate::Secret;
 
 /// Bytes every datagram of a stream begins with.
 pub(crate) const HEADER_BYTES: usize = 24;
-/// Tag and number: what tells whose a datagram is and which.
+/// Tag and number, which identify a datagram.
 const TAG_BYTES: usize = 8;
 const NUMBER_END: usize = 16;
 
-/// What a datagram is for; each purpose has its own tag.
+/// Purpose of a datagram; each has its own tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Purpose {
-    /// Shows the passive end the port the active end sends from.
+    /// Shows the passive end the source port of the active end.
     Pairing = 1,
     /// A stream from the active to the passive end.
     Forward = 2,
@@ -64,7 +64,7 @@ pub(crate) fn write_header(datagram: &mut [u8], tag: Tag, number: u64, time: Nan
     datagram[NUMBER_END..HEADER_BYTES].copy_from_slice(&time.0.to_be_bytes());
 }
 
-/// The number of a datagram that bears `tag`; `None` if it is too short or not ours.
+/// Returns the number of a datagram with `tag`; `None` if it is too short or not ours.
 #[inline]
 pub(crate) fn number_of(datagram: &[u8], tag: Tag) -> Option<u64> {
     let (found, rest) = datagram.split_first_chunk::<TAG_BYTES>()?;
@@ -72,14 +72,14 @@ pub(crate) fn number_of(datagram: &[u8], tag: Tag) -> Option<u64> {
     (u64::from_be_bytes(*found) == tag.0).then(|| u64::from_be_bytes(*number))
 }
 
-/// When a datagram was to depart, by its sender's clock; `None` if it is too short.
+/// Returns the scheduled departure of a datagram, by its sender's clock; `None` if it is too short.
 #[inline]
 pub(crate) fn time_of(datagram: &[u8]) -> Option<u64> {
     let time = datagram.get(NUMBER_END..HEADER_BYTES)?;
     Some(u64::from_be_bytes(time.try_into().ok()?))
 }
 
-/// Bytes of a label of `size` that hold the number; the others, before them, hold the tag.
+/// Returns the bytes of a label of `size` that hold the number; the bytes before them hold the tag.
 ///
 /// Requests and responses may be as short as a byte. A label fills the first 16 bytes of a datagram
 /// or all of a shorter one, and holds the low bytes of tag and number in equal parts, the odd one
@@ -89,7 +89,7 @@ const fn label_number_bytes(size: usize) -> usize {
     label.div_ceil(2)
 }
 
-/// How many bits of the number a datagram of `size` carries.
+/// Returns how many bits of the number a datagram of `size` carries.
 pub(crate) const fn label_bits(size: usize) -> u32 {
     label_number_bytes(size) as u32 * u8::BITS
 }
@@ -104,8 +104,8 @@ pub(crate) fn write_label(datagram: &mut [u8], tag: Tag, number: u64) {
         .copy_from_slice(&number.to_be_bytes()[TAG_BYTES - number_bytes..]);
 }
 
-/// The low bits of the number in the label of a datagram that bears `tag`; `None` if it is empty or
-/// not ours.
+/// Returns the low bits of the number in the label of a datagram with `tag`; `None` if it is empty
+/// or not ours.
 #[inline]
 pub(crate) fn read_label(datagram: &[u8], tag: Tag) -> Option<u64> {
     let number_bytes = label_number_bytes(datagram.len());

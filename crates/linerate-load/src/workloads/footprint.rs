@@ -1,25 +1,25 @@
-//! How much memory one end of a job needs, known before anything of it is allocated.
+//! Memory that one end of a job needs, known before any of it is allocated.
 
 use super::placement::Placement;
 use crate::{Times, engine};
 
-/// A thread with the parts of its stack that are touched, and its intervals once they are read and
-/// not handed on, bytes.
+/// Thread with the touched parts of its stack, and its intervals that are read but not handed on,
+/// bytes.
 const WORKER: u64 = 2 << 20;
-/// A socket, what the kernel keeps for it, and the window in which its datagrams or requests are
-/// accounted, bytes.
+/// Socket with the kernel's state for it, and the window that accounts its datagrams or requests,
+/// bytes.
 const FLOW: u64 = 64 << 10;
-/// The first request of a depth, and each next one: when it was sent, and what to compare its
-/// answer with.
+/// First request of a depth, and each next one: time of sending, and data to compare its answer
+/// with.
 const REQUEST: u64 = 64;
 
-/// Memory of `placement`'s threads and flows, if each thread measures `times` and has `per_worker`
-/// bytes of its own, and each flow `per_flow`.
+/// Returns the memory of `placement`'s threads and flows, if each thread measures `times` and has
+/// `per_worker` bytes of its own, and each flow `per_flow`.
 pub(crate) fn of(placement: &Placement, times: Times, per_worker: u64, per_flow: u64) -> u64 {
     of_counts((placement.workers(), times, per_worker), (placement.streams(), per_flow))
 }
 
-/// The same where a workload counts its threads and flows in another way.
+/// Does the same for a workload that counts its threads and flows in another way.
 pub(crate) fn of_counts(
     (workers, times, per_worker): (u32, Times, u64),
     (flows, per_flow): (u32, u64),
@@ -29,7 +29,7 @@ pub(crate) fn of_counts(
     all(workers, each).saturating_add(all(flows, per_flow.saturating_add(FLOW)))
 }
 
-/// Memory of a flow's requests under way.
+/// Returns the memory of a flow's outstanding requests.
 pub(crate) fn of_depth(depth: u32) -> u64 {
     u64::from(depth) * REQUEST
 }

@@ -5,21 +5,19 @@
 //! Each stream logs in once and moves one file after the other, each over a data connection of its
 //! own that the client opens (passive mode). The client connects for data to the server it has
 //! logged in at, whatever address a reply names, and the server takes data from the address that
-//! logged in only: nobody is made to send to a third. With TLS (RFC 4217, explicit) commands and
-//! files are encrypted in user space, see `protection`. What it does not see: implicit TLS
-//! (`ftps://`), active mode, text (TYPE A) conversion.
+//! logged in only: no reply can direct data to a third host. With TLS (RFC 4217, explicit) commands
+//! and files are encrypted in user space, see `protection`. Not supported: implicit TLS (`ftps://`),
+//! active mode, text (TYPE A) conversion.
 
 use linerate_model::{ParamError, ServerAddress};
-use serde::Deserialize;
 
-use super::parameters::{Parameters, Typed, documented, wrong};
+use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
-use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use super::transfer::{
     self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
 };
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Reader, Words, wrong};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod client;
@@ -37,64 +35,60 @@ use server::FtpGuest;
 
 /// RFC 959 clause 8.2.
 const PORT: u16 = 21;
-/// Who nobody in particular is (RFC 1635).
+/// Anonymous user and password (RFC 1635).
 const ANYBODY: (&str, &str) = ("anonymous", "linerate@");
 
-/// How the server is asked for a data connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Command that requests a data connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passive {
     /// RFC 2428: a port and nothing else. PASV instead, over IPv4, where the server does not know
     /// it.
-    #[default]
     Epsv,
     /// RFC 959: an address and a port, IPv4.
     Pasv,
 }
 
+impl Passive {
+    const WORDS: Words<Self> = &[("epsv", Self::Epsv), ("pasv", Self::Pasv)];
+}
+
 /// Parameters of `ftp`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct FtpParams {
     passive: Passive,
-    #[serde(flatten)]
     tls: TlsParams,
-    #[serde(flatten)]
     files: Files,
-    #[serde(flatten)]
     placement: Placement,
-    #[serde(flatten)]
     options: TcpOptions,
     /// The foreign server, and its file's path as FTP has it.
-    #[serde(skip)]
     url: Option<(Url, String)>,
 }
 
-const OWN: &[ParamDoc] = &[
-    ParamDoc {
-        name: "passive",
-        takes: Takes::Word(&["epsv", "pasv"]),
-        default: "\"epsv\"",
-        meaning: "the command that asks for a data connection: epsv (RFC 2428; pasv where the \
-            server refuses it), pasv (RFC 959, IPv4 \
-                  only; of the answer only the port is used)",
-    },
-    ParamDoc {
-        name: "server",
-        takes: Takes::Text { example: "ftp://198.18.0.2/pub/file" },
-        default: "the passive end",
-        meaning: "a foreign server's file, with user:password@ before the host unless anybody may \
-            have it; the passive \
-                  end then does nothing",
-    },
-];
-
 impl Parameters for FtpParams {
-    fn docs() -> Vec<ParamDoc> {
-        documented(
-            OWN,
-            &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
-        )
+    fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            passive: reader.choice(
+                "passive",
+                Passive::WORDS,
+                Passive::Epsv,
+                "command that requests a data connection: epsv (RFC 2428; pasv where the server \
+                    refuses it), pasv (RFC 959, IPv4 only; only the port of its answer is used)",
+            ),
+            files: {
+                let server = reader.optional_text(
+                    "server",
+                    "ftp://198.18.0.2/pub/file",
+                    "the passive end",
+                    "a foreign server's file, with user:password@ before the host unless the \
+                        server is anonymous; the passive end then does nothing",
+                );
+                Files::declare(reader, server.map(Into::into))
+            },
+            tls: TlsParams::declare(reader),
+            placement: Placement::declare(reader),
+            options: TcpOptions::declare(reader),
+            url: None,
+        }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
@@ -102,13 +96,13 @@ impl Parameters for FtpParams {
             if server.starts_with("ftps:") {
                 return Err(wrong(
                     "server",
-                    "implicit TLS is not spoken: write ftp:// and set tls = true (RFC 4217)",
+                    "implicit TLS is not supported: write ftp:// and set tls = true (RFC 4217)",
                 ));
             }
             let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
             let path = url.ftp_path().map_err(|cause| wrong("server", cause))?;
             if path.is_empty() {
-                return Err(wrong("server", "it names no file"));
+                return Err(wrong("server", "the URL has no path of a file"));
             }
             self.url = Some((url, path));
         }
@@ -204,7 +198,7 @@ mod tests {
     use crate::workloads::parameters::assert_sound;
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         assert_sound::<FtpParams>(&[
             ("server", json!("http://127.0.0.1/")),
             ("server", json!("ftp://127.0.0.1/")),

@@ -3,23 +3,22 @@
 //! where it is delivered; nanoseconds of each transfer's parts.
 //!
 //! Each stream fetches (GET) or sends (PUT) one file after the other; with `reuse` on one
-//! connection, else on a new one each. What is spoken is what a load needs, and what curl, wget,
-//! lftp and browsers need of a server of files: a body ends with its length, in chunks or with the
-//! connection; single ranges, HEAD, pages of folders. Redirects and other codings are refused by
-//! name. With TLS the handshake is part of connecting, and bytes are copied and encrypted in user
-//! space (see `transfer/tls`). What it does not see: HTTP/2, the kernel's TLS.
+//! connection, else on a new one each. The supported part of HTTP is what a load
+//! needs, and what curl, wget, lftp and browsers need of a file server: bodies that end with their
+//! length, in chunks or with the connection; single ranges, HEAD, pages of folders. Redirects and
+//! other codings are refused by name. With TLS the handshake is part of connecting, and bytes are
+//! copied and encrypted in user space (see `transfer/tls`). HTTP/2 and the kernel's TLS are not
+//! supported.
 
 use linerate_model::{ParamError, ServerAddress};
-use serde::Deserialize;
 
-use super::parameters::{Parameters, Typed, documented, wrong};
+use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
-use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
 use super::transfer::{
     self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
 };
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Reader, wrong};
 use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
 
 mod chunks;
@@ -38,69 +37,50 @@ const PORT: u16 = 80;
 const SECURE_PORT: u16 = 443;
 
 /// Parameters of `http`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct HttpParams {
     reuse: bool,
     chunked: bool,
-    #[serde(flatten)]
     tls: TlsParams,
-    #[serde(flatten)]
     files: Files,
-    #[serde(flatten)]
     placement: Placement,
-    #[serde(flatten)]
     options: TcpOptions,
-    #[serde(skip)]
+    /// The foreign server's.
     url: Option<Url>,
 }
 
-impl Default for HttpParams {
-    fn default() -> Self {
+impl Parameters for HttpParams {
+    fn declare(reader: &mut Reader<'_>) -> Self {
         Self {
-            // As HTTP/1.1 does unless told otherwise.
-            reuse: true,
-            chunked: false,
-            tls: TlsParams::default(),
-            files: Files::default(),
-            placement: Placement::default(),
-            options: TcpOptions::default(),
+            chunked: reader.flag(
+                "chunked",
+                false,
+                "send files in chunks of 1 MiB (RFC 9112 clause 7.1) instead of with their length; \
+                    a receiver takes both",
+            ),
+            // The default of HTTP/1.1.
+            reuse: reader.flag(
+                "reuse",
+                true,
+                "one connection of a stream carries one file after the other",
+            ),
+            files: {
+                let server = reader.optional_text(
+                    "server",
+                    "http://198.18.0.2:8080/file",
+                    "the passive end",
+                    "a foreign server's file, to be fetched or written, by http or https; the \
+                        passive end then does nothing",
+                );
+                Files::declare(reader, server.map(Into::into))
+            },
+            tls: TlsParams::declare(reader),
+            placement: Placement::declare(reader),
+            // A head and a small file are two writes: the second must not wait for the first to be
+            // acknowledged.
+            options: TcpOptions::declare_without_delay(reader),
             url: None,
         }
-    }
-}
-
-const OWN: &[ParamDoc] = &[
-    TcpOptions::NO_DELAY_DOC,
-    ParamDoc {
-        name: "chunked",
-        takes: Takes::Flag,
-        default: "false",
-        meaning: "whoever sends a file sends it in chunks (RFC 9112 clause 7.1) of 1 MiB instead \
-            of telling its length; received they \
-                  always may be",
-    },
-    ParamDoc {
-        name: "reuse",
-        takes: Takes::Flag,
-        default: "true",
-        meaning: "one connection of a stream carries one file after the other",
-    },
-    ParamDoc {
-        name: "server",
-        takes: Takes::Text { example: "http://198.18.0.2:8080/file" },
-        default: "the passive end",
-        meaning: "a foreign server's file, to be fetched or written, by http or https; the passive \
-            end then does nothing",
-    },
-];
-
-impl Parameters for HttpParams {
-    fn docs() -> Vec<ParamDoc> {
-        documented(
-            OWN,
-            &[TlsParams::DOCS, Files::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
-        )
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
@@ -111,7 +91,7 @@ impl Parameters for HttpParams {
             if url.user.is_some() {
                 return Err(wrong(
                     "server",
-                    "a user before the host: passwords of HTTP are not spoken",
+                    "a user before the host: HTTP passwords are not supported",
                 ));
             }
             self.url = Some(url);
@@ -120,9 +100,6 @@ impl Parameters for HttpParams {
             }
             self.tls.tls = is_secure;
         }
-        // A head and a small file are two writes: the second must not wait for the first to be
-        // acknowledged.
-        self.options.no_delay.get_or_insert(true);
         self.tls.check(&self.files)?;
         self.files.check()?;
         self.placement.check(self.placement.streams())
@@ -217,7 +194,7 @@ mod tests {
     use crate::workloads::parameters::assert_sound;
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         assert_sound::<HttpParams>(&[
             ("server", json!("ftp://127.0.0.1/")),
             ("server", json!("http://me:mine@127.0.0.1/")),

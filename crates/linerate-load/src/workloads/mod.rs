@@ -32,13 +32,14 @@ mod udp_stream;
 
 use crate::{LoadError, Permits, Workload};
 
+pub(crate) use arrivals::Rate;
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 
-/// Whether raw frames may leave from the interface called `interface`: the policy says so, or this
-/// thread is in a lab.
+/// Checks that raw frames may leave from the interface called `interface`: the policy permits them,
+/// or this thread is in a lab.
 ///
 /// # Errors
-/// If neither is so.
+/// If neither is the case.
 pub fn may_send_raw_frames(permits: &Permits, interface: &str) -> Result<(), LoadError> {
     frames::raw_frames(permits, interface)
 }
@@ -57,7 +58,7 @@ pub static WORKLOADS: &[&dyn Workload] = &[
     &udp_stream::UdpStream,
 ];
 
-/// The workload called `name`.
+/// Returns the workload called `name`.
 #[must_use]
 pub fn workload(name: &str) -> Option<&'static dyn Workload> {
     WORKLOADS.iter().copied().find(|workload| workload.name() == name)

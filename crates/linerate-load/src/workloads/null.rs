@@ -1,39 +1,30 @@
-//! `null`: steps that do nothing. What it measures is linerate itself: engine steps per second and
-//! worker, with pacer, tally and interval accounting, no system call. Unit: steps; no layer, no
+//! `null`: steps that do nothing. It measures linerate itself: engine steps per second and worker,
+//! with pacer, tally and interval accounting, without a system call. Unit: steps; no layer, no
 //! standard.
 //!
-//! What it does not see: the cost of any system call, cache misses of real payload, or the
+//! It does not see the cost of any system call, cache misses of real payload, or the
 //! collector's work.
 
 use std::time::Duration;
 
 use linerate_model::{FlowReport, ParamError};
-use serde::Deserialize;
 
 use super::parameters::{Parameters, Typed};
 use super::placement::WORKERS;
-use crate::parameter::ParamDoc;
+use crate::parameter::Reader;
 use crate::workloads::footprint;
 use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker};
 
 /// Parameters of `null`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct NullParams {
-    /// Threads that step, all at the active end.
     workers: u32,
 }
 
-impl Default for NullParams {
-    fn default() -> Self {
-        Self { workers: 1 }
-    }
-}
-
 impl Parameters for NullParams {
-    fn docs() -> Vec<ParamDoc> {
+    fn declare(reader: &mut Reader<'_>) -> Self {
         let meaning = "threads that step, all at the active end";
-        vec![ParamDoc { name: "workers", takes: WORKERS, default: "1", meaning }]
+        Self { workers: reader.count("workers", WORKERS, 1, meaning) }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
@@ -73,7 +64,7 @@ impl Typed for Null {
     }
 }
 
-/// The passive end has no part in it: nobody is waited for, and it has no workers.
+/// Passive end without workers, which waits for nobody.
 #[derive(Debug)]
 pub(super) struct NullListener;
 
@@ -113,19 +104,17 @@ impl Worker for NullWorker {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Params;
     use serde_json::json;
 
     use super::*;
-    use crate::workloads::parameters::read;
+    use crate::workloads::parameters::assert_sound;
 
     #[test]
-    fn a_worker_count_out_of_range_is_a_problem() {
-        let mut params = Params::default();
-        assert!(read::<NullParams>(&params).is_ok());
-        for wrong in [json!(0), json!(5000), json!("two")] {
-            params.set("workers", wrong);
-            assert_eq!(read::<NullParams>(&params).expect_err("refused")[0].key, "workers");
-        }
+    fn every_default_is_used_and_every_mistake_is_named() {
+        assert_sound::<NullParams>(&[
+            ("workers", json!(0)),
+            ("workers", json!(5000)),
+            ("workers", json!("two")),
+        ]);
     }
 }

@@ -1,5 +1,5 @@
-//! Pairing of UDP sockets: one on each end per flow, connected to each other, and no datagram to an
-//! unproven address.
+//! Pairing of UDP sockets: one on each end per flow, connected to each other, without a datagram to
+//! an unproven address.
 //!
 //! The passive end binds a socket per flow and offers the ports. The active end first opens its
 //! companions (TCP), whose ends prove the trial's secret to each other, then sends pairing
@@ -21,18 +21,18 @@ use super::rendezvous::{self, Hello, Opened};
 use super::sockets::bound;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
-/// How often a pairing datagram is sent again.
+/// Interval between repetitions of a pairing datagram.
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
-/// How often sockets are looked at.
+/// Interval between polls of the sockets.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// Datagrams taken from a socket before the next one and the clock are looked at: a stranger's
-/// flood must not keep us from seeing that time is up.
+/// Most datagrams taken from a socket before the next socket and the clock are polled: a stranger's
+/// flood must not hide the timeout.
 const READ_IN_A_ROW: usize = 64;
-/// Datagrams dropped at most when a socket is connected to its flow's peer: more than any buffer
-/// has of other flows'.
+/// Most datagrams dropped when a socket is connected to its flow's peer: more than any buffer has
+/// of other flows'.
 const DROPPED_IN_A_ROW: usize = 1 << 18;
 
-/// What is to be paired.
+/// Shape of a job to be paired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// The workload's number in a hello.
@@ -50,7 +50,7 @@ pub(crate) struct Paired {
     pub(crate) companions: Vec<TcpStream>,
     /// A connected socket per flow.
     pub(crate) sockets: Vec<UdpSocket>,
-    /// Connections and datagrams dropped on the way.
+    /// Connections and datagrams dropped during pairing.
     pub(crate) foreign: u64,
 }
 
@@ -101,7 +101,7 @@ impl Waiting {
         })
     }
 
-    /// Where to connect to.
+    /// Returns the addresses to connect to.
     pub(crate) fn offer(&self) -> &Offer {
         &self.offer
     }
@@ -176,8 +176,8 @@ impl<P: Send> Listener for PairedListener<P> {
     }
 }
 
-/// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. What came
-/// to it before may be another flow's: it is dropped, and is sent again.
+/// Connects `socket`, which shares its port with other flows', to its own flow's `peer`. Earlier
+/// datagrams on it may be another flow's: they are dropped, and sent again.
 fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
     let error = |cause| SysError::new("connect to", peer.to_string(), cause);
     socket.connect(peer).map_err(error)?;
@@ -190,7 +190,7 @@ fn hear_only(socket: &UdpSocket, peer: SocketAddr) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads what has come to `socket`; connects it to the sender of a pairing datagram from `proven`.
+/// Reads the datagrams on `socket`; connects it to the sender of a pairing datagram from `proven`.
 fn pair(
     socket: &UdpSocket,
     tag: Tag,
@@ -212,7 +212,7 @@ fn pair(
     Ok(false)
 }
 
-/// Opens the companions and the flows' sockets, and pairs them with what the passive end offered.
+/// Opens the companions and the flows' sockets, and pairs them with the passive end's offer.
 pub(crate) fn connect(
     setup: &Setup<'_>,
     offer: &Offer,
@@ -244,7 +244,7 @@ pub(crate) fn connect(
     }
     // No datagram leaves before the other end has proved that this address belongs to the trial.
     companions.iter_mut().try_for_each(|companion| companion.prove(deadline))?;
-    // The datagrams must come from the address the companions proved.
+    // The datagrams must come from the address that the companions proved.
     let proven = companions[0].stream().local_addr();
     let proven = proven.map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
     let mut sockets: Vec<UdpSocket> = Vec::new();
@@ -308,7 +308,7 @@ mod tests {
         sender.send(&datagram).expect("loopback");
     }
 
-    /// Looks until `receiver` is paired, or as many datagrams were dropped as `until`.
+    /// Polls until `receiver` is paired, or `until` datagrams were dropped.
     fn look(
         receiver: &UdpSocket,
         tag: Tag,

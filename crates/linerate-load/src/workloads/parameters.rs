@@ -1,43 +1,52 @@
-//! How a workload's parameters are put together: its own and the groups it shares with others,
-//! flattened into one table.
+//! Parameters of one workload, as its own type: read, checked and documented in one place.
 //!
-//! A parameter is declared in exactly one struct: its workload's, or its group's (`arrivals`,
-//! `exchange`, `placement`, `socket_options`, `tcp_options`). serde cannot refuse unknown fields of
-//! a struct with flattened ones, so the documented names are the known ones: what is not documented
-//! cannot be set.
+//! [`Parameters::declare`] is the only place where a parameter of a workload appears. Groups that
+//! several workloads share (`arrivals`, `exchange`, `placement`, `socket_options`, `tcp_options`)
+//! have a `declare` of their own, which the workload's calls.
 
 use std::net::IpAddr;
 
 use linerate_model::{Bytes, ParamError, Params, Side};
-use serde::de::DeserializeOwned;
 
-use crate::parameter::{self, ParamDoc, Takes};
+use crate::parameter::{Parameter, Reader, Words};
 use crate::{Listener, LoadError, Offer, Setup, Worker, Workload};
 
-/// Which way data goes, seen from the active end.
-pub(crate) const DIRECTION: Takes = Takes::Word(&["tx", "rx", "both"]);
+/// Directions of data, seen from the active end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the active to the passive end.
+    Tx,
+    /// From the passive to the active end.
+    Rx,
+    /// Both ways at once.
+    Both,
+}
+
+impl Direction {
+    /// Words of plans.
+    pub(crate) const WORDS: Words<Self> =
+        &[("tx", Self::Tx), ("rx", Self::Rx), ("both", Self::Both)];
+}
 
 /// The parameters of one workload.
-pub(crate) trait Parameters: DeserializeOwned {
-    /// Every parameter, once.
-    fn docs() -> Vec<ParamDoc>;
+pub(crate) trait Parameters: Sized {
+    /// Declares every parameter and returns their values.
+    fn declare(reader: &mut Reader<'_>) -> Self;
 
-    /// Fills in this workload's own defaults of shared parameters, and says whether all of them go
-    /// together.
+    /// Fills in defaults that depend on other parameters, and checks that all go together.
     ///
     /// # Errors
     /// The first parameter that does not go with the others.
     fn settle(&mut self) -> Result<(), ParamError>;
 }
 
-/// A workload whose parameters are of its own type: what it is given to start an end has been read
-/// and checked.
+/// A workload whose parameters have a type of their own. Both ends start with checked values.
 pub(crate) trait Typed: Sync {
     /// Its parameters.
     type Params: Parameters;
     /// The name plans use.
     const NAME: &'static str;
-    /// One sentence: what it does and what its figures mean.
+    /// One sentence: the load, and the meaning of its figures.
     const SUMMARY: &'static str;
 
     /// See [`Workload::check_to`].
@@ -52,10 +61,10 @@ pub(crate) trait Typed: Sync {
         None
     }
 
-    /// What either end needs, see [`Workload::memory`].
+    /// Memory of either end, see [`Workload::memory`].
     fn memory_of(params: &Self::Params) -> u64;
 
-    /// Whether the passive end does anything: if not, it needs no memory.
+    /// False if the passive end does nothing: then it needs no memory.
     const HAS_TWO_ENDS: bool = true;
 
     /// See [`Workload::runs_on_loopback`].
@@ -84,8 +93,8 @@ impl<T: Typed> Workload for T {
         T::SUMMARY
     }
 
-    fn parameters(&self) -> Vec<ParamDoc> {
-        T::Params::docs()
+    fn parameters(&self) -> Vec<Parameter> {
+        declared::<T::Params>()
     }
 
     fn check(&self, params: &Params) -> Vec<ParamError> {
@@ -124,26 +133,30 @@ impl<T: Typed> Workload for T {
 /// Reads and checks `params`.
 ///
 /// # Errors
-/// Everything wrong with them.
+/// Everything wrong with single parameters; if nothing is, the first that does not go with the
+/// others.
 pub(crate) fn read<P: Parameters>(params: &Params) -> Result<P, Vec<ParamError>> {
-    parameter::read(params, &P::docs(), P::settle)
+    let mut reader = Reader::new(params);
+    let mut typed = P::declare(&mut reader);
+    let errors = reader.errors();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    typed.settle().map_err(|error| vec![error])?;
+    Ok(typed)
 }
 
-/// A workload's own documentation, then that of the groups. What a workload says of a shared
-/// parameter, because its default or meaning is special, stands for what the group says.
-pub(crate) fn documented(own: &[ParamDoc], groups: &[&[ParamDoc]]) -> Vec<ParamDoc> {
-    let said = |name| own.iter().any(|parameter| parameter.name == name);
-    let shared = groups.iter().copied().flatten().filter(|parameter| !said(parameter.name));
-    own.iter().chain(shared).copied().collect()
+/// Returns every parameter that `P` declares.
+fn declared<P: Parameters>() -> Vec<Parameter> {
+    let none = Params::default();
+    let mut reader = Reader::new(&none);
+    P::declare(&mut reader);
+    reader.declared()
 }
 
-/// A parameter that does not go with the others.
-pub(crate) fn wrong(key: &str, cause: impl Into<String>) -> ParamError {
-    ParamError { key: key.to_owned(), cause: cause.into(), expected: None, nearest: None }
-}
-
-/// What every workload's tests ask of its parameters: each is documented once and declared, each of
-/// `mistakes` is named, and what is not documented is refused with the nearest name.
+/// Checks what every workload promises of its parameters: a printed default is what a plan without
+/// the parameter runs with, each of `mistakes` is refused by name, and an unknown name is refused
+/// with the nearest known one.
 #[cfg(test)]
 pub(crate) fn assert_sound<P: Parameters + std::fmt::Debug>(
     mistakes: &[(&str, serde_json::Value)],
@@ -151,28 +164,28 @@ pub(crate) fn assert_sound<P: Parameters + std::fmt::Debug>(
     let with = |key: &str, value: serde_json::Value| {
         Params(serde_json::Map::from_iter([(key.to_owned(), value)]))
     };
-    let mut names = std::collections::BTreeSet::new();
     let without = format!("{:?}", read::<P>(&Params::default()).expect("defaults go together"));
-    for ParamDoc { name, default, .. } in P::docs() {
-        // A default written as in a plan is what a plan without it gets; others are told in words,
-        // or left to the workload.
-        let written =
-            serde_json::from_str(default).ok().and_then(|value| read::<P>(&with(name, value)).ok());
-        let agrees =
-            |with: P| format!("{with:?}") == without || without.contains(&format!("{name}: None"));
-        assert!(written.is_none_or(agrees), "{name}: {default} is not its default");
-        assert!(names.insert(name), "{name} is documented twice");
-        // Past the table of what is taken: the struct itself must know it.
-        assert!(
-            with(name, serde_json::json!({ "no": "such value" })).typed::<P>().is_err(),
-            "{name} is not declared"
-        );
+    for parameter in declared::<P>() {
+        let Some(default) = parameter.default_value() else { continue };
+        let same = read::<P>(&with(parameter.name, default.clone())).expect(parameter.name);
+        assert_eq!(format!("{same:?}"), without, "{} = {default}", parameter.name);
     }
     for (key, value) in mistakes {
-        assert_eq!(read::<P>(&with(key, value.clone())).expect_err(key)[0].key, *key, "{value}");
+        let errors = read::<P>(&with(key, value.clone())).expect_err(key);
+        assert_eq!(errors[0].key, *key, "{value}");
     }
-    assert!(read::<P>(&Params::default()).is_ok());
-    let errors = read::<P>(&with("devise", serde_json::json!("eth0"))).expect_err("unknown");
-    assert_eq!((errors[0].key.as_str(), errors[0].cause.as_str()), ("devise", "unknown parameter"));
-    assert_eq!(errors[0].nearest.as_deref(), Some("device"));
+    let known = declared::<P>()[0].name;
+    let misspelt = format!("{known}x");
+    let errors = read::<P>(&with(&misspelt, serde_json::json!("eth0"))).expect_err("unknown");
+    assert_eq!(
+        (errors[0].key.as_str(), errors[0].cause.as_str()),
+        (&*misspelt, "unknown parameter")
+    );
+    assert_eq!(errors[0].nearest.as_deref(), Some(known));
+}
+
+/// Reads `table`, which is right.
+#[cfg(test)]
+pub(crate) fn from_table<P: Parameters>(table: serde_json::Value) -> P {
+    read(&serde_json::from_value(table).expect("a table")).expect("the parameters go together")
 }

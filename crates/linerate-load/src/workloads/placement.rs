@@ -1,60 +1,80 @@
-//! How many flows a job has, which threads carry them, and how these wait.
+//! Flows of a job, the threads that carry them, and how these wait.
+
+use std::ops::RangeInclusive;
 
 use linerate_model::ParamError;
-use serde::Deserialize;
 
-use super::parameters::wrong;
-use crate::parameter::{Takes, parameters};
+use crate::parameter::{Reader, Words, word, wrong};
 
-/// Flows of one job: more than this, and a host runs out of ports.
-pub(crate) const STREAMS: Takes = Takes::Count { least: 1, most: 16_384 };
+/// Flows of one job: with more, a host runs out of ports.
+pub(crate) const STREAMS: RangeInclusive<u64> = 1..=16_384;
 /// Threads: more than any machine has CPUs is a mistake.
-pub(crate) const WORKERS: Takes = Takes::Count { least: 1, most: 4096 };
-/// [`Waiting`].
-pub(crate) const WAIT: Takes = Takes::Word(&["block", "spin"]);
+pub(crate) const WORKERS: RangeInclusive<u64> = 1..=4096;
 
 /// How a worker waits for the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// Asleep in the kernel: the wake-up is part of every latency.
-    #[default]
     Block,
-    /// Asking again and again: it takes a CPU and saves the wake-up.
+    /// Polling: it occupies a CPU and saves the wake-up.
     Spin,
 }
 
 impl Waiting {
-    /// As a mode is named in reports.
+    /// Words of plans and reports.
+    const WORDS: Words<Self> = &[("block", Self::Block), ("spin", Self::Spin)];
+
+    /// Declares `wait`, whose meaning differs between workloads.
+    pub(crate) fn declare(reader: &mut Reader<'_>, meaning: &'static str) -> Self {
+        reader.choice("wait", Self::WORDS, Self::Block, meaning)
+    }
+
+    /// Returns the mode's name in reports.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Spin => "spin",
-        }
+        word(Self::WORDS, &self)
     }
 }
 
-parameters! {
-    /// Flows and the threads that carry them, the same at both ends.
-    #[derive(Copy)]
-    pub(crate) struct Placement {
-        pub(crate) streams: Option<u32> = None, STREAMS, "1", "flows, each on its own connection \
-            or pair of sockets";
-        pub(crate) workers: Option<u32> = None, WORKERS, "1",
-            "threads at each end; flow f is carried by worker f mod workers";
-        pub(crate) wait: Waiting = Waiting::default(), WAIT, "\"block\"",
-            "block: sleep in the kernel, the wake-up is measured; spin: ask again and again, a CPU \
-                per worker";
-    }
+/// Flows and the threads that carry them, the same at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    /// Number of flows.
+    pub(crate) streams: u32,
+    /// Number of threads; `None` where the workload chooses.
+    pub(crate) workers: Option<u32>,
+    pub(crate) wait: Waiting,
 }
 
 impl Placement {
-    /// How many flows there are.
-    pub(crate) fn streams(&self) -> u32 {
-        self.streams.unwrap_or(1)
+    /// Declares flows, threads and waiting.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            streams: reader.count(
+                "streams",
+                STREAMS,
+                1,
+                "flows, each on its own connection or pair of sockets",
+            ),
+            workers: Some(reader.count(
+                "workers",
+                WORKERS,
+                1,
+                "threads at each end; flow f is carried by worker f mod workers",
+            )),
+            wait: Waiting::declare(
+                reader,
+                "block: sleep in the kernel, the wake-up is measured; spin: poll, which occupies a \
+                    CPU per worker",
+            ),
+        }
     }
 
-    /// How many threads carry them.
+    /// Returns the number of flows.
+    pub(crate) fn streams(&self) -> u32 {
+        self.streams
+    }
+
+    /// Returns the number of threads, one unless chosen.
     pub(crate) fn workers(&self) -> u32 {
         self.workers.unwrap_or(1)
     }
@@ -71,13 +91,13 @@ impl Placement {
         Ok(())
     }
 
-    /// Whether a worker with `own` flows waits in its own calls.
+    /// Returns true if a worker with `own` flows waits in its own calls.
     pub(crate) fn is_alone(&self, own: usize, is_open: bool) -> bool {
         own == 1 && self.wait == Waiting::Block && !is_open
     }
 }
 
-/// Flows, numbered and dealt to `workers` in turn.
+/// Numbers `flows` and deals them to `workers` in turn.
 pub(crate) fn deal<T>(flows: Vec<T>, workers: u32) -> Vec<Vec<(u32, T)>> {
     let mut shares: Vec<Vec<(u32, T)>> = (0..workers).map(|_| Vec::new()).collect();
     for (number, flow) in (0_u32..).zip(flows) {
@@ -93,14 +113,13 @@ mod tests {
     #[test]
     fn a_worker_without_a_stream_is_refused() {
         let placement = |streams, workers| Placement { streams, workers, wait: Waiting::Block };
-        let refused = |streams, workers| {
+        let refused = |streams, workers: Option<u32>| {
             let placement = placement(streams, workers);
             placement.check(placement.streams()).err().map(|error| error.key)
         };
-        assert_eq!(refused(Some(2), Some(4)).as_deref(), Some("workers"));
-        assert_eq!(refused(None, Some(2)).as_deref(), Some("workers"));
-        assert_eq!(refused(Some(4), Some(2)), None);
-        assert_eq!(placement(Some(2), Some(4)).check(4), Ok(()));
+        assert_eq!(refused(2, Some(4)).as_deref(), Some("workers"));
+        assert_eq!((refused(4, Some(2)), refused(1, None)), (None, None));
+        assert_eq!(placement(2, Some(4)).check(4), Ok(()));
     }
 
     #[test]

@@ -1,43 +1,44 @@
-//! Ports chosen beforehand, one for each flow and one destination for all: so flows land on chosen
-//! members of a port channel, or on chosen receive queues. `linerate flows plan` and `flows probe`
-//! print them.
+//! Ports chosen beforehand: one for each flow at the active end, one destination for all. Flows then
+//! land on chosen members of a port channel, or on chosen receive queues. `linerate flows plan` and
+//! `flows probe` print such ports.
 //!
-//! What they do not do: survive an address translator, which gives flows ports of its own.
+//! An address translator replaces them, so they have no effect behind one.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use linerate_model::ParamError;
-use serde::{Deserialize, Deserializer, de};
 use socket2::{Socket, Type};
 
-use super::parameters::wrong;
 use super::sockets::bound;
 use crate::LoadError;
-use crate::parameter::{Takes, parameters};
+use crate::parameter::{Reader, wrong};
 
 /// A port that a plan may choose.
-pub(crate) const PORT: Takes = Takes::Count { least: 1, most: u16::MAX as u64 };
-/// Ports of flows, [`PortList`].
-pub(crate) const PORTS: Takes = Takes::Text { example: "32768,32771" };
+pub(crate) const PORT: RangeInclusive<u64> = 1..=u16::MAX as u64;
+/// Example of a [`PortList`].
+pub(crate) const PORTS: &str = "32768,32771";
 
 /// Ports as a plan lists them: `32768,32771`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortList(pub(crate) Vec<u16>);
 
-impl<'de> Deserialize<'de> for PortList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+impl FromStr for PortList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        let port = |word: &str| word.parse::<u16>().ok().filter(|port| *port > 0);
-        let ports = words.map(|word| {
-            port(word).ok_or_else(|| de::Error::custom(format!("`{word}` is no port")))
-        });
-        Ok(Self(ports.collect::<Result<_, _>>()?))
+        let port = |word: &str| {
+            let port = word.parse::<u16>().ok().filter(|port| *port > 0);
+            port.ok_or_else(|| format!("`{word}` is not a port"))
+        };
+        Ok(Self(words.map(port).collect::<Result<_, _>>()?))
     }
 }
 
 impl PortList {
-    /// Whether each of `n_flows` has one, and they have a destination to have been planned for.
+    /// Checks that each of `n_flows` has a port, and that they have a destination.
     pub(crate) fn check(&self, n_flows: u32, destination: Option<u16>) -> Result<(), ParamError> {
         let n_ports = self.0.len();
         if n_ports < n_flows as usize {
@@ -48,37 +49,50 @@ impl PortList {
         if destination.is_none() {
             return Err(wrong(
                 "source_ports",
-                "ports are planned for one destination: say destination_port as well",
+                "ports are planned for one destination: set destination_port as well",
             ));
         }
         Ok(())
     }
 }
 
-parameters! {
-    /// Ports of a workload whose flows have sockets of their own.
-    pub(crate) struct PlannedPorts {
-        source_ports: Option<PortList> = None, PORTS, "none",
-            "port of each flow at the active end in turn, one at least per flow, as `linerate \
-                flows plan` and `flows probe` print them: so flows land on chosen members or \
-                queues";
-        destination_port: Option<u16> = None, PORT, "free ones",
-            "with source_ports: the port of all flows at the passive end, which they were planned \
-                for";
-    }
+/// Ports of a workload whose flows have sockets of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedPorts {
+    source_ports: Option<PortList>,
+    destination_port: Option<u16>,
 }
 
 impl PlannedPorts {
-    /// Ports as they come.
+    /// No planned ports: the kernel chooses them.
     pub(crate) const NONE: Self = Self { source_ports: None, destination_port: None };
 
-    /// Whether they suffice for `n_flows`, and go together.
+    /// Declares the ports of both ends.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            source_ports: reader.structured(
+                "source_ports",
+                PORTS,
+                "none",
+                "ports of the flows at the active end, in turn, at least one per flow, as \
+                    `linerate flows plan` and `flows probe` print them: flows then land on chosen \
+                    members or queues",
+            ),
+            destination_port: reader.optional_count(
+                "destination_port",
+                PORT,
+                "free ones",
+                "with source_ports: the port of all flows at the passive end, for which they were \
+                    planned",
+            ),
+        }
+    }
+
+    /// Checks that the ports suffice for `n_flows` and go together.
     pub(crate) fn check(&self, n_flows: u32) -> Result<(), ParamError> {
         let Some(list) = &self.source_ports else {
-            let alone = wrong(
-                "destination_port",
-                "one port is planned with others: say source_ports as well",
-            );
+            let alone =
+                wrong("destination_port", "it belongs to planned ports: set source_ports as well");
             return self.destination_port.map_or(Ok(()), |_| Err(alone));
         };
         list.check(n_flows, self.destination_port)?;
@@ -92,8 +106,8 @@ impl PlannedPorts {
         })
     }
 
-    /// Where flow `flow` leaves from at the active end, whose address is `ip`: any free port where
-    /// none was planned.
+    /// Returns the source address of flow `flow` at the active end, whose address is `ip`. The port
+    /// is 0, any free one, where none was planned.
     pub(crate) fn source(&self, ip: IpAddr, flow: u32) -> SocketAddr {
         SocketAddr::new(
             ip,
@@ -101,18 +115,18 @@ impl PlannedPorts {
         )
     }
 
-    /// Where flows arrive at the passive end, whose address is `ip`.
+    /// Returns the destination of all flows at the passive end, whose address is `ip`.
     pub(crate) fn destination(&self, ip: IpAddr) -> SocketAddr {
         SocketAddr::new(ip, self.destination_port.unwrap_or(0))
     }
 
-    /// Where a datagram of flow `flow` must come from, if that is known beforehand.
+    /// Returns the source of flow `flow` as the passive end expects it, if one was planned.
     pub(crate) fn expected(&self, peer: IpAddr, flow: u32) -> Option<SocketAddr> {
         self.source_ports.as_ref().map(|_| self.source(peer, flow))
     }
 
-    /// A datagram socket of a flow at the passive end; with ports planned all of them have one
-    /// port.
+    /// Opens the datagram socket of a flow at the passive end. With planned ports all sockets share
+    /// one port.
     pub(crate) fn receiving(&self, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
         bound(Type::DGRAM, self.destination(ip), device, |socket| {
             socket.set_reuse_port(self.destination_port.is_some())
@@ -127,7 +141,8 @@ mod tests {
     use super::*;
 
     fn planned(table: serde_json::Value) -> PlannedPorts {
-        serde_json::from_value(table).expect("a table")
+        let params = serde_json::from_value(table).expect("a table");
+        PlannedPorts::declare(&mut Reader::new(&params))
     }
 
     #[test]
@@ -162,17 +177,16 @@ mod tests {
                 "{table}"
             );
         }
-        assert!(
-            serde_json::from_value::<PlannedPorts>(json!({ "source_ports": "80,eighty" })).is_err()
-        );
+        assert_eq!("80,eighty".parse::<PortList>(), Err("`eighty` is not a port".to_owned()));
     }
 
     #[test]
-    fn a_port_that_is_taken_is_told_with_what_to_do() {
+    fn a_port_in_use_is_named_with_a_remedy() {
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let address = taken.local_addr().expect("bound");
         let ports = planned(json!({ "source_ports": "9", "destination_port": address.port() }));
-        let said = ports.receiving(address.ip(), None).expect_err("taken").to_string();
-        assert!(said.contains(&format!("bind {address}")) && said.contains("flows plan"), "{said}");
+        let error = ports.receiving(address.ip(), None).expect_err("taken").to_string();
+        assert!(error.contains(&format!("bind {address}")), "{error}");
+        assert!(error.contains("flows plan"), "{error}");
     }
 }

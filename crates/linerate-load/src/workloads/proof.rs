@@ -15,7 +15,7 @@
 //! end sends nothing but the hello before the passive end's proof holds: no host is loaded that is
 //! not part of the trial.
 //!
-//! Not covered: a relay that carries both directions between two ends which know the secret.
+//! Not covered: a relay that carries both directions between two ends that know the secret.
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::Sha256;
@@ -35,20 +35,20 @@ const LABEL: &[u8] = b"linerate connection 1";
 
 type Nonce = [u8; NONCE_BYTES];
 
-/// What a connection says first.
+/// First message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// The trial's secret; it is proved, and never sent.
+    /// The trial's secret, which is proved and never sent.
     pub(crate) secret: Secret,
-    /// The workload, so that two jobs' connections are not mistaken.
+    /// Number of the workload, so that two jobs' connections are not mistaken.
     pub(crate) workload: u32,
-    /// Which of the connections this is.
+    /// Index of this connection.
     pub(crate) index: u32,
-    /// How many there will be.
+    /// Number of connections.
     pub(crate) count: u32,
 }
 
-/// What a proof shows.
+/// Subject of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Role {
@@ -60,14 +60,14 @@ pub(crate) enum Role {
     GoAhead = 3,
 }
 
-/// One connection's hello and both nonces: what its proofs cover.
+/// One connection's hello and both nonces, which its proofs cover.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     hello: Hello,
     nonces: [Nonce; 2],
 }
 
-/// A nonce that nobody can guess.
+/// Returns an unpredictable nonce.
 fn fresh() -> Nonce {
     let mut nonce = [0; NONCE_BYTES];
     // The provider draws from the operating system's generator, which on Linux cannot fail once it
@@ -80,13 +80,13 @@ fn fresh() -> Nonce {
 }
 
 impl Exchange {
-    /// The exchange that the active end opens with `hello`; the passive end's nonce is not known
-    /// yet.
+    /// Creates the exchange that the active end opens with `hello`; the passive end's nonce is not
+    /// known yet.
     pub(crate) fn open(hello: Hello) -> Self {
         Self { hello, nonces: [fresh(), [0; NONCE_BYTES]] }
     }
 
-    /// The bytes that the active end sends first.
+    /// Returns the first bytes of the active end.
     pub(crate) fn hello_bytes(&self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];
         let (words, nonce) = bytes.split_at_mut(HELLO_BYTES - NONCE_BYTES);
@@ -98,7 +98,7 @@ impl Exchange {
         bytes
     }
 
-    /// The exchange that a hello begins at the passive end, if it is one of those it expects,
+    /// Creates the exchange that a hello begins at the passive end, if it is an expected one,
     /// whatever its index.
     pub(crate) fn expected(expected: Hello, bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
         let (words, nonce) = bytes.split_last_chunk::<NONCE_BYTES>().expect("a hello is longer");
@@ -113,7 +113,7 @@ impl Exchange {
             .then(|| Self { hello, nonces: [*nonce, fresh()] })
     }
 
-    /// The passive end's answer to a hello.
+    /// Returns the passive end's answer to a hello.
     pub(crate) fn answer_bytes(&self) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         bytes[..NONCE_BYTES].copy_from_slice(&self.nonces[1]);
@@ -129,17 +129,17 @@ impl Exchange {
         self.verify(Role::Passive, proof)
     }
 
-    /// Which of the connections this is.
+    /// Returns the index of this connection.
     pub(crate) fn index(&self) -> usize {
         self.hello.index as usize
     }
 
-    /// The proof of `role`.
+    /// Returns the proof of `role`.
     pub(crate) fn prove(&self, role: Role) -> [u8; PROOF_BYTES] {
         self.mac(role).finalize().into_bytes().into()
     }
 
-    /// Whether `proof` is that of `role`; compares in constant time.
+    /// Returns true if `proof` is that of `role`; compares in constant time.
     #[must_use]
     pub(crate) fn verify(&self, role: Role, proof: &[u8]) -> bool {
         self.mac(role).verify_slice(proof).is_ok()
@@ -155,8 +155,8 @@ impl Exchange {
     }
 }
 
-/// The word that belongs to `purpose` where a protocol has to say one in the clear: who overhears
-/// it does not know the secret.
+/// Returns the word for `purpose`, for protocols that have to send one in the clear: it does not
+/// reveal the secret.
 pub(crate) fn word(secret: Secret, purpose: &[u8]) -> Secret {
     let mut mac = keyed(secret);
     mac.update(b"linerate word 1");

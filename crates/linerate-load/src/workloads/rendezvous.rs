@@ -1,11 +1,11 @@
-//! How the two ends of a job find each other: TCP connections that begin with a proof of the
-//! trial's secret, both ways ([`super::proof`]), and a go-ahead once all are there.
+//! Connections between the two ends of a job: TCP connections that begin with a proof of the
+//! trial's secret, both ways ([`super::proof`]), and a go-ahead once all are complete.
 //!
 //! The active end opens `count` connections to the passive one. A connection that does not prove
-//! the secret is dropped and counted as foreign; a listener that does not prove it is sent a hello
+//! the secret is dropped and counted as foreign; a listener that does not prove it receives a hello
 //! of 28 bytes and nothing else. The TCP handshake and the proof together show that both addresses
-//! belong to the trial, which is what datagrams and frames later rely on. Not seen: who is at the
-//! other end beyond knowing the secret; that was settled by the control channel.
+//! belong to the trial, on which datagrams and frames later rely. The control channel has settled
+//! the identity of the other end; here it only proves that it knows the secret.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,39 +21,39 @@ use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::sockets::{bound, held};
 use crate::{LoadError, Offer, Permits, Setup};
 
-/// Connections beside those expected that may be proving themselves at once.
+/// Most connections beyond the expected ones that may be in the middle of their proof.
 const STRANGERS: usize = 128;
-/// Connections taken in a row before those that prove themselves, and the clock, are looked at.
+/// Connections accepted in a row before the pending proofs and the clock are polled.
 const IN_A_ROW: usize = 64;
-/// How often what has arrived is looked at while waiting.
+/// Interval between polls while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long a planned port is asked for again while a connection of before has it.
+/// Time for which a planned port is tried again while an earlier connection has it.
 const PORT_FREED_WITHIN: Duration = Duration::from_secs(3);
 /// Accepted connections waiting in the kernel.
 const BACKLOG: i32 = 4096;
 
-/// Whether two secrets are equal, in a time that does not tell how much of them is.
+/// Returns true if two secrets are equal, in a time that does not reveal how much of them is.
 pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
 }
 
-/// The address this end binds to: its endpoint's, or any.
+/// Returns the address that this end binds to: its endpoint's, or any.
 pub(crate) fn local_ip(local: &Endpoint) -> IpAddr {
     local.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// A free port of the address this end binds to.
+/// Returns a free port of the address that this end binds to.
 pub(crate) fn any_port(local: &Endpoint) -> SocketAddr {
     SocketAddr::new(local_ip(local), 0)
 }
 
-/// A connection's port of before may linger (RFC 9293 clause 3.6.1): time stamps tell its segments
-/// from a new one's.
+/// Allows the port of an earlier connection that may linger (RFC 9293 clause 3.6.1): time stamps
+/// distinguish its segments from new ones.
 fn after_another(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.port() == 0 { Ok(()) } else { socket.set_reuse_address(true) }
 }
 
-/// A TCP listener.
+/// Opens a TCP listener.
 pub(crate) fn listen(
     address: SocketAddr,
     device: Option<&str>,
@@ -68,7 +68,7 @@ pub(crate) fn listen(
     Ok(socket.into())
 }
 
-/// The local address of a socket that is bound.
+/// Returns the local address of a bound socket.
 pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr, LoadError> {
     let unknown =
         || SysError::new("read the address of", "a bound socket", io::ErrorKind::AddrNotAvailable);
@@ -87,7 +87,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Lets the active end begin: every connection is there.
+    /// Lets the active end begin: all connections are complete.
     pub(crate) fn give_go_ahead(&self) -> Result<(), LoadError> {
         for (mut stream, go_ahead) in self.streams.iter().zip(&self.go_aheads) {
             stream
@@ -101,24 +101,24 @@ impl Arrivals {
 /// A connection that has not proved the secret yet.
 struct Stranger {
     stream: TcpStream,
-    /// Known once the hello has come and was answered.
+    /// Known once the hello has arrived and was answered.
     exchange: Option<Exchange>,
     bytes: [u8; PROOF_BYTES],
     filled: usize,
 }
 
-/// What a stranger turned out to be.
+/// Result for a stranger.
 enum Shown {
     /// Not decided yet.
     Nothing,
     /// It knows the secret.
     Proof(Exchange),
-    /// It is none of this job's.
+    /// It is not of this job.
     Foreign,
 }
 
 impl Stranger {
-    /// Takes what has come, and answers a hello.
+    /// Reads the stranger's bytes, and answers a hello.
     fn hear(&mut self, expected: Hello) -> Shown {
         loop {
             let wanted = if self.exchange.is_some() { PROOF_BYTES } else { HELLO_BYTES };
@@ -138,7 +138,7 @@ impl Stranger {
             }
             let hello = self.bytes.first_chunk().expect("a hello is shorter");
             self.exchange = Exchange::expected(expected, hello);
-            // A few bytes on a connection that has carried none find room.
+            // A few bytes on an unused connection always have room.
             let answered =
                 self.exchange.map(|exchange| self.stream.write_all(&exchange.answer_bytes()));
             if !matches!(answered, Some(Ok(()))) {
@@ -148,7 +148,7 @@ impl Stranger {
     }
 }
 
-/// Closes the connection that has been silent for longest; `false` if none is silent.
+/// Closes the connection that has been silent for longest; returns `false` if none is silent.
 fn give_way(pending: &mut Vec<Stranger>) -> bool {
     let silent = pending.iter().position(|stranger| stranger.exchange.is_none());
     silent.map(|place| pending.remove(place)).is_some()
@@ -179,7 +179,7 @@ pub(crate) fn accept(
             let (stream, from) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(cause) if would_wait(&cause) => break,
-                // Out of descriptors, mostly.
+                // Mostly a lack of descriptors.
                 Err(_) => {
                     foreign += u64::from(give_way(&mut pending));
                     break;
@@ -254,7 +254,7 @@ impl Opened {
         self.stream
     }
 
-    /// Waits until `deadline` for the other end's proof of the secret, and gives this end's.
+    /// Waits until `deadline` for the other end's proof of the secret, and sends this end's.
     pub(crate) fn prove(&mut self, deadline: Instant) -> Result<(), LoadError> {
         if !self.read(ANSWER_BYTES, deadline)? {
             return Err(LoadError::Unsupported {
@@ -280,7 +280,7 @@ impl Opened {
         Ok((&self.stream).write_all(&proof).map_err(error)?)
     }
 
-    /// Waits for the go-ahead; `Ok(false)` if it did not come before `deadline`.
+    /// Waits for the go-ahead; returns `Ok(false)` if it did not arrive before `deadline`.
     pub(crate) fn take_go_ahead(&mut self, deadline: Instant) -> Result<bool, LoadError> {
         if !self.read(PROOF_BYTES, deadline)? {
             return Ok(false);
@@ -316,13 +316,13 @@ impl Opened {
     }
 }
 
-/// Whether a connection of before still has the port of `source`: the one of the trial before, say,
-/// whose other end has not closed yet.
+/// Returns true if an earlier connection still has the port of `source`, such as one of the last
+/// trial whose other end has not closed yet.
 fn is_held(source: SocketAddr, cause: &io::Error) -> bool {
     source.port() != 0 && cause.kind() == io::ErrorKind::AddrNotAvailable
 }
 
-/// Opens one connection from `source` to `address` and says `hello`. `prepare` sets options before
+/// Opens one connection from `source` to `address` and sends `hello`. `prepare` sets options before
 /// it is opened.
 pub(crate) fn connect(
     setup: &Setup<'_>,
@@ -354,8 +354,8 @@ pub(crate) fn connect(
 }
 
 /// Opens `hello.count` connections to the first address of `offer`, each numbered in its hello and
-/// from its own port of `planned`, and waits until all of them have proved the secret and are
-/// there. `prepare` sets options before each is opened.
+/// from its own port of `planned`. Waits until all of them have proved the secret. `prepare` sets
+/// options before each is opened.
 pub(crate) fn connect_all(
     setup: &Setup<'_>,
     offer: &Offer,
@@ -376,8 +376,8 @@ pub(crate) fn connect_all(
     take_every_go_ahead(opened, setup.patience)
 }
 
-/// The address to connect to `address` from: the endpoint's if it is of the same family, any
-/// otherwise.
+/// Returns the source address of connections to `address`: the endpoint's if it is of the same
+/// family, any otherwise.
 pub(crate) fn source_for(address: SocketAddr, local: &Endpoint) -> IpAddr {
     let any: IpAddr = if address.is_ipv4() {
         Ipv4Addr::UNSPECIFIED.into()
@@ -412,8 +412,8 @@ fn take_every_go_ahead(
     Ok(streams)
 }
 
-/// The first address of an offer, where the secret is proved. All others must be of the same host:
-/// what was proved at one address says nothing of another.
+/// Returns the first address of an offer, where the secret is proved. All others must be of the
+/// same host, because a proof at one address is no proof of another.
 pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
     let first = offer.addresses.first().copied().ok_or_else(|| LoadError::Unsupported {
         what: "an offer without addresses".into(),
@@ -432,7 +432,7 @@ pub(crate) fn only_address(offer: &Offer) -> Result<SocketAddr, LoadError> {
     }
 }
 
-/// Whether a call failed only because nothing was there in time.
+/// Returns true if a call failed only because nothing arrived in time.
 #[inline]
 pub(crate) fn would_wait(error: &io::Error) -> bool {
     matches!(
@@ -472,7 +472,7 @@ mod tests {
         Hello { secret: SECRET, workload: 7, index, count: 2 }
     }
 
-    /// Opens a connection to `address` that says `hello`.
+    /// Opens a connection to `address` and sends `hello`.
     fn opened(address: SocketAddr, hello: Hello) -> Opened {
         opened_from(0, address, hello)
     }
@@ -530,8 +530,8 @@ mod tests {
         let mut wrong = opened(address, Hello { secret: Secret([1; 16]), ..hello(0) });
         let why = wrong.prove(in_time()).expect_err("it has another secret");
         assert!(why.to_string().contains("does not know this trial's secret"), "{why}");
-        // It insists, with a proof of what it knows; it and the rude one must have been read before
-        // the session is complete.
+        // A persistent stranger with a false proof: both strangers must have been read before the
+        // session is complete.
         wrong.stream().write_all(&wrong.exchange.prove(Role::Active)).expect("write");
         for stranger in [wrong.stream(), &rude] {
             stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -575,8 +575,8 @@ mod tests {
 
     #[test]
     fn a_listener_that_does_not_prove_the_secret_hears_a_hello_and_nothing_else() {
-        // As the attack's: it accepts, and gives the go-ahead of earlier versions; or sends back
-        // what it hears.
+        // Like the attack: it accepts, and sends the go-ahead of earlier versions; or echoes its
+        // input.
         for answer in [&[0x06][..], &[0x06; ANSWER_BYTES], &[]] {
             let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
             let address = listener.local_addr().expect("bound");

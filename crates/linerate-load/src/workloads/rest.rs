@@ -1,4 +1,4 @@
-//! Waiting on behalf of a worker with several flows, or with requests due at a given time.
+//! Waits of a worker with several flows, or with requests due at a given time.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use linerate_sys::readiness::{Interest, Readiness};
 use super::placement::Waiting;
 use crate::{Due, LoadError};
 
-/// Shorter waits are spun: the timer of the system call counts milliseconds.
+/// Shorter waits spin, because the timer of the system call counts milliseconds.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Waits until a flow has something, or something is due.
+/// Waits until a flow is readable, or an operation is due.
 #[derive(Debug)]
 pub(crate) struct Rest {
     readiness: Readiness,
@@ -21,8 +21,8 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// For these sockets. When spinning they are not watched at all: being watched costs each
-    /// arrival a callback.
+    /// Creates the wait for these sockets. A spinning worker does not watch them, because each
+    /// arrival at a watched socket costs a callback.
     pub(crate) fn new<'a, S: AsFd + 'a>(
         wait: Waiting,
         sockets: impl IntoIterator<Item = &'a S>,
@@ -34,7 +34,7 @@ impl Rest {
         Ok(Self { readiness, wait })
     }
 
-    /// Waits, if that is the way asked for, until `due.until` at the latest.
+    /// Waits until `due.until` at the latest, if the mode is to block.
     pub(crate) fn until(&mut self, due: Due) {
         let left = due.until.since(Nanos(clock::monotonic()));
         if self.wait == Waiting::Block && left >= SHORTEST_WAIT {

@@ -1,15 +1,15 @@
-//! Sequence numbers seen: which datagrams were new, repeated, out of order, or too late to tell.
+//! Sequence numbers of received datagrams: new, repeated, out of order, or too late to decide.
 //!
-//! Numbers are 64-bit and never wrap. A bitmap remembers the last 65 536 numbers exactly; what
-//! arrives from before it is *late*: it was given up for lost when the window passed it. Reordering
-//! is counted as in RFC 4737 clause 3: a new datagram is reordered if one with a higher number came
-//! before it. What this does not see: *where* a datagram was lost.
+//! Numbers are 64-bit and never wrap. A bitmap remembers the last 65 536 numbers exactly. An older
+//! number is *late*: it counted as lost when the window passed it. Reordering is counted as in RFC
+//! 4737 clause 3: a new datagram is reordered if one with a higher number came before it. The
+//! numbers do not show *where* a datagram was lost.
 
 /// Numbers the window remembers; a power of two. At ten million datagrams a second it spans 6 ms.
 const WINDOW: u64 = 1 << 16;
 const WORD_BITS: u64 = u64::BITS as u64;
 
-/// What one arrival was.
+/// Kind of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The first of its number, and no higher one came before.
@@ -18,17 +18,17 @@ pub(crate) enum Arrival {
     Reordered,
     /// Its number had been seen.
     Duplicate,
-    /// Its number had been given up for lost.
+    /// Its number had counted as lost.
     Late,
 }
 
 /// The numbers seen of one flow.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// Bit `n % WINDOW` says whether `n` was seen, for the `WINDOW` numbers below `next`.
+    /// Bit `n % WINDOW` is set if `n` was seen, for the `WINDOW` numbers below `next`.
     seen: Box<[u64]>,
     next: u64,
-    /// Numbers that left the window unseen and have not come since.
+    /// Numbers that left the window unseen and have not arrived since.
     given_up: u64,
 }
 
@@ -48,8 +48,7 @@ impl Sequence {
         self.next
     }
 
-    /// Takes notice of `number`. O(1), except that a jump ahead costs its length, at most the
-    /// window's.
+    /// Records `number`. O(1), except that a jump ahead costs its length, at most the window's.
     #[inline]
     pub(crate) fn observe(&mut self, number: u64) -> Arrival {
         if number >= self.next {
@@ -59,8 +58,8 @@ impl Sequence {
             self.next = number.saturating_add(1);
             Arrival::InOrder
         } else if self.next - number > WINDOW {
-            // A repetition of something that old cannot be told from the late arrival of something
-            // given up; there are never more late ones than were given up, so the ledger balances.
+            // A repetition of such an old number looks like a late arrival. There are never more
+            // late arrivals than numbers counted as lost, so the ledger balances.
             if self.given_up == 0 {
                 return Arrival::Duplicate;
             }
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn numbers_given_up_in_a_long_jump_are_late_when_they_come() {
         let (_, mut sequence) = arrivals([5, 10 * WINDOW]);
-        // Of 0..=9*WINDOW all but 5 were given up.
+        // Of 0..=9*WINDOW all but 5 counted as lost.
         assert_eq!(sequence.given_up, 9 * WINDOW);
         assert_eq!(sequence.observe(0), Late);
         assert_eq!(sequence.observe(9 * WINDOW + 1), Reordered);

@@ -1,8 +1,8 @@
-//! Socket options that both UDP and TCP workloads know, as requested, as granted and as found at
-//! the end.
+//! Options of UDP and TCP sockets: as requested, as granted and as found at the end.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 
 use linerate_model::{Bytes, Endpoint, SocketValue};
@@ -10,45 +10,88 @@ use linerate_sys::socket::{self, Buffer};
 use serde_json::Value;
 
 use crate::LoadError;
-use crate::parameter::{Takes, parameters};
+use crate::parameter::Reader;
 
 /// Code points of RFC 2474.
-const DSCP: Takes = Takes::Count { least: 0, most: 63 };
+const DSCP: RangeInclusive<u64> = 0..=63;
 /// Buffers and windows, which are C integers.
-pub(crate) const BUFFER: Takes = Takes::Size { least: Bytes(1), most: Bytes(i32::MAX as u64) };
-/// An interface, or the endpoint's own.
-const DEVICE: Takes = Takes::Text { example: "eth0" };
+pub(crate) const BUFFER: RangeInclusive<Bytes> = Bytes(1)..=Bytes(i32::MAX as u64);
 
-parameters! {
-    /// Options of a socket, at both ends.
-    pub(crate) struct SocketOptions {
-        pub(crate) socket_buffer: Option<Bytes> = None, BUFFER, "the kernel's",
-            "SO_SNDBUF and SO_RCVBUF asked for, both ends";
-        pub(crate) send_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_SNDBUF asked \
-            for, both ends";
-        pub(crate) receive_buffer: Option<Bytes> = None, BUFFER, "socket_buffer", "SO_RCVBUF asked \
-            for, both ends";
-        pub(crate) dscp: Option<u8> = None, DSCP, "the \
-            kernel's", "differentiated services code point";
-        pub(crate) device: Option<String> = None, DEVICE, "none",
-            "interface to bind to; \"endpoint\" is each end's own";
-    }
+/// Options of a socket, at both ends.
+#[derive(Clone, Debug)]
+pub(crate) struct SocketOptions {
+    pub(crate) socket_buffer: Option<Bytes>,
+    pub(crate) send_buffer: Option<Bytes>,
+    pub(crate) receive_buffer: Option<Bytes>,
+    /// Differentiated services code point.
+    pub(crate) dscp: Option<u8>,
+    /// Interface to bind to.
+    pub(crate) device: Option<String>,
 }
 
 impl SocketOptions {
-    /// Asks for `bytes` of receive buffer unless the parameters ask for some.
+    /// Declares the options.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            socket_buffer: reader.optional_size(
+                "socket_buffer",
+                BUFFER,
+                "the kernel's",
+                "SO_SNDBUF and SO_RCVBUF requested, both ends",
+            ),
+            send_buffer: reader.optional_size(
+                "send_buffer",
+                BUFFER,
+                "socket_buffer",
+                "SO_SNDBUF requested, both ends",
+            ),
+            receive_buffer: reader.optional_size(
+                "receive_buffer",
+                BUFFER,
+                "socket_buffer",
+                "SO_RCVBUF requested, both ends",
+            ),
+            dscp: reader.optional_count(
+                "dscp",
+                DSCP,
+                "the kernel's",
+                "differentiated services code point",
+            ),
+            device: reader.optional_text(
+                "device",
+                "eth0",
+                "none",
+                "interface to bind to; \"endpoint\" is each end's own",
+            ),
+        }
+    }
+
+    /// Declares the options of workloads that want a receive buffer of `default`.
+    pub(crate) fn declare_with_receive_buffer(
+        reader: &mut Reader<'_>,
+        default: Bytes,
+        meaning: &'static str,
+    ) -> Self {
+        let written = format!("\"{default}\"");
+        let given = reader.optional_size("receive_buffer", BUFFER, &written, meaning);
+        let mut options = Self { receive_buffer: given, ..Self::declare(reader) };
+        options.preset_receive_buffer(Some(default));
+        options
+    }
+
+    /// Requests `bytes` of receive buffer unless the parameters request some.
     pub(crate) fn preset_receive_buffer(&mut self, bytes: Option<Bytes>) {
         self.receive_buffer = self.receive_buffer.or(self.socket_buffer).or(bytes);
     }
 
-    /// The interface to bind to at this end.
+    /// Returns the interface to bind to at this end.
     pub(crate) fn device<'a>(&'a self, local: &'a Endpoint) -> Result<Option<&'a str>, LoadError> {
         match self.device.as_deref() {
             Some("endpoint") => {
                 local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
                     what: format!("bind to the interface of endpoint `{}`", local.name),
-                    why: "the testbed does not say which it is (name it, or give the endpoint an \
-                    address an interface has)"
+                    why: "the testbed does not name it: give the endpoint a `device`, or an address that \
+                    an interface has"
                         .into(),
                 })
             }
@@ -66,7 +109,7 @@ impl SocketOptions {
         self.mark(socket)
     }
 
-    /// Marks what `socket` sends with the code point asked for.
+    /// Marks the packets of `socket` with the requested code point.
     pub(crate) fn mark(&self, socket: &impl AsFd) -> Result<(), LoadError> {
         if let Some(dscp) = self.dscp {
             socket::set_dscp(socket, dscp)?;
@@ -74,7 +117,7 @@ impl SocketOptions {
         Ok(())
     }
 
-    /// What is in force when a flow has been opened.
+    /// Returns the options in force when a flow has been opened.
     pub(crate) fn granted(&self, socket: &impl AsFd) -> BTreeMap<String, SocketValue> {
         let mut values = BTreeMap::new();
         for (name, buffer, bytes) in self.buffers() {
@@ -93,12 +136,12 @@ impl SocketOptions {
     }
 }
 
-/// An option as asked for and as granted.
+/// An option as requested and as granted.
 pub(crate) fn value(requested: Option<Value>, granted: Option<Value>) -> SocketValue {
     SocketValue { requested, granted, at_end: None }
 }
 
-/// Adds what is in force now, at the end.
+/// Adds the values in force now, at the end.
 pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl AsFd) {
     let now = [
         ("send_buffer", buffer_of(socket, Buffer::Send)),
@@ -110,8 +153,8 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl A
     }
 }
 
-/// Memory held for what has arrived at `sockets` and was not read; `None` where the kernel does not
-/// tell.
+/// Returns the bytes that have arrived at `sockets` and were not read; `None` where the kernel does
+/// not report them.
 pub(crate) fn held<'a, S: AsFd + 'a>(sockets: impl Iterator<Item = &'a S>) -> Option<u64> {
     sockets.map(|socket| socket::held(socket).ok().map(|bytes| bytes as u64)).sum()
 }
@@ -124,7 +167,7 @@ fn dscp_of(socket: &impl AsFd) -> Option<Value> {
     socket::dscp(socket).ok().map(Value::from)
 }
 
-/// An address as flow reports carry it; empty if the socket has none any more.
+/// Returns an address as flow reports carry it; empty if the socket has none any more.
 pub(crate) fn name_of(address: io::Result<std::net::SocketAddr>) -> String {
     address.map(|address| address.to_string()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Sockets as trials open them: bound to an address, and to a device where a trial names one.
+//! Sockets of trials: bound to an address, and to a device if a trial names one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::LoadError;
 
-/// A socket bound to `address`, on `device` if one is given. `share` sets whom a port of one's own
-/// choice is shared with.
+/// Opens a socket bound to `address`, on `device` if one is given. `share` sets who may share a
+/// chosen port.
 pub(crate) fn bound(
     kind: Type,
     address: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) fn bound(
     Ok(socket)
 }
 
-/// `error` of a socket with a port of its own, and what to do about it if the port is held.
+/// Describes `error` of a socket with a chosen port, with a remedy if the port is in use.
 pub(crate) fn held(port: u16, error: SysError) -> LoadError {
     if port == 0
         || !matches!(error.cause.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)

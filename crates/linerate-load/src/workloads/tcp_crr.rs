@@ -1,133 +1,109 @@
 //! `tcp_crr`: connect, request, response, close, again and again. Unit: connections per second, and
 //! nanoseconds from before the connection is opened until it is closed (L4, at the active end).
 //!
-//! Whoever closes first keeps the port pair in TIME_WAIT for a minute (RFC 9293 clause 3.6.1), and
-//! an address has some 28 000 ephemeral ports: a client that closes first runs out of them within
-//! seconds. That is counted as failed connections and said in the flow's modes, not hidden. Each
+//! The side that closes first keeps the port pair in TIME_WAIT for a minute (RFC 9293 clause
+//! 3.6.1), and an address has some 28 000 ephemeral ports: a client that closes first runs out of
+//! them within seconds. These connections count as failed, and the flow's modes name the cause. Each
 //! connection opens with the session's secret (16 bytes), which is part of what is sent but not of
 //! `request_size`.
 //!
-//! `streams` connections are under way at once, dealt to `workers` threads; a flow report is that
-//! of a worker. Its TCP state, at the active end, adds up the counters of its connections, each
-//! read just before it was closed (so without the segments of the close, and with the
-//! retransmissions of its handshake), and has the times of the last one. It is told once, at the
-//! end: what is read at each interval is taken to be the state of lasting connections, which these
-//! are not. What it does not see: which part of the time was the handshake.
+//! `streams` connections are under way at once, dealt to `workers` threads; each worker has one flow
+//! report. Its TCP state, at the active end, sums the counters of its connections and has the times
+//! of the last one. Each connection is read just before it is closed, so the sum includes
+//! retransmissions of handshakes but no segments of closes. The state is reported once, at the end,
+//! because readings per interval are taken to be of lasting connections. The workload does not see
+//! which part of the time was the handshake.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use linerate_model::{Bytes, Nanos, ParamError};
 use linerate_sys::SysError;
-use serde::Deserialize;
 use socket2::{SockRef, Socket};
 
 use super::arrivals::Arrivals;
 use super::companion::Companion;
 use super::exchange::{Exchange, TIMEOUT};
-use super::parameters::{Parameters, Typed, documented};
+use super::parameters::{Parameters, Typed};
 use super::placement::{Placement, STREAMS};
 use super::ports::PlannedPorts;
 use super::proof::word;
 use super::rendezvous::{self, Hello};
-use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Reader, Words};
 use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 
 mod client;
 mod server;
 
-/// What each measured connection opens with in the clear is made of this; its companion proves the
-/// secret.
+/// Derives the word that each measured connection opens with in the clear; its companion proves
+/// the secret.
 const WORD: &[u8] = b"tcp_crr";
 /// `tcp_crr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpc");
 /// The largest request or response: both are held whole in a socket buffer.
 const MOST: Bytes = Bytes(1 << 20);
 
-/// Who closes a connection first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The side that closes a connection first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Close {
-    #[default]
     Client,
     Server,
+    /// The client, with a reset.
     Reset,
 }
 
+impl Close {
+    const WORDS: Words<Self> =
+        &[("client", Self::Client), ("server", Self::Server), ("reset", Self::Reset)];
+}
+
 /// Parameters of `tcp_crr`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct TcpCrrParams {
     close: Close,
     timeout: Nanos,
-    #[serde(flatten)]
     exchange: Exchange,
-    #[serde(flatten)]
     arrivals: Arrivals,
-    #[serde(flatten)]
     placement: Placement,
-    #[serde(flatten)]
     options: TcpOptions,
 }
 
-impl Default for TcpCrrParams {
-    fn default() -> Self {
-        Self {
-            close: Close::Client,
-            // Longer than one repetition of a lost SYN (RFC 6298: one second).
-            timeout: Nanos::from_secs(3),
-            exchange: Exchange::default(),
-            arrivals: Arrivals::default(),
-            placement: Placement::default(),
-            options: TcpOptions::default(),
-        }
-    }
-}
-
-const OWN: &[ParamDoc] = &[
-    ParamDoc {
-        name: "close",
-        takes: Takes::Word(&["client", "server", "reset"]),
-        default: "\"client\"",
-        meaning: "who closes first and keeps TIME_WAIT: client, server; reset: the client aborts, \
-            nobody keeps it",
-    },
-    ParamDoc {
-        name: "timeout",
-        takes: TIMEOUT,
-        default: "\"3 s\"",
-        meaning: "a connection that takes longer has failed",
-    },
-    ParamDoc {
-        name: "rate",
-        takes: Takes::Rate,
-        default: "closed loop",
-        meaning: "connections per second, all streams together, such as \"1 kpps\": an open loop",
-    },
-    ParamDoc {
-        name: "streams",
-        takes: STREAMS,
-        default: "workers",
-        meaning: "connections under way at once",
-    },
-    TcpOptions::NO_DELAY_DOC,
-];
-
 impl Parameters for TcpCrrParams {
-    fn docs() -> Vec<ParamDoc> {
-        let exchange = Exchange::docs(MOST);
-        let groups =
-            [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
-        documented(OWN, &groups)
+    fn declare(reader: &mut Reader<'_>) -> Self {
+        let close = reader.choice(
+            "close",
+            Close::WORDS,
+            Close::Client,
+            "the side that closes first and keeps TIME_WAIT: client, server; reset: the client \
+                aborts, neither keeps it",
+        );
+        // Longer than one repetition of a lost SYN (RFC 6298: one second).
+        let timeout = reader.time(
+            "timeout",
+            TIMEOUT,
+            Nanos::from_secs(3),
+            "a connection that takes longer has failed",
+        );
+        let rate = reader.rate(
+            "rate",
+            "closed loop",
+            "connections per second, all streams together, such as \"1 kpps\": an open loop",
+        );
+        let streams =
+            reader.optional_count("streams", STREAMS, "workers", "connections under way at once");
+        let options = TcpOptions::declare_without_delay(reader);
+        let exchange = Exchange::declare(reader, MOST);
+        let arrivals = Arrivals { rate, ..Arrivals::declare(reader) };
+        let placement = Placement::declare(reader);
+        // Each worker has at least one.
+        let streams = streams.unwrap_or(placement.workers());
+        let placement = Placement { streams, ..placement };
+        Self { close, timeout, exchange, arrivals, placement, options }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        self.options.no_delay.get_or_insert(true);
-        // Each worker has one at least.
-        self.placement.streams.get_or_insert(self.placement.workers());
         self.placement.check(self.placement.streams())?;
         self.arrivals.check_requests()
     }
@@ -178,7 +154,7 @@ impl Typed for TcpCrr {
             index: 0,
             count: params.placement.workers(),
         };
-        // Companions carry no load: none of the options concerns them.
+        // Companions carry no load, so they need none of the options.
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
         let mut workers: Vec<Box<dyn Worker>> = Vec::new();
@@ -243,7 +219,7 @@ mod tests {
     use crate::workloads::parameters::{assert_sound, read};
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         assert_sound::<TcpCrrParams>(&[
             ("workers", json!(0)),
             ("close", json!("both")),

@@ -3,85 +3,66 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 
 use linerate_model::{Bytes, SocketValue};
 use linerate_sys::SysError;
-use serde::Deserialize;
 use serde_json::Value;
 use socket2::Socket;
 
 use super::socket_options::{self, SocketOptions, value};
 use crate::LoadError;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::Reader;
 
-/// What an unprivileged process may choose from.
+/// Congestion controls that an unprivileged process may choose from.
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-/// What Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
-const MSS: Takes = Takes::Size { least: Bytes(88), most: Bytes(32_767) };
+/// Values that Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
+const MSS: RangeInclusive<Bytes> = Bytes(88)..=Bytes(32_767);
 /// Leaves the congestion control as the host has it.
 const HOST_DEFAULT: &str = "host";
-/// A module of the kernel: which there are only the host knows.
-const CONGESTION: Takes = Takes::Text { example: "cubic" };
 
 /// Options of a TCP connection, at both ends.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(crate) struct TcpOptions {
-    /// What every socket has.
-    #[serde(flatten)]
+    /// Options that every socket has.
     pub(crate) socket: SocketOptions,
-    /// Whether small segments are sent at once (`TCP_NODELAY`); absent: no, unless a workload says
-    /// otherwise.
-    pub(crate) no_delay: Option<bool>,
-    /// Congestion control. Left to the host only where that is asked for ([`HOST_DEFAULT`]): its
-    /// default differs between hosts and is a first-order effect.
+    /// True if small segments are sent at once (`TCP_NODELAY`).
+    pub(crate) no_delay: bool,
+    /// Congestion control, or [`HOST_DEFAULT`].
     pub(crate) congestion: String,
-    /// Maximum segment size asked for.
+    /// Maximum segment size requested.
     pub(crate) mss: Option<Bytes>,
 }
 
-impl Default for TcpOptions {
-    fn default() -> Self {
+impl TcpOptions {
+    /// Declares the options of bulk transfers, which profit from Nagle's waiting.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
         Self {
-            socket: SocketOptions::default(),
-            no_delay: None,
-            congestion: "cubic".to_owned(),
-            mss: None,
+            no_delay: reader.flag("no_delay", false, "send small segments at once (TCP_NODELAY)"),
+            // The host's default differs between hosts and is a first-order effect: it is used only
+            // on request.
+            congestion: reader.text(
+                "congestion",
+                "cubic",
+                "cubic",
+                "congestion control at both ends; host: the default of each host",
+            ),
+            mss: reader.optional_size(
+                "mss",
+                MSS,
+                "of the path",
+                "maximum segment size (TCP_MAXSEG)",
+            ),
+            socket: SocketOptions::declare(reader),
         }
     }
-}
 
-impl TcpOptions {
-    /// As documented, without what every socket has.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "no_delay",
-            takes: Takes::Flag,
-            default: "false",
-            meaning: "send small segments at once (TCP_NODELAY)",
-        },
-        ParamDoc {
-            name: "congestion",
-            takes: CONGESTION,
-            default: "\"cubic\"",
-            meaning: "congestion control at both ends; host: the default of each host",
-        },
-        ParamDoc {
-            name: "mss",
-            takes: MSS,
-            default: "of the path",
-            meaning: "maximum segment size (TCP_MAXSEG)",
-        },
-    ];
-
-    /// `no_delay` of workloads whose every request is waited for: Nagle's algorithm would wait for
-    /// nothing.
-    pub(crate) const NO_DELAY_DOC: ParamDoc = ParamDoc {
-        name: "no_delay",
-        takes: Takes::Flag,
-        default: "true",
-        meaning: "TCP_NODELAY: no Nagle delay of small requests",
-    };
+    /// Declares the options of workloads that wait for a response to each request: Nagle's
+    /// algorithm would only add delay.
+    pub(crate) fn declare_without_delay(reader: &mut Reader<'_>) -> Self {
+        let meaning = "TCP_NODELAY: no Nagle delay of small requests";
+        Self { no_delay: reader.flag("no_delay", true, meaning), ..Self::declare(reader) }
+    }
 
     /// Sets everything on a socket before it connects or listens: buffers decide the window scale,
     /// and the segment size is announced in the handshake (RFC 7323 clause 2, RFC 9293 clause
@@ -99,12 +80,13 @@ impl TcpOptions {
 
     fn set_behaviour(&self, socket: &Socket) -> Result<(), LoadError> {
         socket
-            .set_tcp_nodelay(self.no_delay.unwrap_or(false))
+            .set_tcp_nodelay(self.no_delay)
             .map_err(|cause| SysError::new("set TCP_NODELAY of", "a connection", cause))?;
         set_congestion(socket, &self.congestion)
     }
 
-    /// Sets what a connection need not inherit from its listener, and says what is in force.
+    /// Sets the options that a connection need not inherit from its listener, and returns those in
+    /// force.
     pub(crate) fn granted(
         &self,
         socket: &Socket,
@@ -112,16 +94,15 @@ impl TcpOptions {
         self.set_behaviour(socket)?;
         self.socket.mark(socket)?;
         let mut values = self.socket.granted(socket);
-        let no_delay = self.no_delay.unwrap_or(false);
-        let asked = [
+        let requested = [
             (
                 "congestion",
                 Some(self.congestion.as_str()).filter(|name| *name != HOST_DEFAULT).map(Into::into),
             ),
             ("mss", self.mss.map(|mss| mss.0.into())),
-            ("no_delay", Some(no_delay.into())),
+            ("no_delay", Some(self.no_delay.into())),
         ];
-        for ((name, requested), (_, granted)) in asked.into_iter().zip(now(socket)) {
+        for ((name, requested), (_, granted)) in requested.into_iter().zip(now(socket)) {
             values.insert(name.to_owned(), value(requested, granted));
         }
         if let Some(device) = &self.socket.device {
@@ -132,7 +113,7 @@ impl TcpOptions {
     }
 }
 
-/// Adds what is in force now, at the end.
+/// Adds the values in force now, at the end.
 pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &Socket) {
     socket_options::at_end(values, socket);
     for (name, value) in now(socket) {
@@ -140,7 +121,7 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &Socket
     }
 }
 
-/// What is in force now, in the order of names.
+/// Returns the options in force now, in the order of names.
 fn now(socket: &Socket) -> [(&'static str, Option<Value>); 3] {
     [
         ("congestion", text(socket.tcp_congestion().ok())),
@@ -149,14 +130,14 @@ fn now(socket: &Socket) -> [(&'static str, Option<Value>); 3] {
     ]
 }
 
-/// A name the kernel filled up with zeroes.
+/// Returns a name that the kernel padded with zeros.
 fn text(bytes: Option<Vec<u8>>) -> Option<Value> {
     let bytes = bytes?;
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
     Some(String::from_utf8_lossy(name).into_owned().into())
 }
 
-/// Asks for a congestion control by name.
+/// Requests a congestion control by name.
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
     if name == HOST_DEFAULT {
         return Ok(());
@@ -167,7 +148,7 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), LoadError> {
         let remedy = if cause.kind() == io::ErrorKind::NotFound {
             format!(
                 "this kernel has none of that name: load its module (modprobe tcp_{name}) or \
-                ask for another"
+                choose another"
             )
         } else {
             format!("add it to {ALLOWED_CONGESTION}, or run with CAP_NET_ADMIN")

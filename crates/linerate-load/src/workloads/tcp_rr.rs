@@ -4,26 +4,24 @@
 //!
 //! `service` counts from when the request was written, `response` from when it was *meant* to be
 //! (docs/methodology/latency.md#two-times-per-request): under an open load a stall delays the
-//! requests behind it, and they say so. A connection cut off loses what was outstanding on it. What
-//! it does not see: the wire; with `depth` above 1 also the time a request waited behind others in
-//! the same flow.
+//! requests behind it, and their response times include that delay. A connection that breaks loses
+//! its outstanding requests. It does not see the wire, nor, with `depth` above 1, how long a request
+//! waited behind others of its flow.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use linerate_model::{Bytes, ParamError};
-use serde::Deserialize;
 use socket2::{SockRef, Socket};
 
 use super::arrivals::Arrivals;
 use super::exchange::Exchange;
-use super::parameters::{Parameters, Typed, documented};
+use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
 use super::ports::PlannedPorts;
 use super::rendezvous::{self, Hello};
-use super::socket_options::SocketOptions;
 use super::tcp_options::TcpOptions;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::Reader;
 use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
 
@@ -34,51 +32,33 @@ mod server;
 const WORKLOAD: u32 = u32::from_be_bytes(*b"tcpr");
 /// The largest request or response.
 const MOST: Bytes = Bytes(1 << 30);
-/// Requests outstanding on a flow.
-const DEPTH: Takes = Takes::Count { least: 1, most: 65_536 };
-
 /// Parameters of `tcp_rr`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct TcpRrParams {
     depth: u32,
-    #[serde(flatten)]
     exchange: Exchange,
-    #[serde(flatten)]
     arrivals: Arrivals,
-    #[serde(flatten)]
     placement: Placement,
-    #[serde(flatten)]
     options: TcpOptions,
 }
 
-impl Default for TcpRrParams {
-    fn default() -> Self {
-        Self {
-            depth: 1,
-            exchange: Exchange::default(),
-            arrivals: Arrivals::default(),
-            placement: Placement::default(),
-            options: TcpOptions::default(),
-        }
-    }
-}
-
 impl Parameters for TcpRrParams {
-    fn docs() -> Vec<ParamDoc> {
-        let meaning = "requests outstanding on each flow, pipelined";
-        let own = [
-            ParamDoc { name: "depth", takes: DEPTH, default: "1", meaning },
-            TcpOptions::NO_DELAY_DOC,
-        ];
-        let exchange = Exchange::docs(MOST);
-        let groups =
-            [&exchange, Arrivals::DOCS, Placement::DOCS, TcpOptions::DOCS, SocketOptions::DOCS];
-        documented(&own, &groups)
+    fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            depth: reader.count(
+                "depth",
+                1..=65_536,
+                1,
+                "requests outstanding on each flow, pipelined",
+            ),
+            exchange: Exchange::declare(reader, MOST),
+            arrivals: Arrivals::declare(reader),
+            placement: Placement::declare(reader),
+            options: TcpOptions::declare_without_delay(reader),
+        }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        self.options.no_delay.get_or_insert(true);
         self.placement.check(self.placement.streams())?;
         self.arrivals.check_requests()
     }
@@ -176,7 +156,7 @@ mod tests {
     use crate::workloads::parameters::assert_sound;
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         assert_sound::<TcpRrParams>(&[
             ("depth", json!(0)),
             ("request_size", json!("0 B")),

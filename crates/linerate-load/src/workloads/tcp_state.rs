@@ -1,18 +1,18 @@
-//! What the kernel knows of a connection (TCP_INFO), in the words of the model. It does not see the
-//! other end's view, nor what happened between two readings.
+//! State of a connection in the kernel (TCP_INFO), in the model's terms. It does not include the
+//! other end's view, nor events between two readings.
 
 use std::os::fd::AsFd;
 
 use linerate_model::TcpState;
 use linerate_sys::tcp;
 
-/// The state of `socket` now; absent if the connection is beyond asking.
+/// Returns the state of `socket` now; `None` if it has none any more.
 pub(crate) fn of(socket: &impl AsFd) -> Option<TcpState> {
     tcp::info(socket).ok().map(from)
 }
 
-/// Adds the counters of `one`, a connection that is over, to those of `sum`, which tells of
-/// several; what is not a counter is that of the last, but for the smallest round-trip time.
+/// Adds the counters of `one`, a connection that is over, to those of `sum`, which covers several.
+/// Other values are those of the last connection, except the smallest round-trip time.
 pub(crate) fn add(sum: &mut TcpState, one: TcpState) {
     let smallest =
         [sum.min_rtt_us, one.min_rtt_us].into_iter().filter(|rtt| *rtt > 0).min().unwrap_or(0);
@@ -37,7 +37,7 @@ pub(crate) fn add(sum: &mut TcpState, one: TcpState) {
     };
 }
 
-/// The hands' view in the words' type.
+/// Converts the state as read from the kernel.
 fn from(info: tcp::TcpInfo) -> TcpState {
     TcpState {
         known_bytes: info.known_bytes,

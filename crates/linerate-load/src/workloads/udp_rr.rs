@@ -5,25 +5,24 @@
 //! and never taken for that of the next request. A request without response after `timeout` is
 //! lost: its time is infinite (RFC 7679 clause 4.2.4), and the next one starts. `service` counts
 //! from the actual start, `response` from the intended one. Datagrams shorter than 16 bytes hold
-//! only part of number and tag: one byte holds 8 bits of the number and no tag. What it does not
-//! see: which way a request was lost, and the wire.
+//! only part of number and tag: one byte holds 8 bits of the number and no tag. It does not see
+//! in which direction a request was lost, nor the wire.
 
 use std::time::Duration;
 
 use linerate_model::{Bytes, Nanos, ParamError};
 use linerate_sys::udp;
-use serde::Deserialize;
 use socket2::Socket;
 
 use super::arrivals::Arrivals;
 use super::datagram::label_bits;
 use super::exchange::{Exchange, TIMEOUT};
 use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
-use super::parameters::{Parameters, Typed, documented, wrong};
+use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
 use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Reader, wrong};
 use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
@@ -33,66 +32,49 @@ mod server;
 
 /// `udp_rr` in a hello.
 const WORKLOAD: u32 = u32::from_be_bytes(*b"udpr");
-/// Blocking receives return after this long at the latest.
+/// Longest wait of a blocking receive.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// The most requests outstanding on a flow.
+/// Most requests outstanding on a flow.
 const MAX_DEPTH: u32 = 65_536;
 
 /// Parameters of `udp_rr`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct UdpRrParams {
     depth: u32,
     timeout: Nanos,
-    #[serde(flatten)]
     exchange: Exchange,
-    #[serde(flatten)]
     arrivals: Arrivals,
-    #[serde(flatten)]
     placement: Placement,
-    #[serde(flatten)]
     options: SocketOptions,
 }
 
-impl Default for UdpRrParams {
-    fn default() -> Self {
-        Self {
-            depth: 1,
-            // Longer than any queue on a path anybody would use.
-            timeout: Nanos::from_secs(1),
-            exchange: Exchange::default(),
-            arrivals: Arrivals::default(),
-            placement: Placement::default(),
-            options: SocketOptions::default(),
-        }
-    }
-}
-
-const OWN: &[ParamDoc] = &[
-    ParamDoc {
-        name: "depth",
-        takes: Takes::Count { least: 1, most: MAX_DEPTH as u64 },
-        default: "1",
-        meaning: "requests outstanding on each flow; at most 128 with 1 or 2 byte datagrams, whose \
-            numbers are short",
-    },
-    ParamDoc {
-        name: "timeout",
-        takes: TIMEOUT,
-        default: "\"1 s\"",
-        meaning: "a request without response after this is lost",
-    },
-];
-
 impl Parameters for UdpRrParams {
-    fn docs() -> Vec<ParamDoc> {
-        let exchange = Exchange::docs(Bytes(udp::MAX_PAYLOAD_BYTES as u64));
-        documented(OWN, &[&exchange, Arrivals::DOCS, Placement::DOCS, SocketOptions::DOCS])
+    fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            depth: reader.count(
+                "depth",
+                1..=u64::from(MAX_DEPTH),
+                1,
+                "requests outstanding on each flow; at most 128 with datagrams of 1 or 2 bytes, \
+                    whose numbers are short",
+            ),
+            // Longer than any queue on a path anybody would use.
+            timeout: reader.time(
+                "timeout",
+                TIMEOUT,
+                Nanos::from_secs(1),
+                "a request without response after this is lost",
+            ),
+            exchange: Exchange::declare(reader, Bytes(udp::MAX_PAYLOAD_BYTES as u64)),
+            arrivals: Arrivals::declare(reader),
+            placement: Placement::declare(reader),
+            options: SocketOptions::declare(reader),
+        }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         self.placement.check(self.placement.streams())?;
-        // Half of the numbers at least tell apart the requests of one place in the window.
+        // Requests in one place of the window must differ, for which half of the numbers suffice.
         let distinct = 1_u64 << (self.number_bits() - 1).min(u32::from(u16::BITS as u16));
         if u64::from(self.depth) > distinct {
             let cause = format!(
@@ -169,7 +151,7 @@ impl UdpRrParams {
         Ok(udp::set_send_timeout(socket, PATIENCE)?)
     }
 
-    /// Bits of a request's number that come back.
+    /// Returns how many bits of a request's number come back.
     fn number_bits(&self) -> u32 {
         label_bits(self.exchange.request_bytes().min(self.exchange.response_bytes()))
     }
@@ -184,7 +166,7 @@ mod tests {
     use crate::workloads::parameters::{assert_sound, read};
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         assert_sound::<UdpRrParams>(&[
             ("depth", json!(129)),
             ("request_size", json!("0 B")),

@@ -1,14 +1,14 @@
-//! What a mode is: one way to send frames and one way to receive them.
+//! Backends of modes: each sends and receives frames in one way.
 //!
-//! A backend is opened once per worker and end, with everything that is known by then
-//! ([`Opening`]). It is called per *batch*, never per frame: sending, it numbers and stamps what
-//! the [`Numbering`] says is next; receiving, it shows each frame to the [`Ledger`], which counts.
-//! What the kernel took is *sent*; what a queue or driver refused is a *send drop*; what the
-//! receiving socket or ring had no room for is a *socket drop*. A backend that cannot tell one of
-//! these apart says so in its mode.
+//! A backend is opened once per worker and end, with the state known by then ([`Opening`]). It is
+//! called per *batch*, never per frame. The sending half numbers and stamps the next frames of the
+//! [`Numbering`]; the receiving half passes each frame to the [`Ledger`], which counts. Frames that
+//! the kernel took are *sent*, frames that a queue or driver refused are *send drops*, and frames
+//! without room in the receiving socket or ring are *socket drops*. A backend that cannot
+//! distinguish these names that in its mode.
 //!
-//! To add a mode: a file with two types (or one that is both halves), a word in `Mode` and `MODES`,
-//! an arm in [`super::start`].
+//! To add a mode: a file with two types (or one that is both halves), a word in `Mode::WORDS`, an
+//! arm in [`super::start`].
 
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ use super::{FramesParams, Mode};
 use crate::Tally;
 use crate::workloads::datagram::Tag;
 
-/// What both halves of a backend are opened with.
+/// State with which both halves of a backend are opened.
 #[derive(Debug)]
 pub(super) struct Opening<'a> {
     pub(super) params: &'a FramesParams,
@@ -35,30 +35,30 @@ pub(super) struct Opening<'a> {
     pub(super) mode: Mode,
     /// This worker's flows, in the order of their numbering.
     pub(super) flows: &'a [FlowPlan],
-    /// The sockets they were paired by, in the same order.
+    /// The sockets that paired them, in the same order.
     pub(super) sockets: &'a [UdpSocket],
-    /// Tag of what this end sends.
+    /// Tag of sent frames.
     pub(super) outward: u32,
-    /// Tag of what it receives.
+    /// Tag of received frames.
     pub(super) inward: u32,
     /// This worker's number: it carries the flows whose number leaves this remainder ...
     pub(super) worker: u32,
     /// ... when divided by the number of workers.
     pub(super) n_workers: u32,
-    /// Seed of what is random at this worker.
+    /// Seed of all random values of this worker.
     pub(super) seed: u64,
-    /// What the workers of this end have in common that read queues of their own.
+    /// Common state of this end's workers that read queues of their own.
     pub(super) queues: &'a Queues,
 }
 
-/// One flow, as frames of this end bear it.
+/// One flow, as frames of this end carry it.
 #[derive(Clone, Debug)]
 pub(super) struct FlowPlan {
     /// Number within the job.
     pub(super) number: u16,
     /// Headers of its frames.
     pub(super) headers: Headers,
-    /// What its pairing datagrams bear.
+    /// Tag of its pairing datagrams.
     pub(super) pairing: Tag,
 }
 
@@ -78,12 +78,12 @@ impl Opening<'_> {
     }
 }
 
-/// Payload bytes beyond the signature; what they are means nothing.
+/// Payload bytes beyond the signature, without meaning.
 pub(super) const FILLING: u8 = 0x6c;
 
-/// The payload of a received frame, and where it begins: at `expected_at` if a signature with the
-/// tag `inward` is there, else where its headers say, because tags were added or removed on the way
-/// or it is not what is waited for. `None`: it has no payload.
+/// Returns the payload of a received frame and its position. It is at `expected_at` if a signature
+/// with the tag `inward` is there. Otherwise the headers give the position, because tags were added
+/// or removed on the way, or the frame is not of this trial. `None`: the frame has no payload.
 #[inline]
 pub(super) fn locate(frame: &[u8], expected_at: usize, inward: u32) -> Option<(&[u8], usize)> {
     let tagged =
@@ -94,77 +94,78 @@ pub(super) fn locate(frame: &[u8], expected_at: usize, inward: u32) -> Option<(&
     FrameView::read(frame).map(|view| (view.payload(), view.payload_at))
 }
 
-/// A batch to be sent.
+/// Order to send a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// How many frames, at most the backend's batch.
+    /// Number of frames, at most the backend's batch.
     pub(super) n: u32,
-    /// When the first was to depart, on the monotonic clock.
+    /// Scheduled departure of the first, on the monotonic clock.
     pub(super) intended: Nanos,
-    /// How much later each next was.
+    /// Gap between scheduled departures.
     pub(super) gap: Nanos,
     /// Now, on the same clock.
     pub(super) now: Nanos,
 }
 
-/// The sending half.
+/// Sending half of a backend.
 pub(super) trait Transmit: Send {
-    /// The mode obtained, in words, as reports print it.
+    /// Returns the mode obtained, in words, as reports print it.
     fn mode(&self) -> String;
 
-    /// The most frames per call of [`Self::send`].
+    /// Returns the most frames per call of [`Self::send`].
     fn batch(&self) -> u32;
 
     /// Sends the next `order.n` frames; returns how many the kernel took, from the first on. Counts
-    /// into `change` what it sent (`DatagramsSent`, `MessagesSent`, `PayloadSent`), its calls, and
-    /// what was refused. Neither allocates nor panics; waits a few milliseconds at most.
+    /// into `change` the sent frames (`DatagramsSent`, `MessagesSent`, `PayloadSent`), its calls,
+    /// and refusals. Neither allocates nor panics; waits a few milliseconds at most.
     fn send(&mut self, order: Order, change: &mut Counters) -> u32;
 
-    /// Frames sent of the `flow_idx`-th flow, and their transport payload.
+    /// Returns the frames sent of the `flow_idx`-th flow, and their transport payload.
     fn sent(&self, flow_idx: usize) -> (u64, u64);
 
-    /// Whether frames of a closed load carry the time at which they were made, which nobody here
-    /// knows, instead of the order's.
+    /// Returns true if frames of a closed load carry the time at which the kernel made them,
+    /// instead of the order's.
     fn stamps_itself(&self) -> bool {
         false
     }
 }
 
-/// The receiving half.
+/// Receiving half of a backend.
 pub(super) trait Receive: Send {
-    /// The mode obtained, in words.
+    /// Returns the mode obtained, in words.
     fn mode(&self) -> String;
 
-    /// Shows what has come to `ledger` and counts into `tally` calls and drops; returns whether
-    /// there was anything. Never waits.
+    /// Passes received frames to `ledger` and adds calls and drops to `tally`; returns true if
+    /// there were any. Never waits.
     fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool;
 
-    /// What becomes readable when something has come.
+    /// Returns the descriptor that becomes readable when frames have arrived.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Where workers tell each other of frames that came in at another one's queue; `None`: each
-    /// gets its own.
+    /// Returns the board on which workers report frames that arrived at another worker's queue;
+    /// `None` if each gets its own.
     fn board(&self) -> Option<Arc<Board>> {
         None
     }
 
-    /// Drops since the last call that no received frame has told, by the kernel's counters.
+    /// Returns the drops since the last call that no received frame has reported, by the kernel's
+    /// counters.
     fn drops(&mut self) -> u64;
 
-    /// The same at the end, when each flow lacks so many of its last numbers, by what its sender
-    /// told.
+    /// Returns the same at the end, when each flow lacks this many of its last numbers, by its
+    /// sender's count.
     fn last_drops(&mut self, missing: &[u64]) -> u64 {
         let _ = missing;
         self.drops()
     }
 }
 
-/// A backend whose halves share what they send and receive by.
+/// Backend whose halves share their sockets.
 pub(super) trait Both: Transmit + Receive {}
 
 impl<T: Transmit + Receive> Both for T {}
 
-/// The halves of a worker's backend.
+/// Halves of a worker's backend.
 pub(super) enum Halves {
     /// Each on its own, as far as the trial needs it.
     Apart(Option<Box<dyn Transmit>>, Option<Box<dyn Receive>>),

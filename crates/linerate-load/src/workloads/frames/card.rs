@@ -1,5 +1,5 @@
-//! What both ends tell each other before the first frame, over the first companion: a card of 80
-//! bytes.
+//! Card of 80 bytes that each end sends to the other before the first frame, over the first
+//! companion.
 //!
 //! ```text
 //! offset  0       8       24       48    54        55  56    60
@@ -28,20 +28,20 @@ const MAGIC: [u8; 8] = *b"lrframe1";
 const NONCE_BYTES: usize = 16;
 const CLOCK_BYTES: usize = 24;
 
-/// What one end tells of itself.
+/// Facts of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Card {
     pub(super) nonce: [u8; NONCE_BYTES],
     pub(super) clock: [u8; CLOCK_BYTES],
     pub(super) mac: MacAddress,
-    /// Whether this end may open packet sockets.
+    /// True if this end may open packet sockets.
     pub(super) packets: bool,
-    /// Of its interface.
+    /// IP MTU of its interface.
     pub(super) mtu: u32,
 }
 
 impl Card {
-    /// This end's, with a nonce that no other trial of `seed` has.
+    /// Creates this end's card, with a nonce that no other trial of `seed` has.
     pub(super) fn new(seed: u64, mac: MacAddress, mtu: u32, packets: bool) -> Self {
         let mut nonce = [0; NONCE_BYTES];
         nonce[..8].copy_from_slice(&clock::monotonic().to_be_bytes());
@@ -71,12 +71,12 @@ impl Card {
         })
     }
 
-    /// Whether the other end's monotonic clock is this one's.
+    /// Returns true if the other end's monotonic clock is this one's.
     pub(super) fn has_clock_of(&self, other: &Self) -> bool {
         self.clock == other.clock && self.clock != [0; CLOCK_BYTES]
     }
 
-    /// Gives this card to the other end and takes its own.
+    /// Sends this card to the other end and receives its card.
     pub(super) fn exchange(
         self,
         mut stream: &TcpStream,
@@ -101,7 +101,7 @@ impl Card {
     }
 }
 
-/// Tells the other end that this one is ready to receive, and waits until it is.
+/// Announces that this end is ready to receive, and waits until the other one is.
 pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
     const READY: [u8; 1] = *b"r";
     let peer = || {
@@ -115,8 +115,7 @@ pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), Lo
     Ok(())
 }
 
-/// The tags of a trial in which the active end gave `nonce`: of what it sends, and of what it
-/// receives.
+/// Returns the tags of a trial whose active end gave `nonce`: of sent frames, and of received ones.
 pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
     let tag = |direction: u8| {
         let mut mac =

@@ -1,31 +1,30 @@
-//! Parameters that do not go together: ports planned for members, and frames without room for what
-//! they bear.
+//! Checks of parameters that exclude each other: planned ports, and frames without room for their
+//! headers.
 
 use std::net::IpAddr;
 
 use linerate_model::ParamError;
-use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports};
+use linerate_packet::frame::{Addresses, Headers, MacAddress, Ports, Transport};
 
-use super::{FramesParams, Header};
-use crate::workloads::parameters::wrong;
+use super::FramesParams;
+use crate::parameter::wrong;
 
 impl FramesParams {
-    /// Ports planned for members need to be as many as flows, and a destination that they were
-    /// planned for.
+    /// Checks that planned ports suffice for the flows and have a destination.
     pub(super) fn check_planned(&self) -> Result<(), ParamError> {
         let Some(ports) = &self.source_ports else { return Ok(()) };
         ports.check(self.placement.streams(), self.destination_port)?;
         if self.source_port.is_some() {
             return Err(wrong(
                 "source_ports",
-                "does not go together with source_port, which counts up",
+                "excludes source_port, which counts up from one port",
             ));
         }
         Ok(())
     }
 
-    /// Every frame needs room for its headers and signature, between addresses of the family of
-    /// `address`.
+    /// Checks that every frame has room for its headers and signature, between addresses of the
+    /// family of `address`.
     pub(super) fn check_size(&self, address: IpAddr) -> Result<(), ParamError> {
         let (addresses, family) = match address.to_canonical() {
             IpAddr::V4(any) => (Addresses::V4 { source: any, destination: any }, "IPv4"),
@@ -36,7 +35,7 @@ impl FramesParams {
             source: MacAddress::default(),
             tags: self.tags(),
             addresses,
-            transport: self.header.transport(),
+            transport: self.header,
             ports: Ports { source: 0, destination: 0 },
             dscp: 0,
             hops: 0,
@@ -46,7 +45,7 @@ impl FramesParams {
             return Ok(());
         }
         let (n_tags, name) = (headers.tags.len(), self.frame_size.name());
-        let header = if self.header == Header::Tcp { "a TCP header" } else { "a UDP header" };
+        let header = if self.header == Transport::Tcp { "a TCP header" } else { "a UDP header" };
         Err(wrong(
             "frame_size",
             format!(

@@ -1,10 +1,10 @@
-//! Which backend a mode is, and what `auto` takes: the fastest that works and changes nothing of
-//! what is measured.
+//! Choice of the backend for a mode. `auto` takes the fastest that works and does not change the
+//! measured path.
 //!
-//! `auto` sends live frames or by AF_XDP only if frames are wanted as fast as possible, or faster
-//! than packet sockets send them, and only where no queueing discipline stands at the interface:
-//! these modes pass it by, and a shaper there may be what is measured. Otherwise it takes packet
-//! sockets, whose times of receipt are the kernel's own.
+//! `auto` sends live frames or by AF_XDP only if the load is as fast as possible, or faster than
+//! packet sockets, and only if the interface has no queueing discipline: these modes bypass it, and
+//! a shaper there may be the object of the measurement. Otherwise it takes packet sockets, whose
+//! times of receipt are the kernel's own.
 
 use linerate_sys::netlink::RouteSocket;
 
@@ -15,13 +15,14 @@ use super::packet::{PacketReceive, PacketTransmit};
 use super::packet_ring::RingTransmit;
 use super::udp::{UdpReceive, UdpTransmit};
 use super::xdp::{XdpBoth, XdpReceive, XdpTransmit};
-use super::{Flowing, FramesParams, Mode};
+use super::{FramesParams, Mode};
 use crate::LoadError;
+use crate::workloads::parameters::Direction;
 
-/// What a worker sends by packet sockets on one slow core with room to spare, frames a second.
+/// Frames per second that a worker surely sends by packet sockets on one slow core.
 const PACKET_SUFFICES: f64 = 300_000.0;
 
-/// The sending half for the mode asked for.
+/// Opens the sending half of the requested mode.
 pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
     match opening.mode {
         Mode::Live => Ok(Box::new(LiveTransmit::open(opening)?)),
@@ -33,7 +34,7 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
                 return Ok(Box::new(live));
             }
             match XdpTransmit::open(opening) {
-                Ok(xdp) if opening.params.direction != Flowing::Both => Ok(Box::new(xdp)),
+                Ok(xdp) if opening.params.direction != Direction::Both => Ok(Box::new(xdp)),
                 _ => Ok(Box::new(PacketTransmit::open(opening)?)),
             }
         }
@@ -45,7 +46,7 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
     }
 }
 
-/// The receiving half.
+/// Opens the receiving half.
 pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadError> {
     match opening.mode {
         Mode::Live | Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
@@ -66,12 +67,12 @@ pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadErr
     }
 }
 
-/// Both halves in one, for modes where a queue has one socket for both directions.
+/// Opens both halves in one, for modes in which a queue has one socket for both directions.
 pub(super) fn both(opening: &Opening<'_>) -> Result<Box<dyn Both>, LoadError> {
     Ok(Box::new(XdpBoth::open(opening)?))
 }
 
-/// Whether `mode` needs its halves in one to send and receive.
+/// Returns true if `mode` needs its halves in one to send and receive.
 pub(super) fn is_joined(mode: Mode) -> bool {
     matches!(mode, Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy)
 }
@@ -81,8 +82,8 @@ fn wants_speed(params: &FramesParams) -> bool {
     params.frames_per_second().is_none_or(|rate| rate / workers > PACKET_SUFFICES)
 }
 
-/// Whether nothing stands between the interface and the wire, either way. The loopback has no
-/// driver to be fast with.
+/// Returns true if the interface has no discipline in either direction. The loopback has no driver
+/// with a fast path.
 fn is_bare(interface: &Interface) -> bool {
     let mut disciplines = 0;
     let asked = RouteSocket::open().and_then(|mut kernel| {

@@ -1,4 +1,4 @@
-//! Making frames in place: which is next, its template, its stamp and ports.
+//! Frames made in place: next number, template, stamp and ports.
 
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_packet::frame::{FCS_BYTES, Ports, Stamp, Template, TemplateError};
@@ -10,22 +10,22 @@ use super::backend::{Opening, Order};
 use super::numbering::Numbering;
 use crate::LoadError;
 
-/// Random ports are from here on (RFC 4814 clause 4.3: 1024 to 65535).
+/// Lowest random port (RFC 4814 clause 4.3: 1024 to 65535).
 const FIRST_RANDOM_PORT: u16 = 1024;
-/// What no template's index is.
+/// Marks a slot without a template.
 const UNFILLED: usize = usize::MAX;
 
-/// Fills slots, each of which keeps what it was filled with last; slots hold
-/// [`super::backend::FILLING`] before the first time.
+/// Filler of slots. Each slot keeps its last content; before the first time it has
+/// [`super::backend::FILLING`].
 #[derive(Debug)]
 pub(super) struct Filler {
     pub(super) numbering: Numbering,
-    /// For each flow, one per distinct size.
+    /// For each flow, one template per distinct size.
     templates: Vec<Template>,
     sizes: Vec<usize>,
-    /// Which template each slot was last filled from.
+    /// Last template of each slot.
     filled: Vec<usize>,
-    /// Bytes of a frame, check sequence included, that are no transport payload.
+    /// Bytes of a frame that are not transport payload, check sequence included.
     pub(super) overhead: u64,
     random: Option<Xoshiro256PlusPlus>,
 }
@@ -45,7 +45,8 @@ impl Filler {
         })
     }
 
-    /// Makes `bytes`, the slot called `slot`, the `ahead`-th frame of `order`; returns its length.
+    /// Turns `bytes`, the slot numbered `slot`, into the `ahead`-th frame of `order`; returns its
+    /// length.
     #[inline]
     pub(super) fn fill(
         &mut self,
@@ -81,7 +82,7 @@ impl Filler {
         template.bytes().len()
     }
 
-    /// Counts that the next `n` frames were taken, each a message of its own.
+    /// Counts the next `n` frames as taken, each a message of its own.
     #[inline]
     pub(super) fn taken(&mut self, n: u64, change: &mut Counters) {
         let bytes = self.numbering.advance(n);
@@ -90,14 +91,14 @@ impl Filler {
         change[Counter::PayloadSent] += bytes - self.overhead * n;
     }
 
-    /// Frames taken of the `flow_idx`-th flow, and their transport payload.
+    /// Returns the frames taken of the `flow_idx`-th flow, and their transport payload.
     pub(super) fn sent(&self, flow_idx: usize) -> (u64, u64) {
         let (frames, bytes) = self.numbering.sent(flow_idx);
         (frames, bytes - self.overhead * frames)
     }
 }
 
-/// Two ports of RFC 4814's range from 64 random bits, each as likely to one part in 2^16.
+/// Returns two ports of RFC 4814's range from 64 random bits, uniform to one part in 2^16.
 #[inline]
 fn random_ports(bits: u64) -> Ports {
     const N_PORTS: u64 = (u16::MAX - FIRST_RANDOM_PORT) as u64 + 1;
@@ -105,7 +106,7 @@ fn random_ports(bits: u64) -> Ports {
     Ports { source: port((bits >> u32::BITS) as u32), destination: port(bits as u32) }
 }
 
-/// A size that has no room, as a parameter that does not go with the others.
+/// Describes a frame size without room as a parameter that does not go with the others.
 pub(super) fn unfit(error: TemplateError) -> LoadError {
     LoadError::Unsupported { what: "frame_size of `frames`".into(), why: error.to_string() }
 }

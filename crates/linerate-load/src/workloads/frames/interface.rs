@@ -1,4 +1,4 @@
-//! The interface of one end: found, and fit for test frames, or why not.
+//! Interface of one end, and checks that it is fit for test frames.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use linerate_sys::netns;
 use super::FramesParams;
 use crate::{LoadError, Permits};
 
-/// What a lab's namespaces are called.
+/// Prefix of a lab's namespaces.
 const LAB_PREFIX: &str = "lr-";
 /// Flags of net/if.h: administratively up, loopback, carrier (`IFF_LOWER_UP`: `IFF_RUNNING` follows
 /// up to a second later).
@@ -18,7 +18,7 @@ const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
 const CARRIER: u32 = 0x1_0000;
 
-/// An interface that frames go out of and come in by.
+/// Interface on which frames leave and arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
@@ -80,24 +80,24 @@ impl Interface {
         Ok(Self { name, index, mac, mtu, flags })
     }
 
-    /// Whether it leads to this host only.
+    /// Returns true if it leads to this host only.
     pub(super) fn is_loopback(&self) -> bool {
         self.flags & LOOPBACK != 0
     }
 
-    /// Says whether the owner of this host lets raw frames leave here; a lab's interfaces are there
-    /// for that.
+    /// Checks that the owner of this host permits raw frames here; a lab's interfaces always permit
+    /// them.
     ///
     /// # Errors
-    /// If not.
+    /// If the owner does not.
     pub(super) fn raw_frames(&self, permits: &Permits) -> Result<(), LoadError> {
         raw_frames(permits, &self.name)
     }
 
-    /// Says why frames of `params` cannot or must not be sent here, if so.
+    /// Checks that frames of `params` can and may be sent here.
     ///
     /// # Errors
-    /// If it is outside of a lab and nobody allowed that, if it is down or without carrier, or its
+    /// If it is outside of a lab without permission, if it is down or without carrier, or if its
     /// MTU is too small.
     pub(super) fn check(&self, params: &FramesParams) -> Result<(), LoadError> {
         self.is_fit(params, is_in_lab())
@@ -137,13 +137,13 @@ impl Interface {
         Ok(())
     }
 
-    /// The Ethernet address that frames to `destination` go to: the one that the kernel found for
-    /// it, or for the router on the way, when the companions were opened. `peer` is what the other
-    /// end says of itself: believed alone, it could name a third host on this link.
+    /// Returns the destination Ethernet address of frames to `destination`: the one that the kernel
+    /// found for it, or for the router on the way, when the companions were opened. `peer` is the
+    /// address that the other end reports. Trusted alone, it could name a third host on this link.
     ///
     /// # Errors
-    /// If there is no route, the address is not known, or the other end names another one than the
-    /// kernel found.
+    /// If there is no route, the address is not known, or the other end names another address than
+    /// the kernel.
     pub(super) fn next_hop(
         &self,
         destination: IpAddr,
@@ -180,14 +180,15 @@ impl Interface {
     }
 }
 
-/// Whether raw frames may be sent at the interface called `name`: `permits` say so, or this thread
-/// is in a lab.
+/// Checks that raw frames may be sent at the interface called `name`: `permits` allow it, or this
+/// thread is in a lab.
 pub(in crate::workloads) fn raw_frames(permits: &Permits, name: &str) -> Result<(), LoadError> {
     if is_in_lab() { Ok(()) } else { permits.raw_frames(name) }
 }
 
-/// Whether this thread is in a namespace of a lab: one that has a lab's name, and is kept as labs
-/// keep theirs. The name alone anybody may give to a namespace that leads to other hosts.
+/// Returns true if this thread is in a namespace of a lab, which has a lab's name and is stored as
+/// labs store theirs. The name alone proves nothing: it may belong to any namespace, also one that
+/// leads to other hosts.
 fn is_in_lab() -> bool {
     netns::name().is_some_and(|name| name.starts_with(LAB_PREFIX) && netns::is_kept(&name))
 }
@@ -213,7 +214,7 @@ mod tests {
     }
 
     fn params(table: serde_json::Value) -> FramesParams {
-        serde_json::from_value(table).expect("a table")
+        crate::workloads::parameters::from_table(table)
     }
 
     fn why(interface: &Interface, table: serde_json::Value, is_lab: bool) -> String {

@@ -1,5 +1,4 @@
-//! What arrived, counted per flow: new, repeated, out of order, too late, reflected, or a
-//! stranger's.
+//! Account of arrivals per flow: new, repeated, out of order, too late, reflected, or a stranger's.
 
 use std::num::NonZeroU64;
 
@@ -9,7 +8,7 @@ use linerate_packet::frame::{SIGNATURE_BYTES, Signature};
 use crate::Tally;
 use crate::workloads::sequence::{Arrival, Sequence};
 
-/// What one worker received.
+/// Frames that one worker received.
 #[derive(Debug)]
 pub(super) struct Ledger {
     flows: Vec<Received>,
@@ -20,22 +19,22 @@ pub(super) struct Ledger {
     worker: Option<u32>,
     n_workers: u32,
     clocks: Clocks,
-    /// Where they are asked for: most runs have none, and a frame of theirs is not to be divided
-    /// by.
+    /// Snapshots of bursts, if requested. Most runs have none, and frames without them should cost
+    /// no division.
     bursts: Option<Bursts>,
 }
 
-/// The slowest frame of each burst, as far as they are kept.
+/// Slowest frame of each burst, as far as they are kept.
 #[derive(Debug)]
 struct Bursts {
-    /// Response times by the number of the burst, ns; 0: none of its frames has come.
+    /// Response times by the number of the burst, ns; 0: none of its frames has arrived.
     slowest: Vec<u64>,
     /// Frames of a burst.
     frames: NonZeroU64,
 }
 
 impl Bursts {
-    /// Notes the response of the `number`-th frame its sender sent.
+    /// Records the response of the sender's `number`-th frame.
     #[inline]
     fn note(&mut self, number: u64, response_ns: u64) {
         if let Some(slowest) = self.slowest.get_mut((number / self.frames) as usize) {
@@ -44,21 +43,21 @@ impl Bursts {
     }
 }
 
-/// How the sender's clock stands to ours.
+/// Relation of the sender's clock to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clocks {
-    /// It is the same: times are exact.
+    /// The same clock: times are exact.
     One,
-    /// It is another, and this much is known of it: times are told with what is added to them, and
-    /// corrected by the study.
+    /// Another clock with a known offset: times are reported with an addition, and corrected by the
+    /// study.
     Two(PeerClock),
-    /// It is another, and nothing is known of it: no times are told.
+    /// Another clock without a known offset: no times are reported.
     Unknown,
 }
 
 impl Clocks {
-    /// What a departure by the sender's clock is set back to be by ours, with what is added to each
-    /// time; ns.
+    /// Correction from a departure by the sender's clock to ours, with the addition to each time;
+    /// ns.
     #[inline]
     fn ahead(self, at: Nanos) -> Option<(i64, u64)> {
         match self {
@@ -68,12 +67,12 @@ impl Clocks {
         }
     }
 
-    /// Whether one-way times are told.
+    /// Returns true if one-way times are reported.
     pub(super) fn tell_times(self) -> bool {
         self != Self::Unknown
     }
 
-    /// As the row says it.
+    /// Returns the name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::One => FrameClocks::One.recorded(),
@@ -88,7 +87,7 @@ impl Clocks {
 pub(super) struct Received {
     sequence: Sequence,
     pub(super) counters: Counters,
-    /// Number and delay (from its own departure) of the last frame whose time was told.
+    /// Number and delay (from its own departure) of the last frame with a reported time.
     last: Option<(u64, u64)>,
     /// The last gap in the numbers, times on our monotonic clock.
     pub(super) last_gap: Option<LastGap>,
@@ -119,7 +118,7 @@ impl Received {
     }
 }
 
-/// What tells this trial's frames, and which way they go.
+/// Tags that identify this trial's frames, and their direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tags {
     pub(super) outward: u32,
@@ -127,7 +126,8 @@ pub(super) struct Tags {
 }
 
 impl Ledger {
-    /// A ledger of `n_flows` flows, those whose number leaves `worker` when divided by `n_workers`.
+    /// Creates a ledger of `n_flows` flows, those whose number leaves `worker` when divided by
+    /// `n_workers`.
     pub(super) fn new(
         n_flows: usize,
         tags: Tags,
@@ -147,19 +147,19 @@ impl Ledger {
         }
     }
 
-    /// A ledger of all `n_flows` flows of a job, which are dealt to `n_workers`.
+    /// Creates a ledger of all `n_flows` flows of a job, which are dealt to `n_workers`.
     pub(super) fn of_all(n_flows: usize, tags: Tags, n_workers: u32, clocks: Clocks) -> Self {
         Self { worker: None, ..Self::new(n_flows, tags, 0, n_workers, clocks) }
     }
 
-    /// The same that keeps the slowest frame of each of the first `n` bursts of `frames` frames.
+    /// Keeps the slowest frame of each of the first `n` bursts of `frames` frames.
     pub(super) fn keeping(mut self, n: usize, frames: u32) -> Self {
         let frames = NonZeroU64::new(frames.into()).filter(|_| n > 0);
         self.bursts = frames.map(|frames| Bursts { slowest: vec![0; n], frames });
         self
     }
 
-    /// The slowest frame of each burst, ns, up to the last burst of which one came.
+    /// Returns the slowest frame of each burst, ns, up to the last burst with an arrival.
     pub(super) fn bursts(&self) -> &[u64] {
         let slowest = self.bursts.as_ref().map_or(&[][..], |bursts| &bursts.slowest);
         &slowest[..slowest.iter().rposition(|ns| *ns > 0).map_or(0, |last| last + 1)]
@@ -184,7 +184,7 @@ impl Ledger {
         }
         let number = u32::from(signature.flow);
         let (own, n_flows) = (self.is_own(number), self.n_flows_beside(number));
-        // Of a flow that several workers receive, each sees the numbers rise.
+        // Each of the workers that receive a flow sees its numbers rise.
         let is_only_here = self.worker.is_some() || self.n_workers == 1;
         let idx = self.idx(number);
         let Some(flow) = self.flows.get_mut(idx).filter(|_| own) else {
@@ -235,7 +235,7 @@ impl Ledger {
         tally.add(counter, 1);
     }
 
-    /// The flow with this number in the job.
+    /// Returns the flow with this number in the job.
     pub(super) fn flow(&self, number: u32) -> Option<&Received> {
         self.flows.get(self.idx(number))
     }
@@ -251,7 +251,7 @@ impl Ledger {
         idx as usize
     }
 
-    /// How many flows the worker that sends flow `number` takes turns with.
+    /// Returns how many flows take turns at the worker that sends flow `number`.
     #[inline]
     fn n_flows_beside(&self, number: u32) -> u64 {
         let n_flows = self.flows.len() as u64;
@@ -328,7 +328,8 @@ mod tests {
 
     #[test]
     fn a_sender_with_another_clock_is_timed_by_what_is_known_of_it_and_what_is_added() {
-        // Theirs is a day and 250 ns ahead and gains 1000 parts in a billion; 40 ns are added.
+        // The sender's clock is a day and 250 ns ahead and gains 1000 parts in a billion; 40 ns are
+        // added.
         const DAY: u64 = 86_400_000_000_000;
         let peer =
             PeerClock { ahead_ns: DAY as i64 + 250, at_ns: DAY, gains_ppb: 1_000, added_ns: 40 };
@@ -340,7 +341,8 @@ mod tests {
         ledger.arrived(&payload(2, 0, 0, scheduled, 30), 1, Nanos(at), &mut tally);
         assert_eq!(tally.response.distribution().buckets, [(140, 1)]);
         assert_eq!(tally.service.distribution().buckets, [(110, 1)]);
-        // Known 90 ns wrongly, it arrives before it left: no more than what was added hides.
+        // With an error of 90 ns, it arrives before it left: the addition hides only its own
+        // amount.
         ledger.arrived(&payload(2, 0, 1, scheduled + 190, 0), 1, Nanos(at), &mut tally);
         assert_eq!(tally.service.distribution().buckets, [(0, 1), (110, 1)]);
     }
@@ -362,8 +364,8 @@ mod tests {
     fn of_each_burst_the_slowest_frame_is_kept_as_long_as_there_is_room() {
         let mut ledger = Ledger::new(2, TAGS, 0, 1, Clocks::One).keeping(3, 4);
         let mut tally = Tally::new(Times::ALL);
-        // Two flows take turns: frames 0 to 3 are a burst, 4 to 7 are lost, 8 and 11 come of the
-        // third; the fourth is not kept.
+        // Two flows take turns: frames 0 to 3 are a burst, 4 to 7 are lost, 8 and 11 of the third
+        // burst arrive; the fourth is not kept.
         for (flow, sequence, response) in
             [(0, 0, 10), (1, 0, 40), (0, 1, 30), (1, 1, 20), (0, 4, 7), (1, 5, 9), (0, 6, 99)]
         {

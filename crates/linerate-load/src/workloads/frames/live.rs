@@ -1,12 +1,12 @@
-//! The mode `live`: the kernel makes the frames (`BPF_PROG_RUN` with live frames) and redirects
-//! them to the driver; received they are by AF_XDP. The fastest there is, where the driver takes
-//! such frames: of a veth, if its peer has an XDP program, which the receiving end brings.
+//! Mode `live`: the kernel makes the frames (`BPF_PROG_RUN` with live frames) and redirects them to
+//! the driver; the receiver uses AF_XDP. It is the fastest mode where the driver takes such frames.
+//! A veth takes them if its peer has an XDP program, which the receiving end installs.
 //!
-//! Sent is what the driver took, counted by the kernel; what it did not take is a send drop, though
-//! its number is used up. Which of several flows those belonged to is not known: they are shared
-//! out evenly, and frames a driver refused make the accounting of single flows approximate, that of
-//! the job stays exact. The queueing discipline is passed by. A batch leaves back to back, however
-//! it is paced: the lateness that each frame carries says so.
+//! Frames that the driver took count as sent, by the kernel's counter. The others are send drops,
+//! although their numbers are used up. The kernel does not report their flows, so they are divided
+//! evenly: with refused frames, the account of single flows is approximate, while that of the job
+//! stays exact. This mode bypasses the queueing discipline. A batch leaves back to back at any
+//! pace, and the lateness in each frame shows it.
 
 use linerate_model::{Counter, Counters};
 use linerate_packet::frame::{FCS_BYTES, Headers, Ports, SIGNATURE_BYTES, Template};
@@ -20,10 +20,10 @@ use crate::LoadError;
 
 /// Frames of one call: two milliseconds of them. A call costs what about fifty frames cost.
 const CALL: u32 = 8192;
-/// Where number and times begin in a signature.
+/// Positions of number and times in a signature.
 const STAMP_AT: usize = 6;
 
-/// Has the kernel send.
+/// Sender of live frames.
 #[derive(Debug)]
 pub(super) struct LiveTransmit {
     live: LiveFrames,
@@ -38,7 +38,7 @@ impl LiveTransmit {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let params = opening.params;
         let random = params.ports == PortChoice::Random;
-        // Drawn ports are added to the checksum, so that none may be in it.
+        // The checksum includes the drawn ports, so it cannot be made beforehand.
         let without_ports: Vec<FlowPlan> =
             if random { opening.flows.iter().map(portless).collect() } else { Vec::new() };
         let opening =
@@ -63,13 +63,14 @@ impl LiveTransmit {
         Ok(Self { live, n_flows, numbering, overhead, batch, counts: Counts::default() })
     }
 
-    /// The driver's refusals that the `flow_idx`-th flow is given.
+    /// Returns the driver's refusals that count for the `flow_idx`-th flow.
     fn refused(&self, flow_idx: usize) -> u64 {
         let (n_flows, dropped) = (self.n_flows as u64, self.counts.made - self.counts.sent);
         dropped / n_flows + u64::from((flow_idx as u64) < dropped % n_flows)
     }
 
-    /// Transport payload of everything the driver took; what it did not take had the mean size.
+    /// Returns the transport payload of all frames that the driver took; refused frames count with
+    /// the mean size.
     fn payload(&self) -> u64 {
         (0..self.n_flows).map(|flow_idx| self.sent(flow_idx).1).sum()
     }
@@ -80,7 +81,8 @@ fn portless(flow: &FlowPlan) -> FlowPlan {
     FlowPlan { headers, ..flow.clone() }
 }
 
-/// One round in which each flow sends each size of the genome, in the order of [`Numbering`].
+/// Returns one round in which each flow sends each size of the genome, in the order of
+/// [`Numbering`].
 fn rows(opening: &Opening<'_>, templates: &[Template]) -> Vec<Row> {
     let distinct = opening.sizes().distinct();
     let genome = opening.sizes().all();
@@ -148,7 +150,7 @@ impl Transmit for LiveTransmit {
         let (frames, bytes) = self.numbering.sent(flow_idx);
         let payload = bytes - self.overhead * frames;
         let sent = frames - self.refused(flow_idx).min(frames);
-        // Of several sizes the refused ones are not known either: they count with the mean.
+        // The sizes of refused frames are not known either, so they count with the mean.
         let kept = if frames == 0 {
             0
         } else {

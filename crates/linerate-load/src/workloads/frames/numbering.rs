@@ -1,9 +1,8 @@
-//! Which frame is which: flows take turns, frame by frame, and each flow numbers its own.
+//! Numbers of frames: flows take turns, frame by frame, and each flow numbers its own.
 //!
 //! Frame `k` of a worker belongs to the `k mod n`-th of its `n` flows and has the number `k / n`
-//! there; its size is the one that the flow's number has in the genome. Nothing needs to be
-//! remembered but `k`, so that any backend, one in the kernel too, can say it of any frame, and
-//! frames that were not taken are simply due again.
+//! there; the genome gives its size by that number. The only state is `k`, so any backend, also one
+//! in the kernel, can number any frame, and frames that were not taken are simply due again.
 
 use super::sizes::Sizes;
 
@@ -15,7 +14,7 @@ pub(super) struct Numbering {
     sizes: Sizes,
 }
 
-/// One frame: whose, which, how large.
+/// One frame: flow, number and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
     /// Index of the flow among the worker's own.
@@ -27,12 +26,12 @@ pub(super) struct Numbered {
 }
 
 impl Numbering {
-    /// Frames of `n_flows` flows.
+    /// Creates the numbers of `n_flows` flows.
     pub(super) fn new(n_flows: usize, sizes: Sizes) -> Self {
         Self { next: 0, n_flows: n_flows as u64, sizes }
     }
 
-    /// The `ahead`-th frame to be sent next.
+    /// Returns the `ahead`-th of the next frames.
     #[inline]
     pub(super) fn ahead(&self, ahead: u64) -> Numbered {
         let k = self.next + ahead;
@@ -40,7 +39,7 @@ impl Numbering {
         Numbered { flow_idx: (k % self.n_flows) as usize, sequence, size: self.sizes.of(sequence) }
     }
 
-    /// Says that the next `n` were sent; returns their bytes, check sequences included.
+    /// Counts the next `n` frames as sent; returns their bytes, check sequences included.
     #[inline]
     pub(super) fn advance(&mut self, n: u64) -> u64 {
         let before = self.bytes();
@@ -48,14 +47,15 @@ impl Numbering {
         self.bytes() - before
     }
 
-    /// Frames sent of the `flow_idx`-th flow, and their bytes, check sequences included.
+    /// Returns the frames sent of the `flow_idx`-th flow, and their bytes, check sequences
+    /// included.
     pub(super) fn sent(&self, flow_idx: usize) -> (u64, u64) {
         let n = (self.next + self.n_flows - 1 - flow_idx as u64) / self.n_flows;
         (n, self.sizes.bytes_of(n))
     }
 
-    /// Bytes of everything sent: as many flows have sent one more as frames remain of a whole
-    /// round.
+    /// Returns the bytes of all sent frames. In an incomplete round, the first flows have sent one
+    /// frame more.
     #[inline]
     fn bytes(&self) -> u64 {
         let (rounds, rest) = (self.next / self.n_flows, self.next % self.n_flows);
@@ -70,8 +70,7 @@ mod tests {
 
     #[test]
     fn flows_take_turns_and_every_frame_and_byte_is_accounted() {
-        let size: super::super::FrameSize =
-            serde_json::from_value(serde_json::json!("imix")).expect("a mixture");
+        let size: super::super::sizes::FrameSize = "imix".parse().expect("a mixture");
         let mut numbering = Numbering::new(3, size.sizes().clone());
         let (mut frames, mut bytes, mut counted) = ([0_u64; 3], [0_u64; 3], 0);
         for step in [1, 7, 0, 64, 5, 200] {

@@ -1,4 +1,4 @@
-//! The modes `packet` and `packet_bypass`: many frames a call through a packet socket, a receive
+//! Modes `packet` and `packet_bypass`: many frames per call through a packet socket, and a receive
 //! ring shared with the kernel.
 //!
 //! Measured on veth between two namespaces, 64 B and 1518 B, one core (medians of 6 interleaved
@@ -30,16 +30,16 @@ use crate::{LoadError, Tally};
 const BLOCK_BYTES: usize = 128 << 10;
 const LEAST_BLOCKS: usize = 4;
 const MOST_BLOCKS: usize = 256;
-/// A block that is not full is handed over after this long; frames in it have their own times. Each
-/// so handed over is gone from the ring until it is read: with 64 blocks of 1 ms a worker that got
-/// no CPU for 0.1 s lost frames of an all but empty ring.
+/// The kernel hands over a partly filled block after this long; frames in it have their own times.
+/// Each such block leaves the ring until it is read. With 64 blocks of 1 ms, a worker without a CPU
+/// for 0.1 s lost frames of an almost empty ring.
 const BLOCK_PATIENCE_MS: u32 = 4;
 
-/// How a sender stands to the queueing discipline, as its mode says it.
+/// Relation of a sender to the queueing discipline, as its mode names it.
 pub(super) const THROUGH: &str = "through the queueing discipline";
 pub(super) const PAST: &str = "past the queueing discipline";
 
-/// How `mode` stands to it.
+/// Returns the relation of `mode`.
 pub(super) fn discipline(mode: Mode) -> QueueingDiscipline {
     match mode {
         Mode::PacketBypass | Mode::PacketRingBypass => QueueingDiscipline::Bypass,
@@ -47,7 +47,7 @@ pub(super) fn discipline(mode: Mode) -> QueueingDiscipline {
     }
 }
 
-/// Sends with `sendmmsg` on a packet socket.
+/// Sender with `sendmmsg` on a packet socket.
 #[derive(Debug)]
 pub(super) struct PacketTransmit {
     sender: FrameSender,
@@ -117,10 +117,10 @@ impl Transmit for PacketTransmit {
     }
 }
 
-/// What a call says that took fewer frames than it was given. The kernel stops at a frame and keeps
-/// the reason to itself: either a queue or driver refused that frame and dropped it, at once, or
-/// the socket's buffer had no room for as long as a call waits, and the frame was not even made.
-/// Either way it is unsent, and is sent later under the same number.
+/// Returns the error of a call that took fewer frames than it was given. The kernel stops at a
+/// frame without giving the reason. Either a queue or driver refused that frame and dropped it, at
+/// once; or the socket's buffer had no room for as long as a call waits, and the frame was not
+/// made. In both cases it is unsent, and is sent later under the same number.
 fn cut_short(ran_out: bool) -> Counter {
     if ran_out { Counter::WouldBlock } else { Counter::SendDrops }
 }
@@ -129,13 +129,13 @@ fn cut_short(ran_out: bool) -> Counter {
 /// linerate runs on).
 const NO_BUFFERS: i32 = 105;
 
-/// Receives through a ring.
+/// Receiver through a ring.
 #[derive(Debug)]
 pub(super) struct PacketReceive {
     ring: FrameRing,
     bytes: usize,
     keep: Keep,
-    /// Where a signature is expected in frames as the kernel shows them.
+    /// Expected position of a signature in frames as the kernel shows them.
     expected_at: usize,
     inward: u32,
 }
@@ -144,7 +144,7 @@ impl PacketReceive {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let params = opening.params;
         let headers = &opening.flows.first().expect("a worker has a flow").headers;
-        // The kernel takes the outer tag off and tells it beside the frame.
+        // The kernel removes the outer tag and reports it beside the frame.
         let tagged_at = headers.signature_at();
         let expected_at = tagged_at - if headers.tags.is_empty() { 0 } else { VLAN_BYTES };
         let plain_at = tagged_at - headers.tags.len() * VLAN_BYTES;
@@ -157,7 +157,7 @@ impl PacketReceive {
             of: opening.n_workers,
             own: opening.worker,
         };
-        // On the loopback a sender's own frames are not reflected: they are what was sent.
+        // On the loopback the sender's own frames are not reflected frames: they are the sent ones.
         let marks = if opening.interface.is_loopback() {
             vec![opening.inward]
         } else {
@@ -183,10 +183,10 @@ impl PacketReceive {
     }
 }
 
-/// Where the flow's number stands in a signature.
+/// Position of the flow's number in a signature.
 const FLOW_AT: usize = 4;
 
-/// Accounts one frame of a ring; `ahead` is how far the wall clock is ahead of the monotonic one.
+/// Accounts one frame of a ring; the wall clock is `ahead` of the monotonic one.
 #[inline]
 fn account(
     frame: &RingFrame<'_>,

@@ -1,10 +1,10 @@
-//! The modes `packet_ring` and `packet_ring_bypass`: frames made in a send ring that the kernel
-//! reads, one call a batch.
+//! Modes `packet_ring` and `packet_ring_bypass`: frames made in a send ring that the kernel reads,
+//! one call per batch.
 //!
-//! Received as in [`super::packet`]. A frame is read where it was made until whoever got it frees
-//! it: a device that says it is done with a frame before it is (a tap, a delay of the host's own)
-//! would send later frames' bytes, which the receiver then counts as lost and doubled. `sendmmsg`,
-//! which copies, is therefore what `packet` and `auto` take.
+//! Received as in [`super::packet`]. The kernel reads a frame in its slot until the last user frees
+//! it. Some devices (a tap, a delay on the host) free a frame too early, and then send the bytes of
+//! later frames, which the receiver counts as lost and doubled. Therefore `packet` and `auto` use
+//! `sendmmsg`, which copies.
 
 use linerate_model::{Counter, Counters};
 use linerate_packet::frame::FCS_BYTES;
@@ -15,11 +15,11 @@ use super::filler::Filler;
 use super::packet::{PAST, THROUGH, discipline};
 use crate::LoadError;
 
-/// Frames that may be under way: what a receiver's CPU may fall behind by, and a queue of a
-/// thousand (`txqueuelen`).
+/// Frames in flight: enough for a receiver's late CPU, and for a queue of a thousand
+/// (`txqueuelen`).
 const SLOTS: usize = 2048;
 
-/// Sends from a ring.
+/// Sender from a ring.
 #[derive(Debug)]
 pub(super) struct RingTransmit {
     ring: SendRing,
@@ -77,8 +77,8 @@ impl Transmit for RingTransmit {
     }
 }
 
-/// What a call says that took fewer frames than were wanted. What it did not take is unsent, and is
-/// sent later under the same number.
+/// Returns the error of a call that took fewer frames than requested. The other frames are unsent,
+/// and are sent later under the same number.
 fn counter(why: Stopped) -> Counter {
     match why {
         Stopped::Refused => Counter::SendDrops,

@@ -1,12 +1,11 @@
-//! What workers that read different queues of one interface have in common: the program that tells
-//! their frames, and what each saw of the others' flows.
+//! Common state of workers that read different queues of one interface: the program that selects
+//! their frames, and the arrivals that each saw of the others' flows.
 //!
-//! Worker `w` of `n` reads the queues whose number leaves `w` when divided by `n`. Which queue a
-//! frame comes in at is the card's to say, so that a worker may meet frames of a flow that another
-//! one sends and reports. It counts them, and from time to time tells the totals; the flow's own
-//! worker adds them to its own. Copies of a frame have its headers and so come in at its queue, but
-//! frames with ports of their own (RFC 4814) spread a flow over queues: order within it is then
-//! told of each queue by itself.
+//! Worker `w` of `n` reads the queues whose number leaves `w` when divided by `n`. The card chooses
+//! the queue of a frame, so a worker may receive frames of a flow that another worker sends and
+//! reports. It counts them and regularly publishes the totals; the flow's own worker adds them to
+//! its own. Copies of a frame have its headers and so arrive at its queue, but frames with random
+//! ports (RFC 4814) spread a flow over queues: then order is reported per queue.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use linerate_sys::xdp::Filter;
 
 use super::ledger::Ledger;
 
-/// What is told of a flow, beside the next number.
+/// Published counters of a flow, beside the next number.
 const TOLD: [Counter; 5] = [
     Counter::DatagramsReceived,
     Counter::PayloadReceived,
@@ -27,7 +26,7 @@ const TOLD: [Counter; 5] = [
     Counter::Reordered,
 ];
 
-/// The queues of an interface at one end of a job.
+/// Queues of an interface at one end of a job.
 #[derive(Debug)]
 pub(super) struct Queues {
     filter: RefCell<Option<Arc<Filter>>>,
@@ -35,7 +34,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// For `n_workers` workers of `n_flows` flows in all.
+    /// Creates the queues of `n_workers` workers with `n_flows` flows in all.
     pub(super) fn new(n_workers: u32, n_flows: u32) -> Self {
         let seen = || (0..n_flows).map(|_| Seen::default()).collect();
         let board =
@@ -43,7 +42,7 @@ impl Queues {
         Self { filter: RefCell::default(), board: Arc::new(board) }
     }
 
-    /// The program, attached by `attach` for the first worker that asks.
+    /// Returns the program; the first worker that calls attaches it by `attach`.
     pub(super) fn filter(
         &self,
         attach: impl FnOnce() -> Result<Filter, SysError>,
@@ -55,18 +54,18 @@ impl Queues {
         Ok(Arc::clone(filter.as_ref().expect("just attached")))
     }
 
-    /// Where workers tell each other what they saw.
+    /// Returns the board on which workers publish their counts.
     pub(super) fn board(&self) -> Arc<Board> {
         Arc::clone(&self.board)
     }
 }
 
-/// What each worker saw of each flow, told without waiting for anybody.
+/// Counts of each worker for each flow, published without locks.
 #[derive(Debug)]
 pub(super) struct Board {
     /// By worker and flow.
     seen: Vec<Vec<Seen>>,
-    /// Workers all of whose own flows are complete.
+    /// Number of workers whose own flows are all complete.
     complete: AtomicU32,
 }
 
@@ -76,7 +75,7 @@ struct Seen {
     next_sequence: AtomicU64,
 }
 
-/// What other workers saw of a flow.
+/// Counts of other workers for a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ByOthers {
     pub(super) counters: Counters,
@@ -91,7 +90,7 @@ impl ByOthers {
 }
 
 impl Board {
-    /// Tells what `worker` saw so far of flows that are not its own.
+    /// Publishes the counts of `worker` for flows that are not its own.
     pub(super) fn tell(&self, worker: u32, ledger: &Ledger) {
         let n_workers = self.seen.len() as u32;
         for (number, seen) in (0_u32..).zip(&self.seen[worker as usize]) {
@@ -108,7 +107,7 @@ impl Board {
         }
     }
 
-    /// What workers other than its own saw of flow `number`, as far as they told.
+    /// Returns the published counts of all workers but its own for flow `number`.
     pub(super) fn by_others(&self, number: u32) -> ByOthers {
         let mut sum = ByOthers::default();
         let own = number % self.seen.len() as u32;
@@ -122,12 +121,13 @@ impl Board {
         sum
     }
 
-    /// One more worker's own flows are complete: to be said once by each.
+    /// Counts one more worker whose own flows are complete; called once by each.
     pub(super) fn complete(&self) {
         self.complete.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether all flows of the job are: until then a worker goes on reading its queues.
+    /// Returns true once all flows of the job are complete: until then each worker continues to
+    /// read its queues.
     pub(super) fn all_complete(&self) -> bool {
         self.complete.load(Ordering::Relaxed) as usize >= self.seen.len()
     }
@@ -157,7 +157,7 @@ mod tests {
             );
             ledger.arrived(&payload, 50, Nanos(0), &mut tally);
         }
-        // Worker 0 has flows 0 and 2: what it saw of 1 and 3 is worker 1's to report.
+        // Worker 0 has flows 0 and 2; worker 1 reports its counts of flows 1 and 3.
         board.tell(0, &ledger);
         let told = |number| {
             let others = board.by_others(number);

@@ -1,13 +1,15 @@
-//! Frame sizes: one, or the genome of a mixture, in turn.
+//! Frame sizes: one, or a mixture's genome, which each flow repeats.
+
+use std::str::FromStr;
 
 use linerate_model::Bytes;
-use linerate_packet::frame::{WIRE_OVERHEAD_BYTES, imix};
-use serde::{Deserialize, Deserializer, de};
+use linerate_packet::frame::{LARGEST_FRAME, SMALLEST_FRAME, WIRE_OVERHEAD_BYTES, imix};
 
+use crate::parameter::{Parameter, Reader, Takes};
 use crate::workloads::arrivals::Rate;
 
-/// The mixtures there are, as plans name them.
-pub(super) const MIXTURES: &[&str] = &["imix", "imix_csit", "rfc2544"];
+/// Names of mixtures in plans.
+const MIXTURES: &[&str] = &["imix", "imix_csit", "rfc2544"];
 
 /// `frame_size` as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,15 +22,30 @@ pub(super) struct FrameSize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sizes(Vec<u16>);
 
-impl Default for FrameSize {
-    /// The size at which a packet rate is the hardest to reach.
-    fn default() -> Self {
-        Self { name: "64 B".into(), sizes: Sizes(vec![64]) }
-    }
-}
-
 impl FrameSize {
-    /// As plans and reports name it.
+    /// Frames of `size` bytes.
+    fn of(size: u16) -> Self {
+        Self { name: format!("{size} B"), sizes: Sizes(vec![size]) }
+    }
+
+    /// Declares `frame_size`.
+    pub(super) fn declare(reader: &mut Reader<'_>) -> Self {
+        // The size at which a packet rate is the hardest to reach.
+        let smallest = Self::of(SMALLEST_FRAME as u16);
+        let one =
+            Takes::Size { least: Bytes(SMALLEST_FRAME as u64), most: Bytes(LARGEST_FRAME as u64) };
+        let parameter = Parameter {
+            name: "frame_size",
+            takes: Takes::WordOr(MIXTURES, Box::new(one)),
+            default: format!("\"{}\"", smallest.name),
+            meaning: "Ethernet frame with VLAN tags and frame check sequence (4 B), as in RFC \
+                2544; imix: 7:4:1 of 64, 570 and 1518 B; imix_csit: the same in runs; rfc2544: \
+                its seven sizes in turn",
+        };
+        reader.value(parameter, |value| value.as_str()?.parse().ok()).unwrap_or(smallest)
+    }
+
+    /// Returns the name in plans and reports.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -38,38 +55,36 @@ impl FrameSize {
     }
 }
 
-impl<'de> Deserialize<'de> for FrameSize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if let Some(mixture) = imix(&text) {
-            return Ok(Self { name: text, sizes: Sizes(mixture.genome.to_vec()) });
+impl FromStr for FrameSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(mixture) = imix(text) {
+            return Ok(Self { name: text.to_owned(), sizes: Sizes(mixture.genome.to_vec()) });
         }
         let size = text.parse::<Bytes>().ok().and_then(|size| u16::try_from(size.0).ok());
-        let size = size.ok_or_else(|| {
-            de::Error::custom(format!("`{text}` is neither a mixture nor a frame size"))
-        })?;
-        Ok(Self { name: format!("{size} B"), sizes: Sizes(vec![size]) })
+        size.map(Self::of).ok_or_else(|| format!("`{text}` is neither a mixture nor a frame size"))
     }
 }
 
 impl Sizes {
-    /// Whether every frame has the same size.
+    /// Returns true if every frame has the same size.
     pub(super) fn is_single(&self) -> bool {
         self.0.iter().all(|size| *size == self.0[0])
     }
 
-    /// The size of the frame with number `sequence` of its flow.
+    /// Returns the size of the frame with number `sequence` of its flow.
     #[inline]
     pub(super) fn of(&self, sequence: u64) -> usize {
         usize::from(self.0[(sequence % self.0.len() as u64) as usize])
     }
 
-    /// The genome: sizes in the order in which each flow sends them.
+    /// Returns the genome: sizes in the order in which each flow sends them.
     pub(super) fn all(&self) -> &[u16] {
         &self.0
     }
 
-    /// Every size there is, each once, smallest first.
+    /// Returns each size once, smallest first.
     pub(super) fn distinct(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.0.iter().map(|size| usize::from(*size)).collect();
         sizes.sort_unstable();
@@ -85,14 +100,14 @@ impl Sizes {
         usize::from(*self.0.iter().max().expect("a genome has a size"))
     }
 
-    /// Bytes of the first `n` frames of a flow, check sequences included.
+    /// Returns the bytes of the first `n` frames of a flow, check sequences included.
     pub(super) fn bytes_of(&self, n: u64) -> u64 {
         let sum = |sizes: &[u16]| sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
         let (periods, rest) = (n / self.0.len() as u64, (n % self.0.len() as u64) as usize);
         periods * sum(&self.0) + sum(&self.0[..rest])
     }
 
-    /// Frames a second at `rate`, bits counted on the wire.
+    /// Returns frames per second at `rate`, bits counted on the wire.
     pub(super) fn frames_per_second(&self, rate: Rate) -> f64 {
         let period = self.0.len();
         let on_wire = self.bytes_of(period as u64) as usize + period * WIRE_OVERHEAD_BYTES;
@@ -111,10 +126,7 @@ mod tests {
     use super::*;
 
     fn sizes(text: &str) -> Sizes {
-        serde_json::from_value::<FrameSize>(serde_json::json!(text))
-            .expect("a size")
-            .sizes()
-            .clone()
+        text.parse::<FrameSize>().expect("a size").sizes().clone()
     }
 
     #[test]

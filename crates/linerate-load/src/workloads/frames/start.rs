@@ -1,9 +1,8 @@
-//! Both ends from paired sockets to workers: cards, tags, headers, and the backend that the mode
-//! asks for.
+//! Both ends from paired sockets to workers: cards, tags, headers, and the backend of the mode.
 //!
-//! Each flow keeps the two UDP sockets it was paired by. But in mode `udp`, frames bear their
-//! addresses and ports, and the sockets, which drop whatever comes, hold the ports: nobody else
-//! gets them, and no host answers that nobody listens there.
+//! Each flow keeps the two UDP sockets that paired it. Except in mode `udp`, frames use their
+//! addresses and ports, and the sockets discard their input and reserve the ports: no other program
+//! gets them, and no host reports them as closed.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -19,27 +18,28 @@ use super::interface::Interface;
 use super::ledger::{Clocks, Ledger, Tags};
 use super::queues::Queues;
 use super::worker::{FramesWorker, Parts};
-use super::{Flowing, FramesParams, Mode, choice, udp};
+use super::{FramesParams, Mode, choice, udp};
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
+use crate::workloads::parameters::Direction;
 use crate::workloads::placement::deal;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Time to live of test frames.
 const HOPS: u8 = 64;
-/// An EtherType of which nothing comes (IEEE 802 local experimental): to try whether raw sockets
-/// are permitted.
+/// EtherType without traffic (IEEE 802 local experimental), to test whether raw sockets are
+/// permitted.
 const NOTHING: u16 = 0x88b5;
 
-/// Which end of the job.
+/// End of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobEnd {
     Active,
     Passive,
 }
 
-/// The passive end before its flows have come.
+/// The passive end before its flows have arrived.
 #[derive(Debug)]
 pub(super) struct FramesListener {
     pub(super) params: FramesParams,
@@ -64,7 +64,7 @@ impl Listener for FramesListener {
     }
 }
 
-/// What both ends of a trial have.
+/// Common facts of both ends of a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial<'a> {
     secret: Secret,
@@ -74,7 +74,7 @@ struct Trial<'a> {
     permits: &'a Permits,
 }
 
-/// Says why `params` cannot be had at this end, before anything is sent.
+/// Checks that `params` are possible at this end, before anything is sent.
 pub(super) fn check(
     params: &FramesParams,
     interface: &Interface,
@@ -85,13 +85,13 @@ pub(super) fn check(
         permits.realtime()?;
     }
     match params.mode {
-        // What it will be depends on the other end, too.
+        // The result also depends on the other end.
         Mode::Auto | Mode::Udp => Ok(()),
         _ => permitted(interface, permits),
     }
 }
 
-/// Whether raw sockets may be opened.
+/// Checks that raw sockets may be opened.
 fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
     interface.raw_frames(permits)?;
     PacketSocket::open_for(&interface.name, NOTHING).map(drop).map_err(|error| {
@@ -108,7 +108,7 @@ fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> 
     })
 }
 
-/// The active end's workers.
+/// Creates the active end's workers.
 pub(super) fn active(
     params: &FramesParams,
     setup: &Setup<'_>,
@@ -140,9 +140,9 @@ fn open(
         JobEnd::Active => card::tags(trial.secret, own.nonce),
         JobEnd::Passive => swapped(card::tags(trial.secret, other.nonce)),
     };
-    let sends = params.direction == Flowing::Both
-        || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
-    let receives = params.direction == Flowing::Both || !sends;
+    let sends = params.direction == Direction::Both
+        || (params.direction == Direction::Tx) == (end == JobEnd::Active);
+    let receives = params.direction == Direction::Both || !sends;
     let mode = obtained(params, (interface, trial.permits), &own, &other)?;
     sockets.iter().try_for_each(|socket| {
         if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) }
@@ -183,8 +183,8 @@ fn open(
             share.receive = receives.then(|| choice::receive(&opening)).transpose()?;
         }
     }
-    // What the other end can send depends on what stands ready here, and nothing is sent to a
-    // receiver that is not.
+    // The other end chooses its sender by the receiver here, and must not send before the receiver
+    // is ready.
     card::ready(first, trial.patience)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((worker, share), companion) in (0_u32..).zip(shares).zip(companions) {
@@ -221,7 +221,7 @@ fn open(
     Ok(workers)
 }
 
-/// How the other end's clock stands to this one's.
+/// Returns the relation of the other end's clock to this one's.
 fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
     match told {
         _ if own.has_clock_of(other) => Clocks::One,
@@ -230,8 +230,7 @@ fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
     }
 }
 
-/// What was asked for, but for `auto` where an end may not open packet sockets: that comes to UDP
-/// sockets.
+/// Returns the requested mode; `auto` becomes `udp` where an end may not open packet sockets.
 fn obtained(
     params: &FramesParams,
     (interface, permits): (&Interface, &Permits),
@@ -253,7 +252,7 @@ fn obtained(
     }
 }
 
-/// One worker's flows while its halves are opened.
+/// Flows of one worker while its halves are opened.
 struct Share {
     ends: Vec<(u32, [SocketAddr; 2])>,
     plans: Vec<FlowPlan>,
@@ -287,7 +286,7 @@ fn swapped(tags: Tags) -> Tags {
     Tags { outward: tags.inward, inward: tags.outward }
 }
 
-/// Both addresses of a paired socket, this end's first.
+/// Returns both addresses of a paired socket, this end's first.
 fn addresses(socket: &UdpSocket) -> Result<[SocketAddr; 2], LoadError> {
     let both = socket.local_addr().and_then(|local| Ok([local, socket.peer_addr()?]));
     let both =
@@ -313,7 +312,7 @@ fn plans(
                 source: interface.mac,
                 tags: params.tags(),
                 addresses: of_one_family(local.ip(), remote.ip())?,
-                transport: params.header.transport(),
+                transport: params.header,
                 ports: params
                     .ports_of(*number, Ports { source: local.port(), destination: remote.port() }),
                 dscp: params.options.dscp.unwrap_or(0),

@@ -1,13 +1,12 @@
-//! The mode `udp`: plain UDP sockets, which need no privilege. The kernel makes the headers, so
-//! that it also fragments, routes and counts as for anybody; sizes are those of the frames that
-//! carry the datagrams.
+//! Mode `udp`: plain UDP sockets, which need no privilege. The kernel makes the headers, so it also
+//! fragments, routes and counts as usual; sizes are those of the frames that carry the datagrams.
 //!
-//! As fast as possible, datagrams of one size are handed over many in one message that the stack or
-//! the device cuts up (UDP_SEGMENT), and may arrive as one (UDP_GRO): then one skb stands for up to
-//! 128 frames, in each cost and in the socket's drop counter. So drops are counted by the gap they
-//! leave in the flow's numbers, which says how many frames each was. At a rate each is a message of
-//! its own. Flows take turns call by call, not frame by frame. Times of receipt are those after the
-//! receiving call: the kernel stamps messages, not the datagrams in them.
+//! As fast as possible, one message hands over many datagrams of one size. Stack or device segment
+//! it (UDP_SEGMENT), and it may arrive as one (UDP_GRO). Then one skb carries up to 128 frames, in
+//! each cost and in the socket's drop counter. So drops are counted by the gap they leave in the
+//! flow's numbers, which shows the frames of each message. At a rate, each datagram is a message of
+//! its own. Flows take turns per call, not per frame. Times of receipt are taken after the
+//! receiving call, because the kernel stamps messages, not the datagrams in them.
 
 use std::io;
 use std::net::UdpSocket;
@@ -26,13 +25,13 @@ use crate::workloads::datagram::number_of;
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Tally};
 
-/// A send that finds no room gives up after this long, so that its thread stays in command.
+/// Longest wait of a send without room, so that its thread stays responsive.
 const PATIENCE: Duration = Duration::from_millis(4);
 /// A coalesced message is up to 64 KiB long; sixteen are 1 MiB, about a level 2 cache.
 const COALESCED_BYTES: usize = 1 << 16;
 const COALESCED_MESSAGES: usize = 16;
 
-/// Sets up a paired socket for this mode.
+/// Prepares a paired socket for this mode.
 pub(super) fn prepare(socket: &UdpSocket) -> Result<(), LoadError> {
     udp::count_drops(socket)?;
     udp::coalesce(socket)?;
@@ -45,7 +44,7 @@ fn shared(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>, LoadError> {
     Ok(cloned.map_err(|cause| SysError::new("duplicate", "a paired socket", cause))?)
 }
 
-/// Sends messages of one or many datagrams.
+/// Sender of messages with one or many datagrams.
 #[derive(Debug)]
 pub(super) struct UdpTransmit {
     batch: SendBatch,
@@ -53,7 +52,7 @@ pub(super) struct UdpTransmit {
     turn: usize,
     outward: u32,
     sizes: Sizes,
-    /// Bytes of a frame, check sequence included, that are no payload of the datagram.
+    /// Bytes of a frame that are not payload of the datagram, check sequence included.
     overhead: usize,
     /// Datagrams per full message.
     segments: usize,
@@ -173,12 +172,12 @@ impl Transmit for UdpTransmit {
     }
 }
 
-/// Receives messages of one or many datagrams.
+/// Receiver of messages with one or many datagrams.
 #[derive(Debug)]
 pub(super) struct UdpReceive {
     batch: ReceiveBatch,
     flows: Vec<Incoming>,
-    /// Frames that drops told so far stand for.
+    /// Dropped frames reported so far.
     dropped: u64,
     /// The most frames in a message.
     most_segments: u64,
@@ -189,19 +188,19 @@ pub(super) struct UdpReceive {
 struct Incoming {
     socket: UdpSocket,
     plan: FlowPlan,
-    /// Its drop counter as last seen: messages.
+    /// Last value of its drop counter: messages.
     drops: u32,
 }
 
 impl Incoming {
-    /// Messages dropped since it was looked last, if the counter is `drops` now.
+    /// Returns the messages dropped since the last call, if the counter is `drops` now.
     fn since(&mut self, drops: u32) -> u64 {
         u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
     }
 }
 
-/// Frames that `messages` dropped stand for, where so many of a flow's numbers are missing: what is
-/// missing beyond that was lost elsewhere.
+/// Returns the frames of `messages` dropped messages, if this many of a flow's numbers are missing:
+/// the rest was lost elsewhere.
 fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
     missing.clamp(messages, messages * most_segments)
 }
@@ -254,8 +253,8 @@ impl Receive for UdpReceive {
             for message in (0..messages).map(|idx| self.batch.message(idx)) {
                 let expected = ledger.flow(number).map_or(0, Received::next_sequence);
                 let datagrams = message.visible.chunks(message.segment_bytes.max(1));
-                // The counter is that of when the message was queued: what it rose by lies before
-                // it.
+                // The counter was read when the message was queued, so its drops came before the
+                // message.
                 let dropped = message.drops.map_or(0, |drops| flow.since(drops));
                 if dropped > 0 {
                     let first = datagrams.clone().next().and_then(Signature::read);
@@ -264,7 +263,7 @@ impl Receive for UdpReceive {
                     self.dropped += frames_of(dropped, missing, self.most_segments);
                 }
                 for datagram in datagrams {
-                    // A pairing datagram that was sent again is ours, and of no interest.
+                    // A repeated pairing datagram is ours and needs no account.
                     if number_of(datagram, flow.plan.pairing).is_none() {
                         ledger.arrived(datagram, datagram.len(), at, tally);
                     }
@@ -285,7 +284,7 @@ impl Receive for UdpReceive {
     }
 
     fn last_drops(&mut self, missing: &[u64]) -> u64 {
-        // The last ones have no message behind them that would tell.
+        // No message follows the last drops to report them.
         let mut dropped = self.drops();
         for (flow, missing) in self.flows.iter_mut().zip(missing) {
             let messages = udp::drops(&flow.socket).map_or(0, |drops| flow.since(drops));

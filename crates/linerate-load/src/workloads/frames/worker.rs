@@ -1,5 +1,5 @@
-//! A worker: frames sent a batch at a time when they are due, received as they come, and the
-//! companion that tells the totals.
+//! Worker: sends due frames in batches, receives frames, and exchanges the totals over its
+//! companion.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -19,31 +19,30 @@ use crate::workloads::companion::{Companion, START};
 use crate::workloads::placement::Waiting;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
-/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up
-/// is later than that one time in a thousand.
+/// A paced sender sleeps until this long before the next departure and then spins. One wake-up in a
+/// thousand is later than that.
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
-/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about
-/// when its interval ends, and takes no CPU from a sender beside it meanwhile. Spun for the last
-/// millisecond, it kept the sender from a shared CPU for as long.
+/// A receiver sleeps until this long before the end of its wait. It checks the clock about when its
+/// interval ends, and meanwhile leaves the CPU to a sender beside it. With a spin over the last
+/// millisecond, it kept the sender off a shared CPU for that long.
 const WAKE_EARLY: Nanos = Nanos(50_000);
-/// A sender whose frames were refused tries again after this long: a queue of a slow link has let
-/// some frames go by then.
+/// Pause of a sender after a refusal: by then the queue of a slow link has passed some frames.
 const REFUSED_PAUSE: Nanos = Nanos(20_000);
-/// How often the receiver's drops are asked for while frames come.
+/// Interval between reads of the receiver's drops while frames arrive.
 const ASK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// What a worker is made of.
+/// Parts of a worker.
 pub(super) struct Parts {
     pub(super) number: u32,
     /// Number and both addresses of each flow, this end's first.
     pub(super) flows: Vec<(u32, [SocketAddr; 2])>,
-    /// They hold the flows' ports.
+    /// Sockets that reserve the flows' ports.
     pub(super) sockets: Vec<UdpSocket>,
     pub(super) halves: Halves,
     pub(super) ledger: Ledger,
     pub(super) companion: Companion,
     pub(super) clocks: Clocks,
-    /// Strangers met while pairing.
+    /// Strangers seen during pairing.
     pub(super) foreign: u64,
 }
 
@@ -57,20 +56,20 @@ pub(super) struct FramesWorker {
     mean_gap: Option<Nanos>,
     last_departure: Option<Nanos>,
     stopped: bool,
-    /// What the other end says it sent on each flow.
+    /// Frames that the other end reports as sent on each flow.
     peer_sent: Vec<Option<u64>>,
     n_workers: u32,
-    /// Drops at this receiver, and when they are asked for next.
+    /// Drops at this receiver, and the time of their next read.
     drops: u64,
     ask_at: Nanos,
-    /// Where workers tell each other of frames that came in at another one's queue, if they may.
+    /// Board for frames that arrive at another worker's queue, if that can happen.
     board: Option<Arc<Board>>,
-    /// Whether it was said there that this one's own flows are complete.
+    /// True once the board counts this worker's flows as complete.
     is_complete: bool,
-    /// Keeps the CPUs awake as long as there is a worker.
+    /// Keeps the CPUs awake as long as the worker exists.
     awake: Option<Arc<Awake>>,
     realtime: bool,
-    /// Whether the other end was told when this one's first interval began.
+    /// True once the other end knows the start of this one's first interval.
     start_told: bool,
 }
 
@@ -107,7 +106,7 @@ impl FramesWorker {
         })
     }
 
-    /// Sends what is due, a batch at most; returns whether anything was taken.
+    /// Sends due frames, at most a batch; returns true if any were taken.
     #[inline]
     fn send(&mut self, due: Due, tally: &mut Tally) -> bool {
         let Some(transmit) =
@@ -157,12 +156,12 @@ impl FramesWorker {
         moved
     }
 
-    /// Nothing moved: waits for what comes next, in the way asked for.
+    /// Waits for the next event, in the requested mode, after a step that moved nothing.
     fn rest(&mut self, due: Due) {
         let left = due.until.since(Nanos(clock::monotonic()));
         match (self.parts.halves.receive(), self.wait) {
             (_, Waiting::Spin) => {}
-            // What comes meanwhile waits in the ring, with its own time on it.
+            // Frames that arrive meanwhile wait in the ring with their own times.
             (_, Waiting::Block) if due.operations == 0 && !self.stopped => {
                 clock::sleep_until(due.until.0, DEPARTURE_SPIN.0);
             }
@@ -179,7 +178,7 @@ impl FramesWorker {
         }
     }
 
-    /// What other workers' queues had of a flow.
+    /// Returns the counts of other workers' queues for a flow.
     fn by_others(&self, number: u32) -> ByOthers {
         self.board.as_ref().map_or_else(ByOthers::default, |board| board.by_others(number))
     }
@@ -196,7 +195,7 @@ impl FramesWorker {
             if received_all && !std::mem::replace(&mut self.is_complete, true) {
                 board.complete();
             }
-            // Until then this one's queues may still hold frames of others' flows.
+            // Until then this worker's queues may still hold frames of other workers' flows.
             received_all = board.all_complete();
         }
         let forsaken = self.parts.companion.is_gone()
@@ -204,7 +203,7 @@ impl FramesWorker {
         (self.stopped && received_all) || forsaken
     }
 
-    /// How many of each flow's last numbers did not come, as far as its sender told.
+    /// Returns how many of each flow's last numbers are missing, by its sender's count.
     fn missing(&self) -> Vec<u64> {
         let of = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
             let next = self.parts.ledger.flow(*number).map_or(0, Received::next_sequence);
@@ -269,7 +268,8 @@ impl Worker for FramesWorker {
             if number == START {
                 return arrivals.begin(Nanos(sent));
             }
-            // The other end deals flows likewise, so that only this worker's are told here.
+            // The other end deals flows in the same way, so only this worker's flows have counts
+            // here.
             if let Some(told) = peer_sent.get_mut((number / n_workers) as usize) {
                 *told = Some(sent);
             }
@@ -315,7 +315,7 @@ impl Worker for FramesWorker {
             counters.add(&others.counters);
             let mut next_sequence =
                 own.map_or(0, Received::next_sequence).max(others.next_sequence);
-            // The gaps of a flow that came in at several queues are only those of one.
+            // With a flow at several queues, each ledger knows only the gaps of its own.
             let last_gap = own.and_then(|flow| flow.last_gap).filter(|_| others.next_sequence == 0);
             if let Some(transmit) = self.parts.halves.transmit() {
                 let (frames, payload) = transmit.sent(idx);
@@ -325,7 +325,7 @@ impl Worker for FramesWorker {
                     next_sequence = frames;
                 }
             }
-            // The ring does not tell whose frames it dropped: the worker's first flow carries them
+            // The ring does not report the flows of dropped frames: the worker's first flow carries
             // all.
             counters[Counter::SocketDrops] = std::mem::take(&mut drops);
             reports.push(FlowReport {

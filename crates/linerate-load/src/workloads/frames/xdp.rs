@@ -1,14 +1,14 @@
-//! The modes `xdp`, `xdp_copy`, `xdp_generic` and `xdp_zero_copy`: AF_XDP sockets, one a transmit
-//! queue and worker, one a receive queue, and a program at the receiving interface that takes only
-//! this trial's frames. Workers share the receive queues out among them ([`super::queues`]).
+//! Modes `xdp`, `xdp_copy`, `xdp_generic` and `xdp_zero_copy`: AF_XDP sockets, one per transmit
+//! queue and worker, one per receive queue, and a program at the receiving interface that takes
+//! only this trial's frames. Workers share the receive queues ([`super::queues`]).
 //!
-//! The queueing discipline is passed by on the way out, and with it any shaper; on the way in so
-//! are ingress disciplines. Frames that the device refused are known one by one, and are not among
-//! those sent though their numbers are used up. What this does not see: hardware time stamps;
-//! frames are stamped when they are read, tens of nanoseconds apart in a batch.
+//! These modes bypass the queueing discipline, and so any shaper, on the way out, and ingress
+//! disciplines on the way in. The kernel reports each frame that the device refused; it does not
+//! count as sent, although its number is used up. There are no hardware time stamps: frames are
+//! stamped when they are read, tens of nanoseconds apart in a batch.
 //!
-//! Measured on veth, 60 B frames: 1.1 M frames a second sent and received by one core each. There
-//! the sending core does the receiving queue's work, too; having the receiver's core poll it
+//! Measured on veth with 60 B frames: 1.1 M frames per second, sent and received by one core each.
+//! There the sending core also does the work of the receiving queue. Polling by the receiver's core
 //! (SO_PREFER_BUSY_POLL) was slower: 0.71 against 0.95.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,22 +27,23 @@ use super::ledger::Ledger;
 use super::queues::Board;
 use crate::{LoadError, Tally};
 
-/// Frames that may be under way to the device, beyond which more only cool the caches.
+/// Most frames in flight to the device: more only evict the caches.
 const N_TRANSMIT: u32 = 1024;
-/// Frames that may wait to be read at a rate, over all queues: where none should be lost, a
-/// receiver may be kept waiting a while.
+/// Most frames waiting to be read at a rate, over all queues: where none should be lost, a receiver
+/// may be late.
 const N_RECEIVE: u32 = 8192;
-/// As fast as possible: their memory is used in turn, and should stay in a second-level cache. On
-/// veth, 64 B, one core (medians of 7 interleaved runs): 0.95 against 0.79 M frames a second by
-/// AF_XDP, 3.6 against 3.4 by live frames, single runs 2.5 to 4.4.
+/// The same as fast as possible: the receiver uses their memory in turn, and it should stay in a
+/// second-level cache. On veth, 64 B, one core (medians of 7 interleaved runs): 0.95 against 0.79 M
+/// frames per second by AF_XDP, 3.6 against 3.4 by live frames, single runs 2.5 to 4.4.
 const N_RECEIVE_AT_FULL_SPEED: u32 = 2048;
 const LEAST_RECEIVE: u32 = 256;
 /// Frames read of one queue before the next has its turn.
 const READ_AT_ONCE: u32 = 256;
-/// How long a batch may wait for the kernel to take it out of the ring, in copy mode.
+/// Longest wait for the kernel to take a batch out of the ring, in copy mode.
 const TAKE_PATIENCE: Nanos = Nanos::from_millis(2);
 
-/// How frames are copied, and where the program at the receiver runs; `None` is the best there is.
+/// Returns how frames are copied, and where the receiver's program runs; `None` is the best
+/// available.
 fn ways(mode: Mode) -> (Copying, Option<Placement>) {
     match mode {
         Mode::XdpCopy => (Copying::Copy, Some(Placement::Native)),
@@ -56,7 +57,7 @@ fn copies(socket: &XdpSocket) -> &'static str {
     if socket.is_zero_copy() { "zero-copy" } else { "copy" }
 }
 
-/// What a sending half has beside its socket.
+/// State of a sending half beside its socket.
 #[derive(Debug)]
 struct Sending {
     batch: u32,
@@ -68,7 +69,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// Makes every slot of `socket` ready.
+    /// Fills every slot of `socket`.
     fn new(opening: &Opening<'_>, socket: &mut XdpSocket) -> Result<Self, LoadError> {
         socket.prepare(|_, frame| frame.fill(FILLING));
         let n_flows = opening.flows.len();
@@ -103,7 +104,7 @@ impl Sending {
         filler.taken(handed, change);
         let before = change[Counter::SendDrops];
         self.count_refused(socket, change);
-        // A frame counts as sent when the kernel has it; a driver without copying takes them by
+        // A frame counts as sent when the kernel has it; a driver without copying takes frames by
         // itself.
         let until = order.now + TAKE_PATIENCE;
         while result.is_ok()
@@ -120,7 +121,7 @@ impl Sending {
         handed.saturating_sub(change[Counter::SendDrops] - before) as u32
     }
 
-    /// Takes off what the device refused since it was looked last.
+    /// Subtracts the device's refusals since the last call.
     fn count_refused(&mut self, socket: &XdpSocket, change: &mut Counters) {
         for ordinal in socket.dropped() {
             let (flow, sequence) =
@@ -128,7 +129,7 @@ impl Sending {
             let payload = self.sizes.of(sequence) as u64 - self.filler.overhead;
             *flow = (flow.0 + 1, flow.1 + payload);
             change[Counter::SendDrops] += 1;
-            // Counters wrap, so that what was counted by an earlier call may be taken off here.
+            // Counters wrap, so a subtraction of an earlier call's frames is correct here.
             for (counter, n) in [
                 (Counter::DatagramsSent, 1),
                 (Counter::MessagesSent, 1),
@@ -146,13 +147,13 @@ impl Sending {
     }
 }
 
-/// Frames a call.
+/// Frames per call.
 fn batch_of(opening: &Opening<'_>) -> u32 {
     // A burst leaves in one call.
     opening.params.batch.max(opening.params.burst)
 }
 
-/// How a socket on `queue` is opened that sends, receives up to so many frames, or both.
+/// Returns the options of a socket on `queue` that sends, receives up to this many frames, or both.
 fn options(opening: &Opening<'_>, queue: u32, sends: bool, n_receive: u32) -> Options {
     let n_transmit = if sends { N_TRANSMIT.max(batch_of(opening).next_power_of_two()) } else { 0 };
     Options {
@@ -164,7 +165,7 @@ fn options(opening: &Opening<'_>, queue: u32, sends: bool, n_receive: u32) -> Op
     }
 }
 
-/// Sends from memory shared with the kernel.
+/// Sender from memory shared with the kernel.
 #[derive(Debug)]
 pub(super) struct XdpTransmit {
     socket: XdpSocket,
@@ -172,7 +173,7 @@ pub(super) struct XdpTransmit {
 }
 
 impl XdpTransmit {
-    /// On the transmit queue with the worker's number.
+    /// Opens the transmit queue with the worker's number.
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let options = options(opening, opening.worker, true, 0);
         let socket = XdpSocket::open(&opening.interface.name, options);
@@ -204,8 +205,8 @@ impl Transmit for XdpTransmit {
     }
 }
 
-/// Sends and receives by the same sockets: a queue has but one. Frames leave by the worker's first
-/// queue and come in by all of its.
+/// Sender and receiver on the same sockets, because a queue has only one. Frames leave by the
+/// worker's first queue and arrive at all of its queues.
 #[derive(Debug)]
 pub(super) struct XdpBoth {
     receive: XdpReceive,
@@ -262,17 +263,17 @@ impl Receive for XdpBoth {
     }
 }
 
-/// Receives from the queues of an interface: its worker's share of them.
+/// Receiver from the worker's share of an interface's queues.
 #[derive(Debug)]
 pub(super) struct XdpReceive {
     sockets: Vec<XdpSocket>,
     filter: Arc<Filter>,
     board: Option<Arc<Board>>,
     frames: u32,
-    /// Where a signature is expected.
+    /// Expected position of a signature.
     expected_at: usize,
     inward: u32,
-    /// Drops told so far.
+    /// Drops reported so far.
     told: u64,
 }
 
@@ -281,7 +282,7 @@ impl XdpReceive {
         Self::open_to(opening, false)
     }
 
-    /// The first queue's socket sends, too, if `first_sends`.
+    /// Opens the queues. The first queue's socket also sends, if `first_sends`.
     fn open_to(opening: &Opening<'_>, first_sends: bool) -> Result<Self, LoadError> {
         let device = &opening.interface.name;
         let placement = ways(opening.params.mode).1;
@@ -314,7 +315,7 @@ impl XdpReceive {
         Ok(Self { sockets, filter, board, frames, expected_at, inward: opening.inward, told: 0 })
     }
 
-    /// Whether the program runs in the driver.
+    /// Returns true if the program runs in the driver.
     pub(super) fn is_native(&self) -> bool {
         self.filter.placement() == Placement::Native
     }
@@ -323,7 +324,7 @@ impl XdpReceive {
 /// `EINVAL`.
 const NO_SUCH_QUEUE: i32 = 22;
 
-/// Some worker is left without a queue of its own.
+/// The error that a worker has no queue of its own.
 fn too_few_queues(opening: &Opening<'_>) -> LoadError {
     let Opening { worker, n_workers, interface, .. } = opening;
     LoadError::Unsupported {
@@ -336,7 +337,7 @@ fn too_few_queues(opening: &Opening<'_>) -> LoadError {
     }
 }
 
-/// The program that takes frames with this trial's tags, wherever tags of a VLAN were added or
+/// Loads the program that takes frames with this trial's tags, wherever VLAN tags were added or
 /// removed.
 fn attach(
     opening: &Opening<'_>,

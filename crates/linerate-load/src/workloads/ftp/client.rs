@@ -1,6 +1,6 @@
-//! A stream at the active end: log in once, then for each file a data connection, its bytes, and
-//! the server's word that all is well. With TLS its handshake on the data connection, which the
-//! server begins after its announcement, is part of the time to the first byte.
+//! Stream at the active end: logs in once, then for each file opens a data connection, moves its
+//! bytes, and waits for the server's confirmation. With TLS, the server begins the handshake of the
+//! data connection after its announcement, so the handshake is part of the time to the first byte.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::workloads::transfer::{
 
 const STORE_REST: Nanos = Nanos(200_000);
 
-/// What is asked of the server, in this order; the last four for each file.
+/// Commands in this order; the last four are sent for each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Greeting,
@@ -29,42 +29,41 @@ enum Ask {
     Security,
     User,
     Password,
-    /// Both of TLS: no buffer to be protected in pieces, and files protected as commands are.
+    /// Both of TLS: no buffer to be protected in pieces, and files protected like commands.
     BufferSize,
     Protection,
     Binary,
     Size,
     Passive,
-    /// Where the file is to begin, if not at its first byte.
+    /// Start of the file, if not at its first byte.
     Restart,
     File,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The control connection is being opened.
+    /// Opening the control connection.
     Calling,
-    /// The reply to this is awaited.
+    /// Waiting for the reply to this command.
     Asked(Ask),
-    /// TLS of the control connection is agreed upon.
+    /// During the TLS handshake of the control connection.
     Securing,
-    /// The data connection is being opened.
+    /// Opening the data connection.
     Connecting,
-    /// TLS of the data connection is agreed upon.
+    /// During the TLS handshake of the data connection.
     SecuringData {
         announced: bool,
     },
-    /// Data flows; whether the server has announced it.
+    /// Moving data; true once the server has announced it.
     Moving {
         announced: bool,
     },
     Storing {
         announced: bool,
     },
-    /// The server's last word on the file is awaited.
+    /// Waiting for the server's last reply on the file.
     Confirming,
-    /// TLS of the data connection came to nothing for this reason; the server may know a better
-    /// one.
+    /// TLS of the data connection failed for this reason; the server may report a better one.
     Explaining(Failure),
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct FtpSession {
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     upload_bytes: u64,
-    /// Downloads begin here.
+    /// Start of downloads, in bytes.
     offset: u64,
     control: Option<Watched>,
     protection: Option<Protection>,
@@ -89,7 +88,7 @@ pub(crate) struct FtpSession {
     data_address: Option<SockAddr>,
     token: u64,
     state: State,
-    /// What SIZE said, once.
+    /// Reply to SIZE, once it is known.
     size: Option<u64>,
     is_sized: bool,
     came: u64,
@@ -136,7 +135,7 @@ impl FtpSession {
         })
     }
 
-    /// Says a command; its reply is awaited.
+    /// Sends a command and expects its reply.
     fn ask(&mut self, ask: Ask) {
         let path = &self.names;
         match ask {
@@ -159,7 +158,7 @@ impl FtpSession {
         self.state = State::Asked(ask);
     }
 
-    /// Says what is to be said and reads a reply, if one is there.
+    /// Sends the pending command and reads a reply, if one is present.
     fn talk(&mut self, bench: &Bench<'_>, stage: TransferStage) -> Result<Option<Reply>, Failure> {
         let control = self.control.as_mut().expect("a session under way has one");
         if !self.words.say(control)? {
@@ -183,7 +182,7 @@ impl FtpSession {
             return Ok(Turn::Network);
         };
         let next = match (ask, reply.code) {
-            // The server is not ready yet and will say so again.
+            // The server is not ready yet and will send another reply.
             (Ask::Greeting, 120) => return Ok(Turn::Moved),
             (Ask::Greeting, 220) if self.protection.is_some() => Ask::Security,
             (Ask::Greeting, 220) => Ask::User,
@@ -192,7 +191,7 @@ impl FtpSession {
                 return Ok(Turn::Moved);
             }
             (Ask::User, 331) => Ask::Password,
-            // RFC 2228 clause 5.3: 232 is 230 of one whom the security exchange has made known.
+            // RFC 2228 clause 5.3: 232 is 230 for a user whom the security exchange has identified.
             (Ask::User | Ask::Password, 230 | 202 | 232) if self.protection.is_some() => {
                 Ask::BufferSize
             }
@@ -206,7 +205,7 @@ impl FtpSession {
                 self.first_of_file()
             }
             (Ask::Size, code) => {
-                // A server that does not know it may still have the file.
+                // A server without this command may still have the file.
                 self.size = lines::size(self.lines.text(reply)).filter(|_| code == 213);
                 self.is_sized = true;
                 Ask::Passive
@@ -215,8 +214,7 @@ impl FtpSession {
                 self.open_data(reply)?;
                 return Ok(Turn::Moved);
             }
-            // It does not know EPSV, or not here: the older command has no IPv6 (RFC 2428 clause
-            // 3).
+            // The server refuses EPSV: the older command has no IPv6 (RFC 2428 clause 3).
             (Ask::Passive, 500..600)
                 if self.passive == Passive::Epsv && self.dial.remote.is_ipv4() =>
             {
@@ -258,8 +256,8 @@ impl FtpSession {
         Ok(Turn::Moved)
     }
 
-    /// What is asked first for each file. Of many files each has a size of its own; that of one is
-    /// asked once.
+    /// Returns the first command of each file. Many files each have a size of their own; that of a
+    /// single file is requested once.
     fn first_of_file(&self) -> Ask {
         if self.outgoing.is_some() || self.is_sized { Ask::Passive } else { Ask::Size }
     }
@@ -335,7 +333,7 @@ impl FtpSession {
         Ok(Turn::Moved)
     }
 
-    /// A data connection over TLS has failed: the server's next word is heard before that is told.
+    /// Keeps the failure of TLS on a data connection until the server's next reply.
     fn explain(&mut self, failure: Failure) -> Turn {
         self.drop_data();
         self.state = State::Explaining(failure);
@@ -346,7 +344,7 @@ impl FtpSession {
         match self.talk(bench, TransferStage::Transfer) {
             Ok(None) => Ok(Turn::Network),
             Ok(Some(reply)) if reply.code < 200 => Ok(Turn::Moved),
-            // What went wrong is not that the file was refused.
+            // The failure is not a refusal of the file.
             Ok(Some(reply)) if reply.code >= 400 => {
                 Err(Failure::Unprotected("TLS of the data connection", reply.code))
             }
@@ -354,11 +352,11 @@ impl FtpSession {
         }
     }
 
-    /// Whether the server has announced the file by now.
+    /// Returns true once the server has announced the file.
     fn hear(&mut self, bench: &Bench<'_>) -> Result<bool, Failure> {
         match self.talk(bench, TransferStage::Transfer)?.map(|reply| reply.code) {
             Some(100..200) => {
-                // What it says next is looked for when the data has ended.
+                // Its next reply is read after the end of the data.
                 self.control.as_mut().expect("a session under way has one").rest(bench.readiness);
                 Ok(true)
             }
@@ -371,7 +369,7 @@ impl FtpSession {
         let announced = announced || self.hear(bench)?;
         self.state = State::Moving { announced };
         if self.outgoing.is_some() {
-            // RFC 959: data after the server's announcement only.
+            // RFC 959: data may arrive only after the server's announcement.
             return if announced { self.send(bench) } else { Ok(Turn::Network) };
         }
         let data = self.data.as_mut().expect("data flows over it");
@@ -417,8 +415,7 @@ impl FtpSession {
             Sent::All => {
                 self.came = self.upload_bytes;
                 self.course.transfer = self.course.lap();
-                // The end of the data connection is the end of the file; it is counted once the
-                // server has it.
+                // The file ends with its data connection; it counts once the server confirms it.
                 data.end_sending();
                 data.rest(bench.readiness);
                 self.state = State::Confirming;
@@ -456,10 +453,10 @@ impl FtpSession {
                     return Err(Failure::Size(size, came));
                 }
                 if let Some(outgoing) = &mut self.outgoing {
-                    // Delivered: whoever serves files says so when it has them.
+                    // Delivered: a server that stores files replies when it has them.
                     outgoing.confirm(&mut self.account, bench.tally);
                 }
-                // That of the file: the one that commands go over carries no payload.
+                // Only the data connection: that of the commands carries no payload.
                 self.account.count(bench.tally, Counter::Connections, 1);
                 self.names.advance();
                 self.is_sized = self.names.is_one();
@@ -469,11 +466,12 @@ impl FtpSession {
         }
     }
 
-    /// Takes what the server has said on a data connection that carried an upload: with TLS 1.3 the
-    /// ticket by which the next one resumes, as each serves once (RFC 8446 clause 4.6.1).
+    /// Reads the server's bytes on a data connection that carried an upload. With TLS 1.3 they are
+    /// the ticket by which the next connection resumes, because each ticket serves once (RFC 8446
+    /// clause 4.6.1).
     fn hear_out(&mut self, bench: &mut Bench<'_>) {
         if let (Some(data), Some(_)) = (&mut self.data, &self.protection) {
-            // Nothing but tickets and the end is expected; what else may come is of no interest.
+            // Only tickets and the end are expected; other bytes are ignored.
             while data.receive(bench.buffer).is_ok_and(|n| n > 0) {}
         }
     }

@@ -1,17 +1,17 @@
-//! Commands of a control connection, RFC 959 clause 5.3.1, and what RFCs 2228, 2389, 2428, 3659 and
-//! 4217 add.
+//! Commands of a control connection: RFC 959 clause 5.3.1, and those that RFCs 2228, 2389, 2428,
+//! 3659 and 4217 add.
 //!
-//! `PORT` and `EPRT` are unknown here: nobody makes this server connect elsewhere.
+//! `PORT` and `EPRT` are not supported: no client can make this server connect elsewhere.
 
 use crate::workloads::rendezvous::same_secret;
 use crate::workloads::transfer::Form;
 
-/// What is spoken beyond RFC 959 (RFC 2389).
+/// Supported features beyond RFC 959 (RFC 2389).
 pub(super) const FEATURES: &str = "211-Features:\r\n EPSV\r\n MDTM\r\n MLST \
     type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n \
                         TVFS\r\n UTF8\r\n211 End\r\n";
 
-/// A command as far as it matters.
+/// Command with the arguments that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// RFC 4217: TLS by its own name.
@@ -31,11 +31,11 @@ pub(super) enum Command {
     /// RFC 2389.
     Features,
     Size,
-    /// When a file was last changed, RFC 3659 clause 3.
+    /// Modification time of a file, RFC 3659 clause 3.
     Modified,
     /// Facts of one file, RFC 3659 clause 7.
     Facts,
-    /// Where the next file begins, RFC 3659 clause 5; `None` is no number.
+    /// Start of the next file, RFC 3659 clause 5; `None` if it is not a number.
     Restart(Option<u64>),
     File {
         is_upload: bool,
@@ -44,13 +44,13 @@ pub(super) enum Command {
     ChangeFolder,
     ToParent,
     Folder,
-    /// A folder for uploads, whose names mean nothing here.
+    /// A folder for uploads, whose names have no meaning here.
     MakeFolder,
-    /// The transfer before it is over already: commands are heard between transfers.
+    /// Abort of a transfer, which is over already: commands are read between transfers.
     Abort,
-    /// Nothing is changed by it, and all is well.
+    /// A command without effect, which succeeds.
     Harmless,
-    /// TYPE, MODE or STRU: whether it is one that is spoken.
+    /// TYPE, MODE or STRU: true if the form is supported.
     Representation {
         is_spoken: bool,
     },
@@ -59,9 +59,8 @@ pub(super) enum Command {
     Unknown,
 }
 
-/// What `line` asks for; `password` is the right one, if there is one. The rest of the line is put
-/// into `argument`, without control characters: NUL in a path would mean another one to whoever
-/// takes it for an end.
+/// Parses `line`; `password` is the right one, if there is one. Puts the rest of the line into
+/// `argument`, without control characters: a reader that ends texts at NUL would see another path.
 pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>) -> Command {
     let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at(at);
@@ -123,7 +122,7 @@ pub(super) fn parse(line: &[u8], password: Option<&str>, argument: &mut Vec<u8>)
     } else if is_any(&["MKD", "XMKD"]) {
         Command::MakeFolder
     } else if is("TYPE") {
-        // Text is listed in text, and files have no other form here.
+        // Listings are text, and files have no other form here.
         let is_spoken = ["I", "L 8", "A", "A N"].into_iter().any(says);
         Command::Representation { is_spoken }
     } else if is("MODE") {
@@ -158,7 +157,7 @@ mod tests {
         assert_eq!(parse(b"auth tls", None), Command::Security { is_tls: true });
         assert_eq!(parse(b"AUTH SSL", None), Command::Security { is_tls: false });
         assert_eq!(parse(b"PROT C", None), Command::Protection { is_private: false });
-        // Nobody is made to connect elsewhere.
+        // No client can make this server connect elsewhere.
         assert_eq!(parse(b"PORT 1,2,3,4,5,6", None), Command::Unknown);
         assert_eq!(parse(b"EPRT |1|198.18.0.9|80|", None), Command::Unknown);
         assert_eq!(parse(b"REST 5368709120", None), Command::Restart(Some(5 << 30)));

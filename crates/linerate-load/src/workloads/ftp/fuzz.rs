@@ -1,5 +1,5 @@
-//! Any bytes on a control connection, at either end: they are read without a panic, and no command
-//! leads out of the folder that is served.
+//! Arbitrary bytes on a control connection, at either end: they are read without a panic, and no
+//! command leads out of the served folder.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,12 +11,12 @@ use super::lines::{self, Lines};
 use crate::fuzz_driver::{class, fuzz};
 use crate::workloads::transfer::{TransferStage, Url, Watched, resolve};
 
-/// A connection on which `bytes` have come, and its other end.
+/// Returns a connection on which `bytes` have arrived, and its other end.
 pub(crate) fn heard(bytes: &[u8]) -> (Watched, UnixStream) {
     let (mut near, far) = UnixStream::pair().expect("sockets");
     far.set_nonblocking(true).expect("possible");
     near.set_nonblocking(true).expect("possible");
-    // What does not fit the queue does not come.
+    // Bytes that do not fit the queue do not arrive.
     let _sent = near.write(bytes);
     (Watched::new(Socket::from(std::os::fd::OwnedFd::from(far))), near)
 }

@@ -1,26 +1,26 @@
-//! The control connection's lines (RFC 959 clause 4.2): replies of one or many lines, commands, and
-//! what replies say of addresses.
+//! Lines of the control connection (RFC 959 clause 4.2): replies of one or many lines, commands,
+//! and addresses in replies.
 
 use std::io::{self, Write as _};
 
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Failure, TransferStage, Watched};
 
-/// The longest line or reply understood.
+/// Longest accepted line or reply.
 const LINE_BYTES: usize = 4096;
 /// Digits of a reply's code.
 const CODE_DIGITS: usize = 3;
 
-/// Lines that come.
+/// Received lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     bytes: Box<[u8]>,
     filled: usize,
-    /// What of it has been handed out.
+    /// Bytes handed out already.
     used: usize,
 }
 
-/// Lines that go, with nothing allocated after the start.
+/// Lines to send, with nothing allocated after the start.
 #[derive(Debug)]
 pub(super) struct Words {
     text: Vec<u8>,
@@ -36,13 +36,13 @@ impl Lines {
         (self.filled, self.used) = (0, 0);
     }
 
-    /// Whether nothing has come that has not been handed out. What came in the clear must not be
-    /// taken for what was said over TLS.
+    /// Returns true if all received bytes have been handed out. Bytes received in the clear must
+    /// not be taken for bytes received over TLS.
     pub(super) fn is_empty(&self) -> bool {
         self.used == self.filled
     }
 
-    /// Reads what has come; whether anything has.
+    /// Reads received bytes; returns true if there were any.
     pub(super) fn read(
         &mut self,
         control: &mut Watched,
@@ -64,7 +64,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line, without its end.
+    /// Returns the next complete line, without its end.
     pub(super) fn line(&mut self) -> Option<&[u8]> {
         let rest = &self.bytes[self.used..self.filled];
         let length = rest.iter().position(|byte| *byte == b'\n')?;
@@ -74,13 +74,14 @@ impl Lines {
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// The next whole reply. Lines before its last begin with `code-` or with anything at all.
+    /// Returns the next complete reply. Lines before its last begin with `code-` or with anything
+    /// else.
     pub(super) fn reply(&mut self) -> Result<Option<Reply>, Failure> {
         let start = self.used;
         let mut awaited = None;
         loop {
             let Some(line) = self.line() else {
-                // Not whole: looked at again when more has come.
+                // Incomplete: parsed again when more bytes have arrived.
                 self.used = start;
                 return Ok(None);
             };
@@ -97,7 +98,7 @@ impl Lines {
         }
     }
 
-    /// The last line of `reply`, as long as nothing more has been read.
+    /// Returns the last line of `reply`, as long as nothing more has been read.
     pub(super) fn text(&self, reply: Reply) -> &[u8] {
         let line = &self.bytes[..reply.end];
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -106,7 +107,7 @@ impl Lines {
     }
 }
 
-/// A reply: its code, and where its last line lies.
+/// Reply: its code, and the place of its last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) code: u16,
@@ -115,22 +116,22 @@ pub(super) struct Reply {
 }
 
 impl Words {
-    /// Room for as much as a line may be.
+    /// Creates a buffer for the longest line.
     pub(super) fn new() -> Self {
         Self { text: Vec::with_capacity(LINE_BYTES), written: 0 }
     }
 
-    /// What is to be said next, if everything has been said.
+    /// Sets the next line, if everything before is sent.
     pub(super) fn set(&mut self, text: std::fmt::Arguments<'_>) {
         self.text.clear();
         self.written = 0;
-        // It fits what was set aside, or grows: a path may be as long as it likes.
+        // The text fits the reserved bytes, or they grow: a path may have any length.
         let _ = self.text.write_fmt(text);
     }
 
-    /// More of it.
+    /// Appends to the line.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
-        // Memory takes whatever is written to it.
+        // A write to memory cannot fail.
         let _ = write(&mut self.text);
     }
 
@@ -143,7 +144,7 @@ impl Words {
         self.written == self.text.len()
     }
 
-    /// Writes what fits; whether all of it is said.
+    /// Sends as much as fits; returns true once all is sent.
     pub(super) fn say(&mut self, control: &mut Watched) -> Result<bool, Failure> {
         while !self.is_said() {
             match control.send(&self.text[self.written..]) {
@@ -156,7 +157,7 @@ impl Words {
     }
 }
 
-/// The port of `229 Entering Extended Passive Mode (|||6446|)` (RFC 2428 clause 3).
+/// Returns the port of `229 Entering Extended Passive Mode (|||6446|)` (RFC 2428 clause 3).
 pub(super) fn extended_port(line: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(line).ok()?;
     let inner = text.split_once('(')?.1.split_once(')')?.0;
@@ -166,9 +167,9 @@ pub(super) fn extended_port(line: &[u8]) -> Option<u16> {
     port.parse().ok().filter(|_| empty)
 }
 
-/// The port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), brackets or
-/// not. The address is not looked at: behind a translation it is wrong, and a server must not be
-/// able to send us to a third host (RFC 2577 clause 2).
+/// Returns the port of `227 Entering Passive Mode (h1,h2,h3,h4,p1,p2)` (RFC 959 clause 4.1.2), with
+/// or without brackets. The address is ignored: behind a translation it is wrong, and a server must
+/// not be able to direct us to a third host (RFC 2577 clause 2).
 pub(super) fn passive_port(line: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?;
     let digits = text.find(|c: char| c.is_ascii_digit())?;
@@ -181,7 +182,7 @@ pub(super) fn passive_port(line: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes([next()?, next()?])).filter(|port| *port > 0)
 }
 
-/// The number of `213 1048576` (RFC 3659 clause 4).
+/// Returns the number of `213 1048576` (RFC 3659 clause 4).
 pub(super) fn size(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line.get(CODE_DIGITS..)?).ok()?.trim().parse().ok()
 }

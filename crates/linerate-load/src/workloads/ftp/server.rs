@@ -1,15 +1,15 @@
-//! A connection at the passive end: a control connection that is answered line by line, and one
-//! data connection at a time.
+//! Server at the passive end: a control connection that is answered line by line, and one data
+//! connection at a time.
 
+mod data;
 mod listing;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
 use std::sync::Arc;
 
-use linerate_model::{Counter, FlowReport, Nanos};
+use linerate_model::{Counter, FlowReport};
 use linerate_sys::readiness::Interest;
 use socket2::Socket;
 
@@ -17,60 +17,57 @@ use super::FtpParams;
 use super::commands::{Command, FEATURES, parse};
 use super::lines::{Lines, Words};
 use super::protection::Protection;
-use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
     Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
-    Part, Protocol, Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
+    Protocol, Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
-const STORE_REST: Nanos = Nanos(200_000);
-/// One data connection is waited for at a time.
-const BACKLOG: i32 = 1;
-/// The longest path understood: no line is longer.
+/// Longest path, the same as the longest line.
 const PATH_BYTES: usize = 4096;
-/// What is done once everything has been said.
+
+/// Next action after all replies are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Command,
-    /// TLS of the control connection is to be agreed upon.
+    /// Before the TLS handshake of the control connection.
     Unsecured,
     Securing,
-    /// A file was asked for: the data connection is waited for.
+    /// Waiting for the data connection of a requested file.
     Expecting,
-    /// TLS of the data connection is agreed upon.
+    /// During the TLS handshake of the data connection.
     SecuringData,
     Moving,
     Storing,
     Leaving,
 }
 
-/// What goes over the data connection.
+/// Content of the data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cargo {
-    /// This file of the tree; uploads, whatever they are called, are of none.
+    /// This file of the tree. Uploads have no file of the tree, whatever their names.
     File(usize),
-    /// A folder in this form, of which so many bytes are sent.
+    /// A folder in this form, of which this many bytes are sent.
     Listing(usize, Form, usize),
 }
 
-/// One place.
+/// Server of one control connection at a time.
 pub(crate) struct FtpGuest {
-    /// The password that proves the session; none for foreign clients.
+    /// Password that proves the session; none for foreign clients.
     password: Option<String>,
     tree: Arc<Tree>,
-    /// The current folder; the last argument, and the path that it is.
+    /// Current folder, last argument, and the path of the argument.
     folder: Vec<u8>,
     argument: Vec<u8>,
     path: Vec<u8>,
-    /// Where the next file begins: REST.
+    /// Start of the next file, in bytes: REST.
     restart: u64,
     cargo: Cargo,
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     dial: Dial,
     control: Option<Watched>,
-    /// TLS, if the trial has it, and whether the client has asked for it and for files over it.
+    /// TLS, if the trial has it, and whether the client has requested it for commands and files.
     protection: Option<Protection>,
     is_secured: bool,
     is_protected: bool,
@@ -80,8 +77,8 @@ pub(crate) struct FtpGuest {
     is_trusted: bool,
     listener: Option<Watched>,
     data: Option<Watched>,
-    /// The last file's, whose bytes may still be on their way: it is counted when the client has
-    /// asked for something else.
+    /// Connection of the last file, whose bytes may still be in flight: it is counted after the
+    /// client's next command.
     ended: Option<Watched>,
     token: u64,
     state: State,
@@ -158,7 +155,7 @@ impl FtpGuest {
         Ok(Turn::Moved)
     }
 
-    /// Why `command` is not obeyed yet, if so.
+    /// Returns the reply that refuses `command` in the present state, if it is refused.
     fn objection(&self, command: Command) -> Option<&'static str> {
         let needs_tls = self.protection.is_some();
         match command {
@@ -168,8 +165,8 @@ impl FtpGuest {
             {
                 Some("502 This trial is in the clear")
             }
-            Command::Security { is_tls: false } => Some("504 AUTH TLS is known, and nothing else"),
-            Command::Security { .. } if self.is_secured => Some("503 It is secured already"),
+            Command::Security { is_tls: false } => Some("504 Only AUTH TLS is supported"),
+            Command::Security { .. } if self.is_secured => Some("503 TLS is active already"),
             Command::Security { .. } => None,
             _ if needs_tls && !self.is_secured => Some("530 AUTH TLS first"),
             Command::User | Command::Password { .. } | Command::BufferSize => None,
@@ -266,17 +263,17 @@ impl FtpGuest {
         Ok(())
     }
 
-    /// What stands where the argument leads.
+    /// Returns the file or folder that the argument names.
     fn found(&mut self) -> FoundPath {
         let is_path = resolve(&self.folder, &self.argument, &mut self.path);
         if is_path { self.tree.find(&self.path) } else { FoundPath::Nothing }
     }
 
-    /// A file to be moved.
+    /// Chooses the file of a transfer.
     fn choose(&mut self, is_upload: bool) {
         let restart = std::mem::take(&mut self.restart);
         if is_upload && restart > 0 {
-            // What came before is not kept.
+            // Earlier uploads are not kept.
             return self.words.set(format_args!("554 Uploads begin at byte 0 here\r\n"));
         }
         let file = match self.found() {
@@ -293,19 +290,6 @@ impl FtpGuest {
         self.state = State::Expecting;
     }
 
-    /// Begins the chosen file over the data connection.
-    fn begin(&mut self, data: &Watched, file: usize) -> Result<(), Failure> {
-        let Some(outgoing) = &mut self.outgoing else { return Ok(()) };
-        let (opened, size) = self
-            .tree
-            .open(file)
-            .map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
-        let from = std::mem::take(&mut self.restart).min(size);
-        let bytes: Range<u64> = from..size;
-        outgoing.renew();
-        outgoing.begin(data, Part { file: opened, bytes })
-    }
-
     fn refuse_path(&mut self) {
         self.words.set(format_args!("550 There is no such file or folder\r\n"));
     }
@@ -316,7 +300,7 @@ impl FtpGuest {
             self.argument.extend(b"..");
         }
         match self.found() {
-            // Names of uploads, and of a trial's one file, mean nothing: any folder will do.
+            // Names of uploads, and of a trial's one file, have no meaning: any folder is accepted.
             FoundPath::Folder(_) => {}
             _ if self.tree.is_only() => {}
             _ => return self.refuse_path(),
@@ -330,7 +314,7 @@ impl FtpGuest {
             return Err(Failure::Syntax("commands in the clear after AUTH TLS"));
         }
         let control = self.control.as_mut().expect("a guest has one");
-        self.protection.as_mut().expect("nobody else is told to go ahead").control(control)?;
+        self.protection.as_mut().expect("only a server with TLS gets here").control(control)?;
         self.state = State::Securing;
         Ok(Turn::Moved)
     }
@@ -340,162 +324,9 @@ impl FtpGuest {
         if let Shaken::Waits(interest) = control.shake()? {
             return self.wait(bench, interest);
         }
-        self.protection.as_mut().expect("nobody else is told to go ahead").agreed(control);
+        self.protection.as_mut().expect("only a server with TLS gets here").agreed(control);
         self.is_secured = true;
         self.moved += 1;
-        self.state = State::Command;
-        Ok(Turn::Moved)
-    }
-
-    fn shake_data(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
-        let data = self.data.as_mut().expect("it has come");
-        if let Shaken::Waits(interest) = data.shake()? {
-            data.wait(bench.readiness, self.token + 1, interest)?;
-            return Ok(Turn::Network);
-        }
-        self.protection.as_mut().expect("files are private").data_agreed(data);
-        self.moved += 1;
-        self.state = State::Moving;
-        Ok(Turn::Moved)
-    }
-
-    fn open_listener(&mut self, command: Command, bench: &Bench<'_>) -> Result<(), Failure> {
-        let io = |error: std::io::Error| Failure::io(&error);
-        let control = &self.control.as_ref().expect("a guest has one").socket;
-        // The address the client came to: what it may be sent to is what it has reached.
-        let local = control.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?;
-        let socket = self.dial.open_at(SocketAddr::new(local.ip(), 0)).map_err(io)?;
-        socket.listen(BACKLOG).map_err(io)?;
-        let port = socket.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?.port();
-        self.listener = Some(Watched::new(socket));
-        match (command, local.ip().to_canonical()) {
-            (Command::Passive, IpAddr::V4(ip)) => {
-                let [a, b, c, d] = ip.octets();
-                let [high, low] = port.to_be_bytes();
-                self.words.set(format_args!(
-                    "227 Entering Passive Mode ({a},{b},{c},{d},{high},{low})\r\n"
-                ));
-            }
-            (Command::Passive, IpAddr::V6(_)) => {
-                self.words.set(format_args!("425 IPv6 has EPSV only\r\n"));
-            }
-            _ => {
-                self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n"))
-            }
-        }
-        let token = self.token + 1;
-        self.listener.as_mut().expect("just made").wait(bench.readiness, token, Interest::Readable)
-    }
-
-    /// The data connection comes, from the address that logged in.
-    fn expect(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        let listener =
-            self.listener.as_mut().ok_or(Failure::Syntax("a file without a data connection"))?;
-        let (socket, from) = match listener.socket.accept() {
-            Ok((socket, from)) => (socket, from.as_socket().map(|from| from.ip())),
-            Err(error) if would_wait(&error) => return Ok(Turn::Network),
-            Err(error) => return Err(Failure::io(&error)),
-        };
-        if from != self.peer {
-            self.account.count(bench.tally, Counter::Foreign, 1);
-            return Ok(Turn::Moved);
-        }
-        socket.set_nonblocking(true).map_err(|error| Failure::io(&error))?;
-        let mut data = Watched::new(socket);
-        self.course = Course::begin(bench.now);
-        match (self.cargo, &mut self.incoming) {
-            (Cargo::File(_), Some(incoming)) => incoming.begin(None)?,
-            (Cargo::File(file), None) => self.begin(&data, file)?,
-            (Cargo::Listing(..), _) => {}
-        }
-        self.listener = None;
-        self.state = State::Moving;
-        if let Some(protection) = &self.protection {
-            protection.data(&mut data)?;
-            self.state = State::SecuringData;
-        }
-        self.data = Some(data);
-        Ok(Turn::Moved)
-    }
-
-    fn move_file(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        if let Cargo::Listing(folder, form, sent) = self.cargo {
-            return self.send_listing(folder, form, sent, bench);
-        }
-        let token = self.token + 1;
-        let data = self.data.as_mut().expect("data flows over it");
-        if let Some(outgoing) = &mut self.outgoing {
-            match outgoing.send(data, &mut self.account, bench.tally)? {
-                Sent::Bytes(n) => self.moved += n,
-                Sent::Full(n) => {
-                    self.moved += n;
-                    data.wait(bench.readiness, token, Interest::ReadableOrWritable)?;
-                    return Ok(Turn::Network);
-                }
-                Sent::All => {
-                    self.served(bench);
-                    self.end_of_cargo(bench);
-                }
-            }
-            return Ok(Turn::Moved);
-        }
-        let incoming = self.incoming.as_mut().expect("it takes files");
-        let received = incoming.take(data, u64::MAX, &mut self.account, bench)?;
-        self.moved += received.bytes;
-        if received.ended {
-            self.end_data();
-            self.state = State::Storing;
-            return Ok(Turn::Moved);
-        }
-        match received.turn {
-            Turn::Network => data.wait(bench.readiness, token, Interest::Readable)?,
-            Turn::Until(_) => data.rest(bench.readiness),
-            Turn::Moved | Turn::Done => {}
-        }
-        Ok(received.turn)
-    }
-
-    /// The end of the data connection is the end of what went over it.
-    fn end_of_cargo(&mut self, bench: &Bench<'_>) {
-        let data = self.data.as_mut().expect("data flowed over it");
-        data.end_sending();
-        data.rest(bench.readiness);
-        self.ended = self.data.take();
-        self.words.set(format_args!("226 That was all\r\n"));
-        self.state = State::Command;
-    }
-
-    /// A foreign client that has closed the data connection before the end wanted no more of the
-    /// file (`curl -r`): it goes on with its session (RFC 959 clause 5.4, RETR). Elsewhere it is a
-    /// `failure`.
-    fn cut_off(&mut self, failure: Failure, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        let by_client = matches!(failure, Failure::Io(_) | Failure::Closed(_));
-        if self.password.is_some() || self.outgoing.is_none() || !by_client {
-            return Err(failure);
-        }
-        self.settle(bench);
-        self.end_data();
-        self.words.set(format_args!("426 The data connection was closed before the end\r\n"));
-        self.state = State::Command;
-        Ok(Turn::Moved)
-    }
-
-    /// A file has gone through: where nobody else knows of it, it is counted here.
-    fn served(&mut self, bench: &mut Bench<'_>) {
-        if self.password.is_none() {
-            self.course.transfer = self.course.lap();
-            self.course.record(bench.tally);
-            self.account.count(bench.tally, Counter::Transactions, 1);
-            self.account.count(bench.tally, Counter::Connections, 1);
-        }
-    }
-
-    fn store(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
-        if !self.incoming.as_mut().expect("it takes files").finish()? {
-            return Ok(Turn::Until(bench.now + STORE_REST));
-        }
-        self.served(bench);
-        self.words.set(format_args!("226 It is stored\r\n"));
         self.state = State::Command;
         Ok(Turn::Moved)
     }
@@ -508,13 +339,6 @@ impl FtpGuest {
     fn keep_ended(&mut self) {
         if let Some(ended) = self.ended.take() {
             self.account.keep(&ended.socket);
-        }
-    }
-
-    fn end_data(&mut self) {
-        if let Some(mut data) = self.data.take() {
-            data.take_leave();
-            self.account.keep(&data.socket);
         }
     }
 }

@@ -1,36 +1,36 @@
-//! Bodies in chunks (RFC 9112 clause 7.1), looked at where they lie in the receive queue: what
-//! frames a chunk is taken out, and the chunk itself goes the way of any file.
+//! Bodies in chunks (RFC 9112 clause 7.1), parsed in the receive queue: the framing of a chunk is
+//! taken out, and the chunk itself is handled like any file.
 //!
-//! Extensions and trailers are read over. Lines end with CRLF and nothing else, and a size is at
-//! most sixteen hexadecimal digits: what two readers may understand differently is refused.
+//! Extensions and trailers are skipped. Lines end with CRLF only, and a size has at most sixteen
+//! hexadecimal digits: input that two readers may understand differently is refused.
 
 use std::fmt::Write as _;
 
-/// Where in a body the next frame stands.
+/// Position of the next frame in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// The first chunk.
     First,
-    /// A later one: the end of the chunk before stands first.
+    /// A later one, which begins with the end of the chunk before.
     Next,
 }
 
-/// What frames the next chunk.
+/// Framing of the next chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// So many bytes of frame, and behind them so many of the file.
+    /// This many bytes of frame, followed by this many of the file.
     Chunk { taken: usize, bytes: u64 },
-    /// The last, with the trailers: the body ends behind so many bytes.
+    /// The last one, with the trailers: the body ends after this many bytes.
     Last { taken: usize },
 }
 
 /// Digits of the longest size.
 const MOST_DIGITS: usize = 16;
 
-/// Reads the frame at the beginning of `bytes`; `None` until all of it has come.
+/// Reads the frame at the beginning of `bytes`; `None` until it is complete.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The fault, in words.
 pub(super) fn frame(bytes: &[u8], before: Before) -> Result<Option<Frame>, &'static str> {
     let mut at = 0;
     if before == Before::Next {
@@ -55,7 +55,7 @@ pub(super) fn frame(bytes: &[u8], before: Before) -> Result<Option<Frame>, &'sta
     }
 }
 
-/// The first line of `bytes`, without its end, if that has come.
+/// Returns the first line of `bytes` without its end, if it is complete.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, &'static str> {
     let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
         return Ok(None);
@@ -67,7 +67,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, &'static str> {
     }
 }
 
-/// The size that a line of it tells, `1a3f;name=value`.
+/// Reads the size in a line such as `1a3f;name=value`.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     const WRONG: &str = "the size of a chunk";
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
@@ -79,11 +79,11 @@ fn size(line: &[u8]) -> Result<u64, &'static str> {
     u64::from_str_radix(digits, 16).map_err(|_| WRONG)
 }
 
-/// Writes the frame before a chunk of so many bytes, or with none the end of the body.
+/// Writes the frame before a chunk of `bytes`, or the end of the body for none.
 pub(super) fn write(to: &mut String, before: Before, bytes: u64) {
     to.clear();
     let end = if before == Before::Next { "\r\n" } else { "" };
-    // Memory takes whatever is written to it.
+    // A write to memory cannot fail.
     let _ = match bytes {
         0 => write!(to, "{end}0\r\n\r\n"),
         bytes => write!(to, "{end}{bytes:x}\r\n"),
@@ -96,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body that comes in two pieces, the second once the first is used up; the bytes
-    /// behind the body stay.
+    /// Reads a body that arrives in two pieces, the second once the first is used up. The bytes
+    /// after the body remain.
     fn read(text: &[u8], split: usize) -> Result<(Vec<u8>, usize), &'static str> {
         let (mut at, mut come, mut body, mut before) = (0, split, Vec::new(), Before::First);
         loop {

@@ -1,4 +1,4 @@
-//! A stream at the active end: connect, ask, receive or send, and once more.
+//! Stream at the active end: connects, requests, receives or sends, and repeats.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,34 +17,34 @@ use crate::workloads::transfer::{
     Session, Shaken, Store, TransferStage, Turn, Watched, connected,
 };
 
-/// A head of which part has come is looked at again after this: the kernel calls the socket
-/// readable all the time.
+/// Rest before an incomplete head is parsed again: the kernel reports the socket as readable all
+/// the time.
 const PART_REST: Nanos = Nanos(200_000);
-/// RFC 9110 clause 15: what is well, and what only announces an answer.
+/// RFC 9110 clause 15: success, and interim answers.
 const WELL: std::ops::Range<u16> = 200..300;
 const INTERIM: std::ops::Range<u16> = 100..200;
 /// RFC 9110 clause 15.3.7: a part of the file.
 const PARTIAL: u16 = 206;
-/// Bytes of a chunk that is sent: a call's worth.
+/// Bytes of a sent chunk, as many as one call takes.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Room for a request: a head that servers understand is no longer.
+/// Room for a request: servers refuse longer heads.
 const REQUEST_BYTES: usize = 8192;
-/// Room for what frames a chunk.
+/// Room for the framing of a chunk.
 const FRAME_ROOM: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Connecting,
-    /// TLS is agreed upon.
+    /// During the TLS handshake.
     Securing,
-    /// So many bytes of the request are written.
+    /// Writing the request, of which this many bytes are written.
     Asking(usize),
     Sending,
-    /// So many bytes of what frames the next chunk are written.
+    /// Writing the framing of the next chunk, of which this many bytes are written.
     Framing(usize),
     Answer,
     Receiving,
-    /// What frames the next chunk of the answer is awaited.
+    /// Waiting for the framing of the answer's next chunk.
     Unframing(Before),
     /// The answer's own body, after an upload.
     Dismissing,
@@ -56,7 +56,7 @@ enum State {
 pub(crate) struct HttpSession {
     dial: Dial,
     remote: SockAddr,
-    /// What stands before the path of a request, and behind it.
+    /// Parts of a request before and after its path.
     request: String,
     method: &'static str,
     fields: String,
@@ -65,23 +65,23 @@ pub(crate) struct HttpSession {
     incoming: Option<Incoming>,
     outgoing: Option<Outgoing>,
     upload_bytes: u64,
-    /// Downloads begin here.
+    /// Start of downloads, in bytes.
     offset: u64,
     sends_chunks: bool,
     frame: String,
     before: Before,
-    /// Whether the body that comes is in chunks: what is `left` is that of one.
+    /// True if the received body is in chunks: then `left` is that of one chunk.
     is_chunked: bool,
     connection: Option<Watched>,
     token: u64,
     state: State,
     head: HeadBuffer,
-    /// Bytes of the body still to come; `None`: until the connection ends.
+    /// Bytes of the body still to receive; `None`: until the connection ends.
     left: Option<u64>,
     promised: u64,
     came: u64,
     closes: bool,
-    /// Of TLS, as first agreed upon.
+    /// Cipher of the first TLS handshake.
     cipher: Option<String>,
     course: Course,
     account: Account,
@@ -168,7 +168,7 @@ impl HttpSession {
         Ok(Turn::Moved)
     }
 
-    /// A handshake of TLS is part of connecting.
+    /// Continues the TLS handshake, which is part of connecting.
     fn secure(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         if let Shaken::Waits(interest) = self.connection().shake()? {
             return self.wait(bench, interest);
@@ -181,10 +181,10 @@ impl HttpSession {
         Ok(Turn::Moved)
     }
 
-    /// The request for the next file.
+    /// Prepares the request for the next file.
     fn prepare(&mut self) {
         self.request.clear();
-        // It fits what was set aside, or grows once.
+        // The text fits the reserved bytes, or they grow once.
         let _ = write!(self.request, "{} {} HTTP/1.1\r\n{}", self.method, self.names, self.fields);
         self.state = State::Asking(0);
     }
@@ -213,7 +213,7 @@ impl HttpSession {
         }
     }
 
-    /// Prepares what frames the next chunk, or the end of the body.
+    /// Prepares the framing of the next chunk, or the end of the body.
     fn next_frame(&mut self) {
         let bytes = self.outgoing.as_mut().expect("an upload has one").allow(CHUNK_BYTES);
         chunks::write(&mut self.frame, self.before, bytes);
@@ -307,7 +307,7 @@ impl HttpSession {
         self.closes = !self.reuse || answer.fields.closes;
         self.left = answer.fields.length;
         if let Some(outgoing) = &mut self.outgoing {
-            // Delivered: whoever serves files says so when it has them.
+            // Delivered: a server that stores files answers when it has them.
             outgoing.confirm(&mut self.account, bench.tally);
             self.state =
                 if self.is_chunked { State::Unframing(Before::First) } else { State::Dismissing };
@@ -363,8 +363,8 @@ impl HttpSession {
         }
     }
 
-    /// What frames the next chunk of the answer. What a server says in chunks to an upload is
-    /// thrown away.
+    /// Reads the framing of the answer's next chunk. The body of an answer to an upload is
+    /// discarded.
     fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("it is open");
         match self.head.frame(connection, before)? {
@@ -386,7 +386,7 @@ impl HttpSession {
         }
     }
 
-    /// What a server says to an upload beside its status is of no interest.
+    /// Discards the body of an answer to an upload: only the status matters.
     fn dismiss(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         if let Some(left) = self.left.filter(|left| *left > 0) {
             let connection = self.connection.as_mut().expect("it is open");
@@ -482,7 +482,7 @@ impl Session for HttpSession {
     }
 
     fn progress(&self) -> u64 {
-        // What is being stored moves unseen: the kernel ends it, well or not.
+        // A file that is being stored shows no progress: the kernel ends it, with success or not.
         if self.state == State::Storing { u64::MAX } else { self.came }
     }
 

@@ -1,5 +1,5 @@
-//! Any bytes on a connection of HTTP, at either end: heads and bodies in chunks are read without a
-//! panic, and never more than there is.
+//! Arbitrary bytes on an HTTP connection, at either end: heads and bodies in chunks are read
+//! without a panic, and never more than there is.
 
 use super::chunks::{Before, Frame};
 use super::head::{HeadBuffer, Looked};
@@ -34,7 +34,7 @@ const WORDS: [&str; 24] = [
     ",",
 ];
 
-/// What may follow a head is read as a body in chunks.
+/// The bytes after a head are read as a body in chunks.
 fn body(
     buffer: &mut HeadBuffer,
     connection: &mut crate::workloads::transfer::Watched,
@@ -75,7 +75,7 @@ fn fuzz_http_answers() {
             6\r\n\r\nefghij",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: \
             chunked\r\n\r\n4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n0\r\nExpires: never\r\n\r\n",
-        "HTTP/1.0 404 Not Found\r\nServer: x\r\n\r\n",
+        "HTTP/1.0 404 Not FoundPath\r\nServer: x\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     ]
     .map(|text| text.as_bytes().to_vec())

@@ -1,5 +1,5 @@
-//! Heads of messages: looked at where they lie in the receive queue, and taken out when whole, so
-//! that not a byte of a file is copied with them.
+//! Heads of messages: parsed in the receive queue and taken out when complete, so that no byte of a
+//! file is copied with them.
 
 use std::io;
 
@@ -8,60 +8,60 @@ use super::range::{Asked, first_of_content};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Failure, Watched};
 
-/// The longest head understood; RFC 9112 clause 3 asks for 8000 octets of the first line at least.
+/// Longest accepted head; RFC 9112 clause 3 requires at least 8000 octets for the first line.
 const HEAD_BYTES: usize = 8192;
 const HEADERS: usize = 64;
-/// Looked at first for what frames a chunk: its size, mostly without an extension.
+/// First peek at the framing of a chunk: its size, mostly without an extension.
 const FRAME_BYTES: usize = 32;
 
-/// Memory for one.
+/// Buffer of one head.
 #[derive(Debug)]
 pub(super) struct HeadBuffer(Box<[u8]>);
 
-/// What is known after a look.
+/// Outcome of a peek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked<T> {
-    /// Nothing has come.
+    /// Nothing has arrived.
     Nothing,
-    /// Part of it has.
+    /// A part has arrived.
     Part,
     /// The connection has ended.
     Ended,
-    /// It was whole and has been taken.
+    /// It is complete and has been taken.
     Head(T),
 }
 
-/// What matters of either kind of head.
+/// Fields of either kind of head that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields {
-    /// Bytes of the body, if told.
+    /// Bytes of the body, if given.
     pub(super) length: Option<u64>,
     /// The connection ends with the message.
     pub(super) closes: bool,
     /// The client waits for a go-ahead before it sends the body.
     pub(super) expects: bool,
-    /// How the body is coded for the transfer.
+    /// Transfer coding of the body.
     pub(super) coding: Coding,
-    /// The length is told twice, or in a way that two readers may understand differently (RFC 9112
+    /// The length is given twice, or in a way that two readers may understand differently (RFC 9112
     /// clause 6.3).
     pub(super) is_ambiguous: bool,
-    /// The part that a request asks for.
+    /// Requested range.
     pub(super) range: Option<Asked>,
-    /// That part is wanted only if the file is still what it was.
+    /// The range is wanted only if the file is unchanged.
     pub(super) is_conditional: bool,
-    /// The first byte of the file that an answer holds, where that is a part.
+    /// First byte of the file in an answer with a part of it.
     pub(super) first: Option<u64>,
 }
 
-/// How a body is coded for its transfer (RFC 9112 clause 6.1).
+/// Transfer coding of a body (RFC 9112 clause 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// Not at all.
+    /// None.
     #[default]
     None,
-    /// In chunks and nothing else.
+    /// Chunks and nothing else.
     Chunked,
-    /// In a way that is not known here.
+    /// An unsupported coding.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Answer {
     pub(super) fields: Fields,
 }
 
-/// What is asked for.
+/// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -85,9 +85,9 @@ pub(super) enum Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request<T> {
     pub(super) method: Method,
-    /// What was asked for.
+    /// Meaning of the target.
     pub(super) target: T,
-    /// The client knows of HTTP/1.1, and so of chunks.
+    /// The client supports HTTP/1.1, and so chunks.
     pub(super) is_current: bool,
     pub(super) fields: Fields,
 }
@@ -97,7 +97,7 @@ impl HeadBuffer {
         Self(vec![0; HEAD_BYTES].into_boxed_slice())
     }
 
-    /// Looks for an answer.
+    /// Peeks for an answer.
     pub(super) fn answer(&mut self, connection: &mut Watched) -> Result<Looked<Answer>, Failure> {
         self.look(connection, |bytes| {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS];
@@ -109,7 +109,7 @@ impl HeadBuffer {
         })
     }
 
-    /// Looks for a request; what its target means, `meant` says.
+    /// Peeks for a request; `meant` returns the meaning of its target.
     pub(super) fn request<T>(
         &mut self,
         connection: &mut Watched,
@@ -132,7 +132,7 @@ impl HeadBuffer {
         })
     }
 
-    /// Looks for what frames the next chunk of a body.
+    /// Peeks for the framing of the next chunk of a body.
     pub(super) fn frame(
         &mut self,
         connection: &mut Watched,
@@ -167,7 +167,7 @@ impl HeadBuffer {
             Ok(0) => return Ok(Looked::Ended),
             Ok(n) => n,
             Err(error) if would_wait(&error) => return Ok(Looked::Nothing),
-            // Between messages nobody need take leave, not of TLS either.
+            // Between messages a connection may end without a close alert, also with TLS.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Looked::Ended),
             Err(error) => return Err(Failure::io(&error)),
         };
@@ -183,7 +183,7 @@ impl HeadBuffer {
     }
 }
 
-/// Takes what was looked at.
+/// Takes the bytes that were peeked at.
 fn take(connection: &mut Watched, mut bytes: &mut [u8]) -> Result<(), Failure> {
     while !bytes.is_empty() {
         match connection.receive(bytes) {
@@ -225,7 +225,7 @@ fn fields(headers: &[httparse::Header<'_>], closes: bool) -> Fields {
             fields.first = first_of_content(text);
         }
     }
-    // Whoever tells both may mean to have two readers disagree; HTTP/1.0 has no chunks.
+    // A sender of both may want two readers to disagree; HTTP/1.0 has no chunks.
     fields.is_ambiguous |= fields.coding != Coding::None && (fields.length.is_some() || is_old);
     fields
 }
@@ -247,7 +247,7 @@ mod tests {
         (near, Watched::new(far))
     }
 
-    /// Looks until something has come.
+    /// Peeks until bytes have arrived.
     fn until<T>(
         mut look: impl FnMut() -> Result<Looked<T>, Failure>,
         is_waiting: impl Fn(&Looked<T>) -> bool,
@@ -310,7 +310,7 @@ mod tests {
         let fields = Fields { length: Some(7), closes: true, expects: true, ..Fields::default() };
         let request = Request { method: Method::Put, target: false, is_current: false, fields };
         assert_eq!(looked, Looked::Head(request));
-        // A method is told by its case (RFC 9110 clause 9.1).
+        // Methods are case-sensitive (RFC 9110 clause 9.1).
         for (line, method) in
             [("HEAD", Method::Head), ("GET", Method::Get), ("head", Method::Other)]
         {

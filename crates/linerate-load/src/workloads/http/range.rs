@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-/// What a request asks for.
+/// Requested range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// From this byte on, to that one if it is named.
+    /// From this byte to that one, or to the end.
     From(u64, Option<u64>),
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
@@ -33,7 +33,7 @@ impl Asked {
         }
     }
 
-    /// The bytes of a file of `size` bytes; `None` if it has none of them.
+    /// Returns the bytes in a file of `size` bytes; `None` if it has none of them.
     pub(super) fn within(self, size: u64) -> Option<Range<u64>> {
         match self {
             Self::From(first, last) => {
@@ -45,14 +45,14 @@ impl Asked {
     }
 }
 
-/// The first byte that an answer holds, of `bytes 4-9/10`.
+/// Returns the first byte of an answer's range, of `bytes 4-9/10`.
 pub(super) fn first_of_content(value: &str) -> Option<u64> {
     let (unit, rest) = value.trim().split_once(' ')?;
     let (first, _) = rest.split_once('-')?;
     number(first.trim()).filter(|_| unit.eq_ignore_ascii_case("bytes"))
 }
 
-/// Digits and nothing else; a number too large for any file stands for the largest.
+/// Reads digits only; a number too large for any file becomes the largest.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

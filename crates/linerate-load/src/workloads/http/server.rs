@@ -1,5 +1,7 @@
-//! A connection at the passive end: files for GET and HEAD, whole or a part, room for PUT and POST,
-//! one request after the other.
+//! Server at the passive end: files for GET and HEAD, whole or in part, room for PUT and POST, one
+//! request after the other.
+
+mod answers;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,36 +14,26 @@ use socket2::Socket;
 
 use super::HttpParams;
 use super::chunks::{self, Before, Frame};
-use super::head::{Coding, Fields, HeadBuffer, Looked, Method, Request};
+use super::head::{HeadBuffer, Looked};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
-    Part, Protocol, Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, percent, resolve,
-    spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Outgoing, Protocol,
+    Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, spelled,
 };
 use crate::{LoadError, Secret};
+use answers::target;
 
 const PART_REST: Nanos = Nanos(200_000);
 /// Room for the head of an answer.
 const WORDS_BYTES: usize = 1024;
-/// The longest path understood: as much as a head may have.
+/// Longest path, the same as the longest head.
 const PATH_BYTES: usize = 8192;
-/// Bytes of a chunk that is sent: a call's worth.
+/// Bytes of a sent chunk, as many as one call takes.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Room for what frames a chunk.
+/// Room for the framing of a chunk.
 const FRAME_ROOM: usize = 64;
 
-/// What a request's target means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Known(FoundPath),
-    /// It does not prove the session.
-    Stranger,
-    /// It cannot be decoded.
-    Malformed,
-}
-
-/// What follows the head of an answer.
+/// Part that follows the head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Follows {
     /// The client's body.
@@ -56,28 +48,28 @@ enum Follows {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// TLS is agreed upon.
+    /// During the TLS handshake.
     Securing,
     Head,
-    /// So many bytes of the words are written.
+    /// Writing the head of an answer, of which this many bytes are written.
     Saying(Follows, usize),
-    /// So many bytes of a folder's page are.
+    /// Writing the page of this folder, of which this many bytes are written.
     Listing(usize, usize),
-    /// So many bytes of what frames the next chunk are.
+    /// Writing the framing of the next chunk, of which this many bytes are written.
     Framing(usize),
     Sending,
     Receiving,
     Storing,
-    /// Nothing more is said; the client is to close.
+    /// Everything is sent, and the client is expected to close.
     Leaving,
 }
 
-/// One place.
+/// Server of one connection at a time.
 pub(crate) struct HttpGuest {
-    /// The path that proves the session; none for foreign clients.
+    /// Path that proves the session; none for foreign clients.
     path: Option<String>,
     tree: Arc<Tree>,
-    /// A target once it is decoded, and once it is resolved.
+    /// A request's target, decoded and then resolved.
     decoded: Vec<u8>,
     resolved: Vec<u8>,
     incoming: Option<Incoming>,
@@ -87,24 +79,23 @@ pub(crate) struct HttpGuest {
     state: State,
     head: HeadBuffer,
     words: Vec<u8>,
-    /// What frames the next chunk, where an answer comes in chunks, and the place of the chunk in
-    /// the body.
+    /// Framing of the next chunk of an answer in chunks, and the chunk's place in the body.
     frame: String,
     before: Before,
     chunked: bool,
     sends_chunks: bool,
-    /// Bytes of a body still to come, or of a chunk of it, and where in a body of chunks they
-    /// stand.
+    /// Bytes still to receive of a body or of its current chunk, and the chunk's place in the
+    /// body.
     left: u64,
     came_in: Option<Before>,
     moved: u64,
     closes: bool,
     course: Course,
-    /// Whoever comes is not of the session: what is known of its transfers is known here alone.
+    /// True if clients are not of the session: then only this end can count their transfers.
     is_foreign: bool,
     account: Account,
     dial: Dial,
-    /// Of TLS, as first agreed upon.
+    /// Cipher of the first TLS handshake.
     cipher: Option<String>,
 }
 
@@ -199,144 +190,6 @@ impl HttpGuest {
         }
     }
 
-    /// Prepares the answer to `request`: its words, and what follows them.
-    fn asked(
-        &mut self,
-        request: Request<Target>,
-        bench: &mut Bench<'_>,
-    ) -> Result<Follows, Failure> {
-        let Request { method, target, fields, is_current } = request;
-        self.words.clear();
-        self.closes = fields.closes;
-        let is_upload = self.incoming.is_some();
-        match (target, method) {
-            _ if fields.is_ambiguous => Ok(self.refuse("400 Bad Request", "")),
-            (Target::Malformed, _) => Ok(self.refuse("400 Bad Request", "")),
-            (Target::Stranger, _) => {
-                self.account.count(bench.tally, Counter::Foreign, 1);
-                Ok(self.refuse("404 Not Found", ""))
-            }
-            (_, Method::Put) if is_upload => self.take_in(fields),
-            (_, Method::Get | Method::Head) if is_upload => {
-                Ok(self.refuse("405 Method Not Allowed", "Allow: PUT, POST\r\n"))
-            }
-            (Target::Known(found), Method::Get | Method::Head) => {
-                // What a client sends with a question is not read: it would be taken for the next.
-                self.closes |=
-                    fields.coding != Coding::None || fields.length.is_some_and(|length| length > 0);
-                let is_head = method == Method::Head;
-                match found {
-                    FoundPath::File(file) => self.give(file, fields, is_head, is_current),
-                    FoundPath::Folder(folder) => Ok(self.show(folder, is_head)),
-                    FoundPath::Nothing => Ok(self.miss(is_head)),
-                }
-            }
-            (_, _) => Ok(self.refuse("405 Method Not Allowed", "Allow: GET, HEAD\r\n")),
-        }
-    }
-
-    /// Says this and closes: what the client may have sent behind its head is not read.
-    fn refuse(&mut self, status: &str, more: &str) -> Follows {
-        self.closes = true;
-        // It fits what was set aside.
-        let _ = write!(
-            self.words,
-            "HTTP/1.1 {status}\r\n{more}Content-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-        Follows::Next
-    }
-
-    fn miss(&mut self, is_head: bool) -> Follows {
-        let close = self.close_line();
-        let length = if is_head { "" } else { "Content-Length: 0\r\n" };
-        let _ = write!(self.words, "HTTP/1.1 404 Not Found\r\n{length}{close}\r\n");
-        Follows::Next
-    }
-
-    fn close_line(&self) -> &'static str {
-        if self.closes { "Connection: close\r\n" } else { "" }
-    }
-
-    fn take_in(&mut self, fields: Fields) -> Result<Follows, Failure> {
-        (self.left, self.came_in) = match (fields.coding, fields.length) {
-            (Coding::Chunked, _) => (0, Some(Before::First)),
-            (Coding::None, Some(length)) => (length, None),
-            (Coding::None, None) => return Ok(self.refuse("411 Length Required", "")),
-            (Coding::Unknown, _) => return Ok(self.refuse("501 Not Implemented", "")),
-        };
-        self.incoming.as_mut().expect("it takes files").begin(fields.length)?;
-        if fields.expects {
-            self.words.extend(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        Ok(Follows::Body)
-    }
-
-    fn give(
-        &mut self,
-        file: usize,
-        fields: Fields,
-        is_head: bool,
-        is_current: bool,
-    ) -> Result<Follows, Failure> {
-        let Ok((opened, size)) = self.tree.open(file) else { return Ok(self.miss(is_head)) };
-        let close = self.close_line();
-        // Nothing tells one state of a file from another here: a part under a condition is not
-        // given (RFC 9110 clause 13.1.5).
-        let asked = fields.range.filter(|_| !is_head && !fields.is_conditional);
-        let part = match asked.map(|asked| asked.within(size)) {
-            Some(None) => {
-                let _ = write!(
-                    self.words,
-                    "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes \
-                        */{size}\r\nContent-Length: 0\r\n{close}\r\n"
-                );
-                return Ok(Follows::Next);
-            }
-            Some(Some(part)) => part,
-            None => 0..size,
-        };
-        let status = if asked.is_some() { "206 Partial Content" } else { "200 OK" };
-        let _ = write!(
-            self.words,
-            "HTTP/1.1 {status}\r\nContent-Type: application/octet-stream\r\nAccept-Ranges: \
-                bytes\r\nLast-Modified: {}\r\n{close}",
-            self.tree.modified(file).http()
-        );
-        if asked.is_some() {
-            let _ = write!(
-                self.words,
-                "Content-Range: bytes {}-{}/{size}\r\n",
-                part.start,
-                part.end - 1
-            );
-        }
-        self.sends_chunks = self.chunked && is_current;
-        let _ = match self.sends_chunks {
-            true => write!(self.words, "Transfer-Encoding: chunked\r\n\r\n"),
-            false => write!(self.words, "Content-Length: {}\r\n\r\n", part.end - part.start),
-        };
-        if is_head {
-            return Ok(Follows::Next);
-        }
-        let connection = self.connection.as_ref().expect("a guest has one");
-        self.outgoing
-            .as_mut()
-            .expect("it serves files")
-            .begin(connection, Part { file: opened, bytes: part })?;
-        Ok(Follows::File)
-    }
-
-    fn show(&mut self, folder: usize, is_head: bool) -> Follows {
-        let close = self.close_line();
-        let length = self.tree.listing(folder, Form::Page).len();
-        let _ = write!(
-            self.words,
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: \
-                {length}\r\n{close}\r\n"
-        );
-        if is_head { Follows::Next } else { Follows::Page(folder) }
-    }
-
     fn say(
         &mut self,
         follows: Follows,
@@ -388,7 +241,7 @@ impl HttpGuest {
         }
     }
 
-    /// Prepares what frames the next chunk, or the end of the body.
+    /// Prepares the framing of the next chunk, or the end of the body.
     fn next_frame(&mut self) {
         let bytes = self.outgoing.as_mut().expect("it serves files").allow(CHUNK_BYTES);
         chunks::write(&mut self.frame, self.before, bytes);
@@ -410,13 +263,13 @@ impl HttpGuest {
         Ok(Turn::Moved)
     }
 
-    /// The answer is out.
+    /// Ends a complete answer.
     fn sent(&mut self, bench: &mut Bench<'_>) {
         self.served(bench);
         self.next();
     }
 
-    /// A file has gone through: where nobody else knows of it, it is counted here.
+    /// Counts a served file of a foreign client, which does not count it itself.
     fn served(&mut self, bench: &mut Bench<'_>) {
         if self.is_foreign {
             self.course.transfer = self.course.lap();
@@ -425,7 +278,7 @@ impl HttpGuest {
         }
     }
 
-    /// After an answer: the next request, or the end.
+    /// Continues after an answer with the next request, or ends the connection.
     fn next(&mut self) {
         self.state = State::Head;
         if self.closes {
@@ -449,7 +302,7 @@ impl HttpGuest {
         Ok(Turn::Moved)
     }
 
-    /// What frames the next chunk of a client's body.
+    /// Reads the framing of the next chunk of a client's body.
     fn unframe(&mut self, before: Before, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let connection = self.connection.as_mut().expect("a guest has one");
         match self.head.frame(connection, before)? {
@@ -513,38 +366,10 @@ impl HttpGuest {
             }
             Ok(_) => Ok(Turn::Moved),
             Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
-            // Everything was said: how the client leaves is its affair.
+            // The answer is complete, so an error of the client's close does not matter.
             Err(_) => Ok(Turn::Done),
         }
     }
-}
-
-/// What `text`, the target of a request, means; `path` is the one expected, if one is.
-fn target(
-    text: &str,
-    path: Option<&str>,
-    tree: &Tree,
-    decoded: &mut Vec<u8>,
-    resolved: &mut Vec<u8>,
-) -> Target {
-    let only = tree.any_file().map(FoundPath::File);
-    if let Some(path) = path {
-        return if text == path {
-            Target::Known(only.unwrap_or(FoundPath::Nothing))
-        } else {
-            Target::Stranger
-        };
-    }
-    // A proxy's form of a target holds scheme and host as well (RFC 9112 clause 3.2.2).
-    let text = match text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) {
-        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => text,
-    };
-    let text = text.split('?').next().unwrap_or(text);
-    if percent::decode_into(text.as_bytes(), decoded).is_err() || !resolve(&[], decoded, resolved) {
-        return Target::Malformed;
-    }
-    Target::Known(only.unwrap_or_else(|| tree.find(resolved)))
 }
 
 impl Guest for HttpGuest {

@@ -1,17 +1,16 @@
 //! Access specifications: weighted lines of size, direction, order, burst, pause and alignment, as
-//! Iometer had them, and of I/O priority.
+//! in Iometer, and of I/O priority.
 //!
-//! A line's weight is its share of transfers, or with `weight_of = "bursts"` its share of bursts,
-//! which is what Iometer did, whatever its manual said: of 50 % bursts of 1 and 50 % bursts of 10,
-//! 91 % of the transfers are the second line's.
+//! A line's weight is its share of transfers. With `weight_of = "bursts"` it is the share of
+//! bursts, which is what Iometer did, contrary to its manual: of 50 % bursts of 1 and 50 % bursts
+//! of 10, 91 % of the transfers are the second line's.
 
 use linerate_model::{Bytes, Nanos, ParamError, Ratio};
 use linerate_sys::storage::Priority;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
-use serde::Deserialize;
 
-use crate::workloads::parameters::wrong;
+use crate::parameter::{Words, wrong};
 
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,15 +36,19 @@ pub(super) struct Line {
     pub(super) priority: Option<Priority>,
 }
 
-/// What a weight is a share of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Unit of the weights of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WeightOf {
-    /// Transfers.
-    #[default]
+    /// Shares of transfers.
     Transfers,
-    /// Bursts.
+    /// Shares of bursts.
     Bursts,
+}
+
+impl WeightOf {
+    /// Words of plans.
+    pub(super) const WORDS: Words<Self> =
+        &[("transfers", Self::Transfers), ("bursts", Self::Bursts)];
 }
 
 /// Reads `4 KiB, weight 60 %, read 70 %, random 100 %, burst 8, delay 1 ms, align 4 KiB, reply 512
@@ -136,7 +139,7 @@ fn line(text: &str) -> Result<Line, ParamError> {
     Ok(line)
 }
 
-/// Bytes that a transaction of `lines` moves on the mean, its reply included.
+/// Returns the mean bytes that a transaction of `lines` moves, its reply included.
 pub(super) fn mean_bytes(lines: &[Line], weight_of: WeightOf) -> f64 {
     let share = |line: &Line| match weight_of {
         WeightOf::Transfers => line.weight,
@@ -146,7 +149,7 @@ pub(super) fn mean_bytes(lines: &[Line], weight_of: WeightOf) -> f64 {
     lines.iter().map(|line| share(line) * (line.size + line.reply) as f64).sum::<f64>() / all
 }
 
-/// Deals out bursts of lines.
+/// Random choice of lines, burst by burst.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     lines: Vec<Line>,
@@ -157,7 +160,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// `lines`, of which at least one has a weight.
+    /// Creates a choice among `lines`, of which at least one has a weight.
     pub(super) fn new(lines: Vec<Line>, weight_of: WeightOf) -> Self {
         let of_burst = |line: &Line| match weight_of {
             WeightOf::Bursts => line.weight,
@@ -178,7 +181,7 @@ impl Choice {
         Self { lines, ends, current: 0, left: 0 }
     }
 
-    /// The next transfer's line, and whether it is the first of a burst.
+    /// Returns the line of the next transfer, and true if it is the first of a burst.
     #[inline]
     pub(super) fn next(&mut self, random: &mut Xoshiro256PlusPlus) -> (Line, bool) {
         let is_first = self.left == 0;
@@ -193,15 +196,16 @@ impl Choice {
         (self.lines[self.current], is_first)
     }
 
-    /// Whether any line that is ever drawn has a reply.
+    /// Returns true if a line with a weight has a reply.
     pub(super) fn has_replies(&self) -> bool {
         self.lines.iter().any(|line| line.weight > 0.0 && line.reply > 0)
     }
 
-    /// The pause before the next transfer.
+    /// Returns the pause before the next transfer.
     #[inline]
     pub(super) fn pause(&self) -> Nanos {
-        // Iometer's: that of the line just drawn; with one line, which is the rule, it is the same.
+        // As in Iometer: the pause of the line just drawn; with one line, the usual case, it is the
+        // same.
         if self.left == 0 { self.lines[self.current].delay } else { Nanos(0) }
     }
 }
@@ -250,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Shares of transfers by line, of 100 000.
+    /// Returns the transfers of each line among 100 000.
     fn shares(weight_of: WeightOf) -> Vec<f64> {
         let mut choice = Choice::new(parse(TEXT).expect("it is one"), weight_of);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -268,7 +272,7 @@ mod tests {
             "{:?}",
             shares(WeightOf::Transfers)
         );
-        // 10 of 11 transfers: what Iometer does with these lines.
+        // 10 of 11 transfers, as Iometer does with these lines.
         assert!(
             (shares(WeightOf::Bursts)[1] - 10.0 / 11.0).abs() < 0.01,
             "{:?}",

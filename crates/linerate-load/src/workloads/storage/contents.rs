@@ -1,6 +1,6 @@
-//! What writes carry: unlike everything else unless the load says otherwise. A share of each block
-//! may be zeros, which a disk that compresses saves, and a share of the writes may repeat what
-//! others wrote, which one that deduplicates saves.
+//! Contents of writes: different from all others by default. A share of each block may be zeros,
+//! which a compressing disk saves. A share of the writes may repeat other contents, which a
+//! deduplicating disk saves.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -8,13 +8,13 @@ use rand_xoshiro::rand_core::Rng;
 use super::places::below;
 use super::stamp::{STAMP_BYTES, Stamper};
 
-/// Zeros are counted in blocks of this size, the smallest any disk has.
+/// Unit of the share of zeros: the smallest block of any disk.
 pub(super) const BLOCK_BYTES: usize = 512;
 /// Scale of a share against a random 32-bit number.
 const WHOLE: f64 = 4_294_967_296.0;
 
-/// Fills `buffer` with what no disk can compress, except for the share `zeros` of each block, at
-/// its end; the stamp is kept.
+/// Fills `buffer` with bytes that no disk can compress, except for the share `zeros` at the end of
+/// each block. Leaves room for the stamp.
 pub(super) fn fill(buffer: &mut [u8], zeros: f64, random: &mut Xoshiro256PlusPlus) {
     for chunk in buffer.chunks_exact_mut(8) {
         chunk.copy_from_slice(&random.next_u64().to_le_bytes());
@@ -37,25 +37,25 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// `None` if there are none.
+    /// Returns `None` if no write repeats another.
     pub(super) fn new(share: f64, originals: u32) -> Option<Self> {
         (share > 0.0)
             .then_some(Self { share: share * WHOLE, originals: u64::from(originals.max(1)) })
     }
 
-    /// The content that the next write repeats; `None` if it is to be unlike all others.
+    /// Returns the content that the next write repeats; `None` if it is to differ from all others.
     #[inline]
     pub(super) fn draw(self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         (f64::from(random.next_u64() as u32) < self.share).then(|| below(self.originals, random))
     }
 }
 
-/// Makes `buffer` the content `original` of its length, of which all workers make the same from the
-/// same `payload`.
+/// Fills `buffer` with the content numbered `original`. All workers derive the same content from
+/// the same `payload`.
 #[inline]
 pub(super) fn repeat(buffer: &mut [u8], payload: &[u8], original: u64, stamper: &Stamper) {
-    /// Writes that are unlike all others count from zero: none of the first two thousand million is
-    /// a copy by accident.
+    /// Ordinary writes count from zero: none of the first two thousand million equals a copy by
+    /// accident.
     const FIRST: u32 = 1 << 31;
     buffer.copy_from_slice(&payload[..buffer.len()]);
     let mut sequence = FIRST;
@@ -76,7 +76,7 @@ mod tests {
             let mut buffer = vec![7; 4096];
             fill(&mut buffer, zeros, &mut Xoshiro256PlusPlus::seed_from_u64(1));
             for block in buffer.chunks(BLOCK_BYTES) {
-                // One byte in 256 of what is random is zero.
+                // One random byte in 256 is zero.
                 let found = block.iter().filter(|byte| **byte == 0).count();
                 assert!(
                     (expected..expected + 12).contains(&found),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_equal_to_the_byte_and_as_many_as_asked_for() {
+    fn copies_are_equal_to_the_byte_and_as_many_as_requested() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let stamper = Stamper { block: BLOCK_BYTES, run: 1, verified: false };
         let mut payload = vec![0; 4096];

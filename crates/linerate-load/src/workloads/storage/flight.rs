@@ -1,4 +1,4 @@
-//! An operation under way: whose account it belongs to, what follows it, and what may become of it.
+//! Operations in flight: their account, their reply, and their faults.
 
 use linerate_model::{Nanos, OperationKind};
 use linerate_sys::storage::{Operation, Priority};
@@ -7,25 +7,26 @@ use super::access::Line;
 use super::stamp::Flaw;
 use crate::Start;
 
-/// A transfer under way.
+/// A transfer in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) started: Nanos,
-    /// Whose account it belongs to, with its reply, and when it was to start.
+    /// Account that counts it, together with its reply.
     pub(super) kind: OperationKind,
+    /// Scheduled start.
     pub(super) intended: Nanos,
     pub(super) operation: Operation,
     pub(super) offset: u64,
     pub(super) bytes: u32,
     pub(super) priority: Priority,
-    /// What follows it, if anything.
+    /// Transfer that follows it, if any.
     pub(super) reply: Option<Reply>,
-    /// It is no part of the load: it reads back what the load wrote.
+    /// True if it reads back written blocks, and is no part of the load.
     pub(super) is_read_back: bool,
 }
 
 impl Flight {
-    /// When the operation it belongs to was started.
+    /// Returns the start of its operation.
     pub(super) fn start(&self) -> Start {
         Start { at: self.reply.map_or(self.started, |reply| reply.since), intended: self.intended }
     }
@@ -35,13 +36,13 @@ impl Flight {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
     pub(super) line: Line,
-    /// When its request started: the transaction's time counts from there.
+    /// Start of its request, from which the transaction's time counts.
     pub(super) since: Nanos,
-    /// Whether this is it, and not its request.
+    /// True once the reply is in flight, not its request.
     pub(super) is_under_way: bool,
 }
 
-/// Why a worker stopped.
+/// Reason for which a worker stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Transfer {
@@ -55,7 +56,7 @@ pub(super) enum Fault {
         flaw: Flaw,
     },
     Budget,
-    /// The device may no longer be written to.
+    /// The device may no longer be written.
     Revoked,
     Engine {
         code: i32,
@@ -63,11 +64,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// For people: what failed on `target`, to which `most` bytes may be written.
-    pub(super) fn told(self, target: &str, most: u64) -> String {
+    /// Describes the failure on `target`, to which at most `most` bytes may be written.
+    pub(super) fn message(self, target: &str, most: u64) -> String {
         match self {
             Self::Transfer { operation, offset, bytes, result } => {
-                let why = told(result);
+                let why = shortfall(result);
                 match operation {
                     Operation::Read => format!("read {bytes} bytes at {offset} of {target}: {why}"),
                     Operation::Write => {
@@ -80,7 +81,7 @@ impl Fault {
                 }
             }
             Self::Block { at, flaw } => {
-                format!("verify the block at {at} of {target}: {}", flaw.told())
+                format!("verify the block at {at} of {target}: {}", flaw.message())
             }
             Self::Budget => {
                 format!(
@@ -88,7 +89,9 @@ impl Fault {
                         `max_written`)"
                 )
             }
-            Self::Revoked => format!("write to {target}: stopped, since it is in use or changed"),
+            Self::Revoked => {
+                format!("write to {target}: stopped because the device is in use or was changed")
+            }
             Self::Engine { code } => {
                 format!("transfer to or from {target}: {}", std::io::Error::from_raw_os_error(code))
             }
@@ -96,7 +99,7 @@ impl Fault {
     }
 }
 
-/// Whose account an operation belongs to that begins with `operation`.
+/// Returns the account of operations that begin with `operation`.
 pub(super) fn kind(operation: Operation) -> OperationKind {
     match operation {
         Operation::Read => OperationKind::Request,
@@ -106,8 +109,8 @@ pub(super) fn kind(operation: Operation) -> OperationKind {
     }
 }
 
-/// What a transfer's result says that is not what was asked for.
-pub(super) fn told(result: i32) -> String {
+/// Describes the `result` of a transfer that did not move all its bytes.
+pub(super) fn shortfall(result: i32) -> String {
     match result {
         ..0 => std::io::Error::from_raw_os_error(-result).to_string(),
         moved => format!("only {moved} bytes were moved"),

@@ -1,29 +1,29 @@
-//! The greatest depth that keeps a latency: a search while the load runs, window by window.
+//! Search for the greatest depth within a latency target, window by window while the load runs.
 //!
-//! The depth doubles from 1 for as long as the share of transfers within the target is reached, and
-//! halves the distance between the greatest that kept it and the least that did not from then on.
-//! Found, it is kept; a window that misses it later begins the search anew below it. Only transfers
-//! that were started in a window count there.
+//! The depth doubles from 1 until a window misses the target. Then the search halves the distance
+//! between the greatest depth that met the target and the least that missed it. The depth found
+//! stays; a window that misses the target later starts the search again below it. A window counts
+//! only the transfers that were started in it.
 
 use linerate_model::Nanos;
 
-/// What is to be kept.
+/// Latency target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Target {
-    /// No transfer may take longer,
+    /// Longest time of a transfer.
     pub(super) latency: Nanos,
-    /// but for this share of them.
+    /// Share of transfers that may take longer.
     pub(super) misses: f64,
-    /// How long each depth is tried.
+    /// Trial time of each depth.
     pub(super) window: Nanos,
 }
 
-/// The search of one worker.
+/// Search of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct DepthSearch {
     target: Target,
-    /// The greatest depth that kept it, or 0; and the least that did not, or one more than there
-    /// may be.
+    /// Greatest depth that met the target, or 0; and least depth that missed it, or one more than
+    /// `most`.
     between: (u32, u32),
     most: u32,
     depth: u32,
@@ -34,7 +34,7 @@ pub(super) struct DepthSearch {
 }
 
 impl DepthSearch {
-    /// Up to the depth `most`.
+    /// A search up to the depth `most`.
     pub(super) fn new(target: Target, most: u32) -> Self {
         Self {
             target,
@@ -48,7 +48,7 @@ impl DepthSearch {
         }
     }
 
-    /// Transfers that may be under way at `now`.
+    /// Returns how many transfers may be in flight at `now`.
     #[inline]
     pub(super) fn depth(&mut self, now: Nanos) -> u32 {
         if self.window_from == Nanos(0) {
@@ -61,7 +61,7 @@ impl DepthSearch {
         self.depth
     }
 
-    /// A transfer that began at `started` took so long.
+    /// Counts a transfer that began at `started` and took `took`.
     #[inline]
     pub(super) fn ended(&mut self, started: Nanos, took: Nanos) {
         if started >= self.window_from {
@@ -91,8 +91,8 @@ impl DepthSearch {
         };
     }
 
-    /// What a report says of it.
-    pub(super) fn told(&self) -> String {
+    /// Describes the outcome for reports.
+    pub(super) fn outcome(&self) -> String {
         let (low, high) = self.between;
         let found = match (low, high) {
             (0, 1) => "not even depth 1".to_owned(),
@@ -117,14 +117,14 @@ mod tests {
 
     const TARGET: Target = Target { latency: Nanos(1_000), misses: 0.1, window: Nanos(10_000) };
 
-    /// Runs `n` windows on a device whose transfers take 50 ns for each that is under way; the
-    /// depths.
+    /// Runs `n` windows on a device whose transfers take `each_ns` per transfer in flight. Returns
+    /// the depths.
     fn depths(search: &mut DepthSearch, each_ns: u64, from: u64, n: u64) -> Vec<u32> {
         let window = |number| {
             let now = Nanos(1 + (from + number) * 10_000);
             let depth = search.depth(now);
             (0..20).for_each(|_| search.ended(now, Nanos(each_ns * u64::from(depth))));
-            // One in twenty is very slow: fewer than may be.
+            // One in twenty is very slow: fewer than the target permits.
             search.ended(now, Nanos(1_000_000));
             depth
         };
@@ -135,20 +135,20 @@ mod tests {
     fn the_greatest_depth_within_the_target_is_found_and_kept() {
         let mut search = DepthSearch::new(TARGET, 128);
         assert_eq!(depths(&mut search, 50, 0, 12), [1, 2, 4, 8, 16, 32, 24, 20, 22, 21, 20, 20]);
-        assert!(search.told().starts_with("depth 20, at most 128"), "{}", search.told());
-        // The device becomes slower: ten are too many now.
+        assert!(search.outcome().starts_with("depth 20, at most 128"), "{}", search.outcome());
+        // The device becomes slower: depth 10 is too much now.
         let after = depths(&mut search, 110, 12, 12);
         assert_eq!(after.last(), Some(&9), "{after:?}");
     }
 
     #[test]
-    fn a_fast_device_gets_all_there_is_and_a_slow_one_a_single_transfer() {
+    fn a_fast_device_gets_the_greatest_depth_and_a_slow_one_depth_one() {
         let mut search = DepthSearch::new(TARGET, 24);
         assert_eq!(depths(&mut search, 1, 0, 7), [1, 2, 4, 8, 16, 24, 24]);
-        assert!(search.told().starts_with("depth 24"), "{}", search.told());
+        assert!(search.outcome().starts_with("depth 24"), "{}", search.outcome());
         let mut search = DepthSearch::new(TARGET, 24);
         assert_eq!(depths(&mut search, 5_000, 0, 3), [1, 1, 1]);
-        assert!(search.told().starts_with("not even depth 1"), "{}", search.told());
+        assert!(search.outcome().starts_with("not even depth 1"), "{}", search.outcome());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is done beside transfers, and what holds them back: the budget of writes, blocks to be read
-//! back, a search for the depth, a ratio to other workers, a target that does not stay open.
+//! Maintenance between transfers, and limits on their start: the budget of writes, blocks to be
+//! read back, a search for the depth, a ratio to other workers, a target that is reopened.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::backlog::Backlog;
 use super::contents::Copies;
 use super::latency::DepthSearch;
 
-/// Shares of the budget are fetched in pieces of this size: one shared number is touched that
-/// seldom.
+/// A worker takes shares of the budget in pieces of this size, so that it seldom touches the shared
+/// number.
 const BUDGET_PIECE: u64 = 16 << 20;
 
-/// What is done beside transfers.
+/// Operations between transfers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upkeep {
     /// The flush that follows writes, if any.
     pub(super) flush: Option<Operation>,
-    /// After so many writes that have ended.
+    /// Completed writes from one flush to the next.
     pub(super) every: u32,
     /// Share of operations that discard.
     pub(super) trim: f64,
@@ -28,24 +28,24 @@ pub(super) struct Upkeep {
     pub(super) copies: Option<Copies>,
 }
 
-/// A target that is closed and opened again.
+/// Target that is closed and opened again.
 #[derive(Debug)]
 pub(super) struct Reopening {
     pub(super) opener: Opener,
-    /// After so many transfers.
+    /// Transfers from one opening to the next.
     pub(super) every: u32,
-    /// Those since it was opened.
+    /// Transfers since it was opened.
     pub(super) since: u32,
 }
 
-/// What holds operations back beside the load itself.
+/// Limits on the start of operations, beyond those of the load.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// What was written is read back in between.
+    /// Written blocks to be read back.
     pub(super) backlog: Option<Backlog>,
-    /// The depth is looked for.
+    /// Search for the depth.
     pub(super) search: Option<DepthSearch>,
-    /// The target does not stay open.
+    /// Target that is closed and opened again.
     pub(super) reopening: Option<Reopening>,
     /// The ratio to other workers, and this one's weight in it.
     pub(super) flow: Option<(Arc<Balance>, u32)>,
@@ -54,7 +54,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of `wanted` operations of the load those that may start now.
+    /// Returns how many of `wanted` operations of the load may start now.
     #[inline]
     pub(super) fn allowed(&mut self, wanted: u32, under_way: u32, now: Nanos) -> u32 {
         let mut allowed = wanted;
@@ -71,7 +71,7 @@ impl Pace {
         allowed
     }
 
-    /// `n` operations of the load have started.
+    /// Counts `n` started operations of the load.
     #[inline]
     pub(super) fn started(&mut self, n: u32) {
         if let Some(member) = &mut self.member {
@@ -83,7 +83,7 @@ impl Pace {
     }
 }
 
-/// What may still be written.
+/// Bytes that may still be written.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) target: Arc<Target>,
@@ -92,7 +92,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// All workers of all trials on `target` together write `most` bytes at most.
+    /// Creates a budget of `most` bytes for all workers of all trials on `target` together.
     pub(super) fn new(target: Arc<Target>, most: u64) -> Self {
         Self { target, most, left: 0 }
     }

@@ -1,26 +1,29 @@
-//! Where transfers go: evenly at random, by a Zipf law, each place once, or onwards in steps.
+//! Places of transfers: uniform at random, by a Zipf law, each place once, or onwards in steps.
 
 use std::ops::Range;
 
 use linerate_model::{ParamError, Ratio};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
-use serde::Deserialize;
 
-use crate::workloads::parameters::wrong;
+use crate::parameter::{Words, wrong};
 
 /// How random places are drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// Each as likely as every other, with replacement.
-    #[default]
     Uniform,
-    /// Few places often: the k-th most popular with a weight of k to the minus `skew`; which those
-    /// are is spread over the range.
+    /// Few places often: the k-th most popular has a weight of k to the minus `skew`. Popular places
+    /// are spread over the range.
     Zipf,
     /// Each once before any again.
     Permutation,
+}
+
+impl Pattern {
+    /// Words of plans.
+    pub(super) const WORDS: Words<Self> =
+        &[("uniform", Self::Uniform), ("zipf", Self::Zipf), ("permutation", Self::Permutation)];
 }
 
 /// A part of the range and the share of random transfers that go there.
@@ -70,26 +73,26 @@ pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
     Ok(zones)
 }
 
-/// A zone as it is drawn from: upper end of its share of a 64-bit number, and its part of the
-/// range, as shares.
+/// A zone prepared for draws: upper end of its share of a 64-bit number, and its part of the range,
+/// as shares.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     end: u64,
     part: (f64, f64),
 }
 
-/// A window that moves on: only it is used until so many bytes have gone there.
+/// Window that moves: all transfers go there until they have moved `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     /// Bytes of transfers before it moves.
     pub(super) bytes: u64,
-    /// How long it is.
+    /// Length of the window.
     pub(super) range: u64,
-    /// What is left out behind it.
+    /// Bytes skipped behind it.
     pub(super) skip: u64,
 }
 
-/// Where a [`Window`] is, and the bytes of the transfers that have gone there.
+/// Position of a [`Window`], and the bytes of the transfers that have gone there.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     window: Window,
@@ -97,14 +100,14 @@ struct Moving {
     moved: u64,
 }
 
-/// Draws places for one worker.
+/// Source of places for one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pattern: Pattern,
     skew: f64,
     seed: u64,
     range: Range<u64>,
-    /// Where this worker's own sequence runs.
+    /// Part of the range for this worker's sequence.
     own: Range<u64>,
     cursor: u64,
     /// From one start to the next in a sequence; `None`: the next transfer follows the last.
@@ -119,8 +122,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// For worker `number` of `workers` in `range`; sequences run in a part of it that is the
-    /// worker's own if `disjoint`.
+    /// Creates the places of worker `number` of `workers` in `range`. If `disjoint`, its sequences
+    /// run in a part of the range that is its own.
     pub(super) fn new(
         pattern: (Pattern, f64),
         range: Range<u64>,
@@ -156,13 +159,13 @@ impl Places {
         }
     }
 
-    /// Only `window` is used from now on, which begins where this worker's own part does and
-    /// returns there from its end.
+    /// Restricts places to `window`, which begins at this worker's own part and returns there from
+    /// its end.
     pub(super) fn set_window(&mut self, window: Window) {
         self.moving = Some(Moving { window, start: self.own.start, moved: 0 });
     }
 
-    /// Random places are drawn from `zones` from now on, if there are any.
+    /// Draws random places from `zones`, if there are any.
     pub(super) fn set_zones(&mut self, zones: &[Zone]) {
         let (mut transfers, mut range) = (0.0, 0.0);
         self.zones = zones
@@ -179,19 +182,19 @@ impl Places {
         self.zones.iter_mut().skip(last).for_each(|zone| zone.end = u64::MAX);
     }
 
-    /// Sequences run towards the start from now on.
+    /// Turns sequences towards the start of the range.
     pub(super) fn turn_around(&mut self) {
         self.is_backward = true;
         self.cursor = self.own.end;
     }
 
-    /// The bytes the smallest sequence has room for.
+    /// Returns the bytes for which the smallest sequence has room.
     pub(super) fn room(&self) -> u64 {
         self.own.end - self.own.start
     }
 
-    /// Where the next transfer of `size` bytes starts if it continues: a multiple of `align` from
-    /// the range's start.
+    /// Returns the start of the next transfer of `size` bytes if it continues the sequence: a
+    /// multiple of `align` from the range's start.
     #[inline]
     pub(super) fn onwards(&mut self, size: u64, align: u64) -> u64 {
         if let Some((from, until)) = self.window(size) {
@@ -208,7 +211,7 @@ impl Places {
         if at + size > self.own.end {
             at = aligned(self.own.start);
             if at + size > self.own.end {
-                // Rounding up left no room in this part: the whole range has some.
+                // Rounding up left no room in this part, so use the whole range.
                 at = self.range.start;
             }
         }
@@ -216,8 +219,8 @@ impl Places {
         at
     }
 
-    /// The window for the next transfer of `size` bytes, if there is one: it has moved if enough
-    /// has gone to the last.
+    /// Returns the window for the next transfer of `size` bytes, if there is one. The window moves
+    /// after its share of bytes.
     #[inline]
     fn window(&mut self, size: u64) -> Option<(u64, u64)> {
         let Moving { window, start, moved } = self.moving.as_mut()?;
@@ -233,7 +236,7 @@ impl Places {
         Some((*start, (*start + window.range).min(self.own.end)))
     }
 
-    /// The same towards the start: `cursor` is the start of the last transfer.
+    /// Does the same towards the start: `cursor` is the start of the last transfer.
     #[inline]
     fn backwards(&mut self, size: u64, align: u64) -> u64 {
         let aligned = |at: u64| self.range.start + (at - self.range.start) / align * align;
@@ -265,7 +268,7 @@ impl Places {
                 let drawn = random.next_u64();
                 let zone = self.zones[self.zones.partition_point(|zone| zone.end < drawn)];
                 let (from, to) = ((zone.part.0 * n as f64) as u64, (zone.part.1 * n as f64) as u64);
-                // A zone smaller than a place has the one it lies in.
+                // A zone smaller than a place uses the place around it.
                 (from + below(to.saturating_sub(from).max(1), random)).min(n - 1)
             }
             Pattern::Uniform => below(n, random),
@@ -285,7 +288,7 @@ impl Places {
             }
         };
         let at = self.range.start + place * align;
-        // A sequence goes on from here, if this is in its part.
+        // A sequence continues from here, if this is in its part.
         if self.own.contains(&at) {
             self.cursor = if self.is_backward { at } else { at + self.stride.unwrap_or(size) };
         }
@@ -293,14 +296,15 @@ impl Places {
     }
 }
 
-/// A number below `n`, each as likely as every other to within 2^-64 (Lemire's multiplication).
+/// Returns a number below `n`, each as likely as every other to within 2^-64 (Lemire's
+/// multiplication).
 #[inline]
 pub(super) fn below(n: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(n)) >> u64::BITS) as u64
 }
 
-/// The place of `index` in a permutation of `0..n` that `seed` chooses: four Feistel rounds on the
-/// least even number of bits, walked on until the result is below `n`. No memory is needed,
+/// Returns the place of `index` in a permutation of `0..n` that `seed` chooses: four Feistel rounds
+/// on the least even number of bits, repeated until the result is below `n`. It needs no memory,
 /// whatever the disk's size.
 #[inline]
 fn permuted(index: u64, n: u64, seed: u64) -> u64 {
@@ -353,9 +357,9 @@ impl Zipf {
         zipf
     }
 
-    /// A rank below `n`; 0 is the most popular.
+    /// Returns a rank below `n`; 0 is the most popular.
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
-        /// A double has this many bits of fraction.
+        /// Bits of the fraction of a double.
         const FRACTION_BITS: u32 = 53;
         loop {
             let unit = (random.next_u64() >> (u64::BITS - FRACTION_BITS)) as f64
@@ -373,7 +377,7 @@ impl Zipf {
         (-self.skew * x.ln()).exp()
     }
 
-    /// The integral of the weight from 1 to `x`.
+    /// Returns the integral of the weight from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         exp_minus_one_over((1.0 - self.skew) * log) * log
@@ -385,12 +389,12 @@ impl Zipf {
     }
 }
 
-/// `(e^x - 1) / x`, which is 1 at 0.
+/// Returns `(e^x - 1) / x`, which is 1 at 0.
 fn exp_minus_one_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
-/// `ln(1 + x) / x`, which is 1 at 0.
+/// Returns `ln(1 + x) / x`, which is 1 at 0.
 fn log_one_plus_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn random_places_stay_within_the_window_and_it_lasts_as_long_as_told() {
+    fn random_places_stay_within_the_window_for_its_bytes() {
         let mut places = places(Pattern::Uniform, 65_536..65_536 + (1 << 20), (0, 1, true));
         places.set_window(Window { bytes: 40_960, range: 16_384, skip: 1 << 19 });
         let mut random = random();

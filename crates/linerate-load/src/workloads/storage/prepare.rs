@@ -1,5 +1,5 @@
-//! From parameters to workers: the target opened through the gate, filled if it must be, and an
-//! engine for each worker.
+//! From parameters to workers: opens the target through the gate, fills it if necessary, and
+//! creates an engine for each worker.
 
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_disk::{Filled, Permission, Target};
+use linerate_disk::{Filled, Permission, Synchrony, Target};
 use linerate_model::{Bytes, Ratio};
 use linerate_sys::privilege::remedy;
 use linerate_sys::storage::{Engine, Operation, Priority, Request, Transfers};
@@ -17,52 +17,53 @@ use rand_xoshiro::rand_core::SeedableRng;
 use super::access::Choice;
 use super::backlog::Backlog;
 use super::contents::Copies;
+use super::facts::WorkerFacts;
 use super::latency::DepthSearch;
 use super::pace::{Budget, Pace, Reopening, Upkeep};
 use super::places::Places;
 use super::stamp::Stamper;
-use super::worker::{StorageWorker, WorkerFacts};
+use super::worker::StorageWorker;
 use super::{Cache, Regions, StorageParams, Wanted};
 use super::{contents, latency};
 use crate::workloads::arrivals::share;
 use crate::{LoadError, Setup, Worker};
 
-/// The most threads of the engine that has one per transfer.
+/// Most threads of the engine with one thread per transfer.
 pub(super) const MOST_THREADS: u32 = 256;
-/// Blocks that are stamped one by one: the smallest any disk has.
+/// Blocks with a stamp of their own: the smallest of any disk.
 const STAMPED_BYTES: usize = contents::BLOCK_BYTES;
-/// Buffers are whole pages, as direct transfers want them.
+/// Buffers are whole pages, as direct transfers require.
 const PAGE_BYTES: usize = 4096;
-/// In memory a wait ends when one part in this of what is under way has ended: 357 against 315 (a
-/// quarter) and 303 thousand transfers per second (one) at depth 16 by io_uring, whose transfers
-/// end on another thread.
+/// In memory a wait ends after this fraction (one in this many) of the transfers in flight.
+/// Measured at depth 16 by io_uring, whose transfers end on another thread, in thousand transfers
+/// per second: 357 with this fraction, 315 with a quarter, 303 with one transfer.
 const MEMORY_BATCHES: u32 = 2;
-/// From this size on io_uring is the better one in memory: its kernel threads copy on several CPUs.
-/// 4.07 against 3.53 thousand reads per second of 1 MiB at depth 16 by native AIO, and 18 against
-/// 20 thousand of 256 KiB (n = 4, two CPUs).
+/// From this size on io_uring is faster in memory, because its kernel threads copy on several CPUs.
+/// Measured at depth 16 against native AIO: 4.07 against 3.53 thousand reads per second of 1 MiB,
+/// but 18 against 20 thousand of 256 KiB (n = 4, two CPUs).
 const SHARED_COPY_BYTES: u64 = 1 << 20;
-/// On a device no more transfers are held back than this, nor than one part in [`HELD_PART`] of the
-/// depth: one that ends all it has at once would idle while the next are made. Thousand reads of 4
-/// KiB per second at depth 16 on a virtual disk that ends all with one interrupt, and per busy
-/// core-second (n = 6): all at once 60 and 188, by eight 67 and 210, by four 74 and 224, by two 72
-/// and 202, one by one 73 and 184. At depth 8 (n = 5): all at once 55, by four 55, by two 62, one
-/// by one 61.
+/// On a device at most this many transfers are held back, and at most one part in [`HELD_PART`] of
+/// the depth: a device that completes all its transfers at once would idle while the next are made.
+/// Measured in thousand reads of 4 KiB per second at depth 16, and per busy core-second, on a
+/// virtual disk that completes all with one interrupt (n = 6): all at once 60 and 188, by eight 67
+/// and 210, by four 74 and 224, by two 72 and 202, one by one 73 and 184. At depth 8 (n = 5): all
+/// at once 55, by four 55, by two 62, one by one 61.
 const MOST_HELD: u32 = 4;
 const HELD_PART: u32 = 4;
-/// Filling is done in pieces of this size, so many under way.
+/// Size of the pieces of a fill, and their number in flight.
 const FILL_BYTES: u64 = 1 << 20;
-/// A device is conditioned in these (SNIA Performance Test Specification 2.0.1,
+/// Pieces in which a device is conditioned (SNIA Performance Test Specification 2.0.1,
 /// workload-independent preconditioning).
 const CONDITION_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: u32 = 8;
-/// Memory of filling and its threads, which is over before the load begins, bytes.
+/// Memory of the fill and its threads, bytes. The fill ends before the load begins.
 pub(super) const FILL_MEMORY: u64 = (FILL_DEPTH as u64 + 1) * FILL_BYTES;
-/// Budget of a device without `max_written`: so many times its range.
+/// Budget of a device without `max_written`: this many times its range.
 const BUDGET_RANGES: u64 = 3;
-/// Budget of a scratch file without one: it may be small, and a campaign long.
+/// Budget of a scratch file without `max_written`: the file may be small, and a campaign long.
 const SCRATCH_BUDGET: u64 = 64 << 30;
 
-/// The workers of one job.
+/// Creates the workers of one job.
 pub(super) fn workers(
     params: &StorageParams,
     setup: &Setup<'_>,
@@ -99,13 +100,13 @@ fn worker(
         contents::fill(transfers.buffer(slot), params.compress.0, &mut random);
     }
     let mut payload = vec![0; (params.longest() as usize).next_multiple_of(PAGE_BYTES)];
-    // The same in all workers, as the contents that copies repeat are.
+    // The seed is the same in all workers, so that they repeat the same contents.
     let mut shared = Xoshiro256PlusPlus::seed_from_u64(setup.seed);
     contents::fill(&mut payload, params.compress.0, &mut shared);
     let is_disjoint = params.regions == Regions::Disjoint;
     let shares = (u64::from(number), u64::from(params.workers), is_disjoint);
     let stride = params.stride.map(|stride| stride.0);
-    // Every worker permutes alike: together they visit each place once.
+    // Every worker uses the same permutation, so that together they visit each place once.
     let mut places =
         Places::new((params.pattern, params.skew.0), range.clone(), stride, shares, setup.seed);
     places.set_zones(&params.shares);
@@ -119,14 +120,16 @@ fn worker(
         let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
         return Err(LoadError::Unsupported { what: format!("{} workers", params.workers), why });
     }
-    let told = WorkerFacts {
+    let facts = WorkerFacts {
         target: target.path().display().to_string(),
         engine: transfers.described(),
         why,
-        cache: if params.cache == Cache::Direct { "direct" } else { "buffered" },
+        cache: params.cache.name(),
         contents: match target.filled() {
             Some(_) => "filled by this campaign",
-            None => "as found: what was never written may be read without touching the disk",
+            None => {
+                "as found: blocks that were never written may be read without touching the disk"
+            }
         },
         conditioning: match target.filled().map_or(0, |filled| filled.passes) {
             0 => "unconditioned".into(),
@@ -164,11 +167,8 @@ fn worker(
         }),
         reopening: (params.reopen_every > 0).then(|| {
             let is_direct = params.cache == Cache::Direct;
-            let opener = target.opener(
-                params.writes() || target.is_writable(),
-                is_direct,
-                params.sync.synchrony(),
-            );
+            let opener =
+                target.opener(params.writes() || target.is_writable(), is_direct, params.sync);
             Reopening { opener, every: params.reopen_every, since: 0 }
         }),
         flow: (params.flow > 0).then(|| (Arc::clone(setup.disks.balance()), params.flow)),
@@ -194,11 +194,11 @@ fn worker(
             ),
             params.times(),
         ),
-        told,
+        facts,
     )))
 }
 
-/// Whether the kernel lets this process have the priorities that transfers are to have.
+/// Checks that the kernel permits this process the priorities of the transfers.
 fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
     for priority in
         params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE)
@@ -229,7 +229,7 @@ fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadEr
     Ok(setup.disks.open(path, permission)?)
 }
 
-/// What of the target is used.
+/// Returns the used range of the target.
 fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadError> {
     let all = target.range();
     let room = all.end - all.start;
@@ -256,7 +256,8 @@ fn range(params: &StorageParams, target: &Target) -> Result<Range<u64>, LoadErro
     Ok(start..start + span)
 }
 
-/// Direct transfers are made of whole blocks in whole places; verified ones of whole stamps.
+/// Checks alignment: direct transfers consist of whole blocks in whole places, verified ones of
+/// whole stamps.
 fn check_blocks(
     params: &StorageParams,
     target: &Target,
@@ -277,7 +278,9 @@ fn check_blocks(
         if bytes % block != 0 {
             return Err(LoadError::Unsupported {
                 what: format!("{what} of {bytes} bytes on {}", target.path().display()),
-                why: format!("its blocks have {block} (use multiples, or cache = \"buffered\")"),
+                why: format!(
+                    "its blocks have {block} bytes: use multiples, or cache = \"buffered\""
+                ),
             });
         }
     }
@@ -289,7 +292,7 @@ fn default_budget(target: &Target, range: &Range<u64>) -> u64 {
     if target.is_scratch() { ranges.max(SCRATCH_BUDGET) } else { ranges }
 }
 
-/// An engine with `depth` slots, and why it is this one.
+/// Creates an engine with `depth` slots; returns it and the reason for its choice.
 fn obtain(
     params: &StorageParams,
     target: &Target,
@@ -310,16 +313,14 @@ fn obtain(
     let in_memory = target.device_name().is_none();
     let is_shared = in_memory && is_direct && params.longest() >= SHARED_COPY_BYTES;
     let (chosen, why): (&[Engine], &str) = match (params.engine, depth, is_direct) {
-        (Wanted::Auto, 1, _) => {
-            (&[Engine::Calls], ": one call a transfer is the least there can be")
-        }
+        (Wanted::Auto, 1, _) => (&[Engine::Calls], ": one call per transfer is the minimum"),
         (Wanted::Auto, _, true) if is_shared => (
             &[Engine::IoUring, Engine::NativeAio, Engine::Threads],
-            ": threads of the kernel's share the copying of 1 MiB and more",
+            ": kernel threads share the copying of 1 MiB and more",
         ),
         (Wanted::Auto, _, true) if in_memory => (
             &[Engine::NativeAio, Engine::IoUring, Engine::Threads],
-            ": it copies at once, where io_uring would wake a thread for each transfer",
+            ": it copies in the call, while io_uring would wake a thread for each transfer",
         ),
         (Wanted::Auto, _, true) => (&[Engine::IoUring, Engine::NativeAio, Engine::Threads], ""),
         (Wanted::Auto, _, false) => (&[Engine::IoUring, Engine::Threads], ""),
@@ -348,7 +349,7 @@ fn obtain(
             continue;
         }
         let writable = params.writes() || target.is_writable();
-        let file = target.open_as(writable, is_direct, params.sync.synchrony())?;
+        let file = target.open_as(writable, is_direct, params.sync)?;
         match Transfers::new(*engine, file, depth, slot_bytes) {
             Ok(mut transfers) => {
                 if in_memory && !params.arrivals.is_open() {
@@ -357,23 +358,23 @@ fn obtain(
                 if !in_memory && is_direct {
                     transfers.hold_at_most((depth / HELD_PART).clamp(1, MOST_HELD));
                 }
-                let told = match (refused.is_empty(), params.engine) {
+                let reason = match (refused.is_empty(), params.engine) {
                     (true, Wanted::Auto) => format!("chosen for depth {depth}{place}{why}"),
-                    (true, _) => "asked for".into(),
+                    (true, _) => "requested".into(),
                     (false, _) => refused.join("; "),
                 };
-                return Ok((transfers, told));
+                return Ok((transfers, reason));
             }
             Err(error) => refused.push(error.to_string()),
         }
     }
     Err(LoadError::Unsupported {
-        what: format!("{depth} transfers under way"),
+        what: format!("{depth} transfers in flight"),
         why: refused.join("; "),
     })
 }
 
-/// What the load asks of an engine beside reads and writes.
+/// Returns the operations that the load needs beside reads and writes.
 fn needed(params: &StorageParams) -> Vec<Operation> {
     let trim = (params.trim.0 > 0.0).then_some(Operation::Trim);
     [params.flush.operation(), trim].into_iter().flatten().collect()
@@ -382,8 +383,7 @@ fn needed(params: &StorageParams) -> Vec<Operation> {
 fn cannot(engine: Engine, operation: Operation) -> String {
     let what = if operation == Operation::Trim { "discards" } else { "flushes" };
     format!(
-        "{}: it has no {what} of this target (use engine = \"threads\", or \"pread\" with depth = \
-            1)",
+        "{}: it has no {what} of this target: set engine = \"threads\", or \"pread\" with depth = 1",
         engine.name()
     )
 }
@@ -392,32 +392,32 @@ fn is_device(target: &str) -> bool {
     std::fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// Whether the disk's driver has queues to poll: the kernel polls a queue with interrupts just as
-/// well, at the price of a CPU and for nothing.
+/// Returns true if the disk's driver has queues to poll. The kernel would also poll a queue with
+/// interrupts, which costs a CPU and gains nothing.
 fn check_polling(target: &Target) -> Result<(), LoadError> {
     let refused = |why: String| LoadError::Unsupported {
         what: format!("poll the device of {}", target.path().display()),
         why,
     };
     let device = target.device_name().ok_or_else(|| refused("it is in memory".into()))?;
-    // A partition's queue is its disk's.
-    let told = [
+    // A partition uses the queue of its disk.
+    let polling = [
         format!("/sys/class/block/{device}/queue/io_poll"),
         format!("/sys/class/block/{device}/../queue/io_poll"),
     ]
     .iter()
     .find_map(|path| std::fs::read_to_string(path).ok());
-    match told.as_deref().map(str::trim) {
+    match polling.as_deref().map(str::trim) {
         Some("1") => Ok(()),
         _ => Err(refused(format!(
-            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll; for NVMe \
-                load the driver with poll_queues=N), or use engine = \"io_uring\""
+            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll): load the NVMe \
+                driver with poll_queues=N, or set engine = \"io_uring\""
         ))),
     }
 }
 
-/// Fills what has to be filled: scratch files, which would else be read without touching the disk,
-/// and whatever is to be verified.
+/// Fills scratch files, which would otherwise be read without touching the disk, and targets to be
+/// verified.
 fn fill(
     params: &StorageParams,
     setup: &Setup<'_>,
@@ -435,12 +435,12 @@ fn fill(
     if params.condition > passes {
         return condition(params, setup, (target, range, most), stamper, passes, patience);
     }
-    // What is read back after it was written need not hold anything before.
+    // A load that reads back its own writes needs no earlier contents.
     let reads_stamps = params.verify && params.moves_reads();
     if is_good || !(is_scratch || reads_stamps) {
         return Ok(stamper);
     }
-    // All of a scratch file, so that a later trial finds it filled whatever its span.
+    // Fill the whole scratch file, so that a later trial finds it filled whatever its span.
     let range = if is_scratch { target.range() } else { range.clone() };
     if !target.spend(range.end - range.start, most) {
         let why =
@@ -513,7 +513,7 @@ fn write_all(
     let filling = StorageParams {
         lines: vec![super::Line { size: piece, read: 0.0, reply: 0, ..params.lines[0] }],
         engine: Wanted::Auto,
-        sync: super::WriteMode::None,
+        sync: Synchrony::None,
         flush: super::Flush::None,
         trim: Ratio(0.0),
         reopen_every: 0,
@@ -550,10 +550,10 @@ fn write_all(
         });
         reaped.map_err(|error| failed(error.to_string()))?;
         if let Some(result) = wrong {
-            return Err(failed(super::flight::told(result)));
+            return Err(failed(super::flight::shortfall(result)));
         }
         if let Some(why) = target.revocation() {
-            return Err(failed(format!("stopped, since it is in use or changed: {why}")));
+            return Err(failed(format!("stopped because it is in use or was changed: {why}")));
         }
         if Instant::now() > deadline {
             return Err(failed(

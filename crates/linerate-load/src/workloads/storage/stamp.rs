@@ -1,10 +1,9 @@
-//! Stamps: what makes every written block unlike every other, and shows on reading what became of
-//! it.
+//! Stamps, which make every written block different from every other, and show its fate on reading.
 //!
 //! Each block of 512 or 4096 bytes begins with 32 bytes, little-endian: magic number (8), its place
-//! on the target (8), the run that wrote it (8), a running number (4), and CRC-32C of the whole
-//! block with these four bytes zero (4), or zero where nobody will verify. What it does not see: an
-//! older block of the same run in its right place.
+//! on the target (8), the run that wrote it (8), a running number (4), and CRC-32C (4). The CRC is
+//! of the whole block with these four bytes zero; it is zero if nothing is verified. A stamp does
+//! not reveal an older block of the same run in its right place.
 
 /// Bytes of a stamp.
 pub(super) const STAMP_BYTES: usize = 32;
@@ -12,41 +11,41 @@ pub(super) const STAMP_BYTES: usize = 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"linerate");
 const CRC_AT: usize = 28;
 
-/// What is wrong with a block.
+/// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// No stamp, or that of another run.
     Foreign,
     /// A whole block of this run that belongs elsewhere.
     Misplaced,
-    /// Bytes are not those that were written: torn, or rotten.
+    /// Bytes differ from those written: torn, or decayed.
     Corrupt,
 }
 
 impl Flaw {
-    /// For people.
-    pub(super) fn told(self) -> &'static str {
+    /// Describes the fault.
+    pub(super) fn message(self) -> &'static str {
         match self {
-            Self::Foreign => "it holds nothing that this run wrote",
-            Self::Misplaced => "it holds what was written elsewhere",
-            Self::Corrupt => "its bytes are not those that were written",
+            Self::Foreign => "its stamp is not of this run",
+            Self::Misplaced => "it has the content of another place",
+            Self::Corrupt => "its bytes differ from those written",
         }
     }
 }
 
-/// Stamps blocks of one run.
+/// Stamper of the blocks of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamper {
-    /// Bytes of a block, a power of two of 512 at least.
+    /// Bytes of a block, a power of two of at least 512.
     pub(super) block: usize,
-    /// The run.
+    /// Identity of the run.
     pub(super) run: u64,
-    /// Whether checksums are made.
+    /// True if stamps have checksums.
     pub(super) verified: bool,
 }
 
 impl Stamper {
-    /// Stamps every block of `bytes`, which go to `offset`; the running number counts on.
+    /// Stamps every block of `bytes`, which go to `offset`, and advances the running number.
     #[inline]
     pub(super) fn stamp(&self, bytes: &mut [u8], offset: u64, sequence: &mut u32) {
         for (index, block) in bytes.chunks_exact_mut(self.block).enumerate() {
@@ -64,7 +63,7 @@ impl Stamper {
         }
     }
 
-    /// The first flaw in `bytes`, which came from `offset`, and its place.
+    /// Returns the first flaw in `bytes`, which were read at `offset`, and its place.
     #[inline]
     pub(super) fn check(&self, bytes: &mut [u8], offset: u64) -> Option<(u64, Flaw)> {
         let number = |block: &[u8], at: usize| {
@@ -77,10 +76,10 @@ impl Stamper {
             if number(block, 0) != MAGIC || number(block, 16) != self.run {
                 return Some((at, Flaw::Foreign));
             }
-            let told =
+            let stamped =
                 u32::from_le_bytes(block[CRC_AT..STAMP_BYTES].try_into().expect("four bytes"));
             block[CRC_AT..STAMP_BYTES].fill(0);
-            if crc32c(block) != told {
+            if crc32c(block) != stamped {
                 return Some((at, Flaw::Corrupt));
             }
             (number(block, 8) != at).then_some((at, Flaw::Misplaced))
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_whole_and_what_was_not_is_named() {
+    fn intact_blocks_pass_and_each_flaw_is_named() {
         assert_eq!(STAMPER.check(&mut stamped(), 8192), None);
         assert_eq!(STAMPER.check(&mut stamped(), 0), Some((0, Flaw::Misplaced)));
         assert_eq!(
@@ -172,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// One bit turned anywhere, and its block is named.
+        /// Turns one bit anywhere: its block is found.
         #[test]
         fn a_turned_bit_is_found(at in 0_usize..2048, bit in 0..8) {
             let mut bytes = stamped();

@@ -1,4 +1,4 @@
-//! One worker: its slots kept full, or started when they are due, and what came back counted.
+//! One worker: keeps its slots full or starts transfers when they are due, and counts completions.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rand_xoshiro::rand_core::Rng;
 use super::access::{Choice, Line};
 use super::backlog::Turn;
 use super::contents;
+use super::facts::WorkerFacts;
 use super::flight::{Fault, Flight, Reply, kind};
 use super::latency::DepthSearch;
 use super::pace::{Budget, Pace, Upkeep};
@@ -19,40 +20,24 @@ use super::stamp::Stamper;
 use crate::workloads::arrivals::{late_starts, mean_gap};
 use crate::{Due, Progress, Tally, Times, Worker};
 
-/// How late a sleeping thread may wake up.
+/// Longest delay of a sleeping thread's wake-up.
 const WAKE_UP: Nanos = Nanos(60_000);
-/// How long a worker without room waits for a completion before it looks up: short beside an
-/// interval.
+/// Longest wait of a worker without room for a completion before it returns to the engine: short
+/// compared with an interval.
 const FULL_PATIENCE: Nanos = Nanos::from_millis(1);
-/// How long a worker that is ahead of its ratio waits before it looks again.
+/// Pause of a worker that is ahead of its ratio.
 const AHEAD_PAUSE: Nanos = Nanos(50_000);
 /// Scale of a share against a random 32-bit number.
 const WHOLE: f64 = 4_294_967_296.0;
 
-/// What a report says of the worker.
-#[derive(Debug)]
-pub(super) struct WorkerFacts {
-    pub(super) target: String,
-    pub(super) engine: String,
-    pub(super) why: String,
-    pub(super) cache: &'static str,
-    pub(super) contents: &'static str,
-    pub(super) conditioning: String,
-    pub(super) device: Option<String>,
-    pub(super) durability: Option<String>,
-    pub(super) priority: Option<String>,
-    pub(super) data: Option<String>,
-    pub(super) opened: Option<String>,
-}
-
-/// The worker.
+/// Worker of one thread.
 #[derive(Debug)]
 pub(super) struct StorageWorker {
     number: u32,
     transfers: Transfers,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// Slots whose buffers hold what was read, and what is written instead.
+    /// Slots whose buffers hold read data, and the payload that is written instead.
     was_read: Vec<bool>,
     payload: Vec<u8>,
     done: Vec<Completion>,
@@ -64,28 +49,27 @@ pub(super) struct StorageWorker {
     budget: Budget,
     upkeep: Upkeep,
     pace: Pace,
-    /// Its load begins so long after that of the trial.
+    /// Delay of its load after that of the trial.
     start_after: Nanos,
     /// Writes that have ended since the last flush.
     unflushed: u32,
     load: Load,
     times: Times,
     gap: Option<Nanos>,
-    /// Whether transfers have replies, so that transactions are timed apart from them.
+    /// True if transfers have replies, so that transactions have times of their own.
     has_replies: bool,
     /// Nothing starts before this: a pause between bursts.
     resume_at: Nanos,
-    /// Since when as many have been under way as now are.
+    /// End of the time that `OutstandingTime` includes.
     counted_until: Nanos,
     is_stopping: bool,
     fault: Option<Fault>,
-    told: WorkerFacts,
+    facts: WorkerFacts,
     total: Counters,
 }
 
 impl StorageWorker {
-    // Each is a part of its own that `prepare` makes; a structure to carry them would only be this
-    // one again.
+    // `prepare` makes each part; a structure to carry them would repeat this one.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn new(
         number: u32,
@@ -98,7 +82,7 @@ impl StorageWorker {
         budget: Budget,
         (upkeep, pace, start_after): (Upkeep, Pace, Nanos),
         (load, times): (Load, Times),
-        told: WorkerFacts,
+        facts: WorkerFacts,
     ) -> Self {
         let has_replies = choice.has_replies();
         let nothing = Flight {
@@ -138,12 +122,12 @@ impl StorageWorker {
             counted_until: Nanos(0),
             is_stopping: false,
             fault: None,
-            told,
+            facts,
             total: Counters::default(),
         }
     }
 
-    /// Starts as many as are due and there is room for; how many.
+    /// Starts as many transfers as are due and have room; returns their number.
     #[inline]
     fn start(&mut self, due: Due, mut now: Nanos, tally: &mut Tally) -> u32 {
         if self.read_back(now, tally) || self.is_to_be_reopened() {
@@ -158,8 +142,8 @@ impl StorageWorker {
         let mut started = 0;
         while started < wanted && now >= self.resume_at && self.fault.is_none() {
             if hands_over_early && started > 0 {
-                // Those before are under way: a stamp for all would count their calls into this
-                // one's time.
+                // Earlier transfers have been handed over already: one stamp for all would add the
+                // time of their calls to this one.
                 now = Nanos(clock::monotonic());
                 self.account(now, self.transfers.in_flight(), tally);
             }
@@ -177,7 +161,7 @@ impl StorageWorker {
         started
     }
 
-    /// Opens the target anew where it is time to and nothing is under way; whether the load has to
+    /// Reopens the target if it is time to and nothing is in flight. Returns true if the load has to
     /// wait for that.
     #[inline]
     fn is_to_be_reopened(&mut self) -> bool {
@@ -196,7 +180,7 @@ impl StorageWorker {
         false
     }
 
-    /// Reads back what was written, where it is time to; whether the load has to wait for that.
+    /// Reads back written blocks if it is time to. Returns true if the load has to wait for that.
     #[inline]
     fn read_back(&mut self, now: Nanos, tally: &mut Tally) -> bool {
         let Some(backlog) = &mut self.pace.backlog else { return false };
@@ -234,12 +218,12 @@ impl StorageWorker {
         }
     }
 
-    /// Starts one; `false` if the budget does not allow it.
+    /// Starts one transfer; returns `false` if the budget does not allow it.
     #[inline]
     fn start_one(&mut self, now: Nanos, intended: Nanos, tally: &mut Tally) -> bool {
         let Some(slot) = self.free.pop() else { return false };
         let (line, _) = self.choice.next(&mut self.random);
-        // Both coins come from one draw: its halves are independent.
+        // Both random decisions use one draw: its halves are independent.
         let drawn = self.random.next_u64();
         let (first, second) = (f64::from((drawn >> 32) as u32), f64::from(drawn as u32));
         let offset = if second < line.random * WHOLE {
@@ -248,7 +232,8 @@ impl StorageWorker {
             self.places.onwards(line.size, line.align)
         };
         let operation = match () {
-            // Drawn only where there are any, so that loads without them are what they always were.
+            // Drawn only if the load has discards, so that the sequence of all other loads stays the
+            // same.
             () if self.upkeep.trim > 0.0
                 && f64::from(self.random.next_u64() as u32) < self.upkeep.trim * WHOLE =>
             {
@@ -284,7 +269,7 @@ impl StorageWorker {
         true
     }
 
-    /// Hands `flight` over in `slot`; `false` if the budget does not allow it.
+    /// Hands `flight` over in `slot`; returns `false` if the budget does not allow it.
     #[inline]
     fn launch(&mut self, slot: u32, flight: Flight) -> bool {
         let Flight { operation, offset, bytes, priority, .. } = flight;
@@ -295,7 +280,7 @@ impl StorageWorker {
             }
             let buffer = &mut self.transfers.buffer(slot)[..bytes as usize];
             if std::mem::take(&mut self.was_read[slot as usize]) {
-                // What was read may be zeros, which a disk stores for nothing.
+                // Read data may be zeros, which some disks do not store.
                 buffer.copy_from_slice(&self.payload[..bytes as usize]);
             }
             match self.upkeep.copies.and_then(|copies| copies.draw(&mut self.random)) {
@@ -311,8 +296,8 @@ impl StorageWorker {
         true
     }
 
-    /// Answers `flight`, which has ended in `slot`, by a transfer in the other direction; `false`
-    /// if that cannot be.
+    /// Answers `flight`, which has ended in `slot`, by a transfer in the other direction; returns
+    /// `false` if the budget does not allow it.
     #[inline]
     fn answer(&mut self, slot: u32, flight: Flight, reply: Reply, now: Nanos) -> bool {
         let Line { reply: bytes, align, random, .. } = reply.line;
@@ -331,7 +316,7 @@ impl StorageWorker {
         )
     }
 
-    /// Adds the time that has passed with what is under way.
+    /// Adds the time since the last call, multiplied by the transfers in flight.
     #[inline]
     fn account(&mut self, now: Nanos, under_way: u32, tally: &mut Tally) {
         let passed = now.since(self.counted_until).0;
@@ -387,7 +372,7 @@ impl StorageWorker {
             self.total[counter] += n;
         }
         if bytes.is_none() {
-            // The response of the write before it was counted when that ended.
+            // The response time of its write was counted when that ended.
             tally.ended(flight.kind, flight.start(), now);
             self.free.push(done.slot);
             return;
@@ -458,8 +443,8 @@ impl StorageWorker {
         self.launch(slot, flush)
     }
 
-    /// Starts what is due, waits for the first that ends, and counts all that have; how many were
-    /// started.
+    /// Starts due transfers, waits for the first completion, and counts all completions. Returns the
+    /// progress and the number of transfers started.
     #[inline]
     fn round(&mut self, due: Due, tally: &mut Tally) -> (Progress, u32) {
         let now = Nanos(clock::monotonic());
@@ -480,7 +465,7 @@ impl StorageWorker {
             if self.fault.is_some() || self.is_stopping {
                 return (Progress::Ended, started);
             }
-            // A pause, or nothing due yet.
+            // A pause, or nothing is due yet.
             let until =
                 if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
             clock::sleep_until(until.0, WAKE_UP.0);
@@ -501,16 +486,16 @@ impl StorageWorker {
         (if any { Progress::Moved } else { Progress::Idle }, started)
     }
 
-    /// How long the step may wait for a completion.
+    /// Returns the longest wait for a completion.
     #[inline]
     fn patience(&self, due: Due, now: Nanos) -> Duration {
         if self.gap.is_some() && self.free.is_empty() {
-            // What is due next cannot start before something ends, overdue or not: an overloaded
+            // The next transfer cannot start before another ends, overdue or not: an overloaded
             // open loop waits as a closed one does.
             return FULL_PATIENCE.max(due.until.since(now)).into();
         }
         let until = if self.resume_at > now { due.until.min(self.resume_at) } else { due.until };
-        // With an intended time to keep, the last of it is spent looking: waits end late.
+        // Waits end late, so an intended time is met by polling for the last part.
         let early = if self.gap.is_some() { WAKE_UP } else { Nanos(0) };
         until.since(now).since(early).into()
     }
@@ -534,7 +519,7 @@ impl Worker for StorageWorker {
     }
 
     fn step(&mut self, mut due: Due, tally: &mut Tally) -> Progress {
-        // What is overdue is due in the past: the engine looks up a little later.
+        // An overdue operation is due in the past: return to the engine a little later.
         let look_up =
             if self.gap.is_some() { Nanos(clock::monotonic()) + FULL_PATIENCE } else { due.until };
         loop {
@@ -544,8 +529,8 @@ impl Worker for StorageWorker {
                 due.intended = due.intended + Nanos(u64::from(started) * due.gap.0);
                 tally.defer(due.operations);
             }
-            // A load goes on until the engine wants to look up: one clock reading and one turn of
-            // its loop less each time.
+            // The load continues here until the engine is due: each round saves one clock reading
+            // and one turn of the engine's loop.
             let goes_on = due.operations > 0 && progress == Progress::Moved;
             if !goes_on || self.fault.is_some() || self.counted_until >= look_up {
                 return progress;
@@ -572,43 +557,21 @@ impl Worker for StorageWorker {
     }
 
     fn complaint(&self) -> Option<String> {
-        let told = self.fault?.told(&self.told.target, self.budget.most);
+        let message = self.fault?.message(&self.facts.target, self.budget.most);
         Some(match self.budget.target.revocation().filter(|_| self.fault == Some(Fault::Revoked)) {
-            Some(why) => format!("{told}: {why}"),
-            None => told,
+            Some(why) => format!("{message}: {why}"),
+            None => message,
         })
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let WorkerFacts { target, engine, why, cache, contents, conditioning, device, .. } =
-            &self.told;
-        let mode = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut modes = vec![
-            mode("engine", engine),
-            mode("engine_why", why),
-            mode("cache", cache),
-            mode("contents", contents),
-            mode("conditioning", conditioning),
-        ];
-        modes.extend(device.as_ref().map(|device| mode("device", device)));
-        let searched = self.pace.search.as_ref().map(DepthSearch::told);
-        let WorkerFacts { durability, priority, data, opened, .. } = &self.told;
-        let optional = [
-            ("durability", durability),
-            ("io_priority", priority),
-            ("data", data),
-            ("latency_target", &searched),
-            ("opened", opened),
-        ];
-        modes.extend(
-            optional.into_iter().filter_map(|(name, told)| Some(mode(name, told.as_ref()?))),
-        );
+        let search = self.pace.search.as_ref().map(DepthSearch::outcome);
         vec![FlowReport {
             flow: self.number,
             worker: self.number,
-            remote: target.clone(),
+            remote: self.facts.target.clone(),
             counters: self.total,
-            modes: modes.into_iter().collect(),
+            modes: self.facts.modes(search),
             ..FlowReport::default()
         }]
     }

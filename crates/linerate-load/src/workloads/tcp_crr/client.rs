@@ -1,4 +1,4 @@
-//! The active end: connections through their stages, some at a time.
+//! Active end: takes connections through their stages, several at a time.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,28 +20,27 @@ use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
 use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
 
-/// Blocking calls return after this long at the latest; a connection goes through several in a
-/// step.
+/// Longest wait of a blocking call; a connection makes several in a step.
 const PATIENCE: Duration = Duration::from_millis(3);
-/// Rest after a connection for which there was no port: ports come back only with time.
+/// Rest after a connection that got no port: ports become free only with time.
 const NO_PORT_REST: Nanos = Nanos::from_millis(1);
-/// How often connections are looked through for those that take too long.
+/// Interval between searches for connections past their timeout.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
-/// Sockets looked at in a step.
+/// Sockets served in a step.
 const READY: usize = 64;
 const BUFFER_BYTES: usize = 1 << 16;
-/// A connect that was under way has come about. Linux `include/uapi/asm-generic/errno.h`.
+/// Completion of a pending connect. Linux `include/uapi/asm-generic/errno.h`.
 const EISCONN: i32 = 106;
 
-/// How far a connection has come.
+/// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionStage {
     Connecting,
-    /// So many bytes of secret and request are written.
+    /// Writing secret and request, of which this many bytes are written.
     Sending(usize),
-    /// So many bytes of the response have come.
+    /// Reading the response, of which this many bytes have arrived.
     Receiving(usize),
-    /// The response is whole; the server is to close.
+    /// The response is complete; the server is expected to close.
     Closing,
 }
 
@@ -49,13 +48,13 @@ struct Attempt {
     socket: Socket,
     stage: ConnectionStage,
     start: Start,
-    /// For what it is waited, once it is.
+    /// Awaited event, while the worker waits.
     awaited: Option<Interest>,
 }
 
 /// How a worker waits for its connections.
 enum Wait {
-    /// In the calls: there is one.
+    /// In the calls, with one connection.
     Call,
     /// For any of several.
     Any(Box<Readiness>),
@@ -70,7 +69,7 @@ struct TcpCrrClient {
     source: Option<SockAddr>,
     device: Option<String>,
     options: TcpOptions,
-    /// As granted to a socket opened as each is.
+    /// Options as granted to a socket opened in the same way.
     granted: BTreeMap<String, SocketValue>,
     close: Close,
     wait: Wait,
@@ -91,7 +90,7 @@ struct TcpCrrClient {
     tcp: TcpState,
 }
 
-/// A worker that connects to `address`.
+/// Creates a worker that connects to `address`.
 pub(super) fn worker(
     params: &TcpCrrParams,
     number: u32,
@@ -150,8 +149,8 @@ impl TcpCrrClient {
         tally.add(counter, n);
     }
 
-    /// A socket to connect with. Its options were granted once: what is wrong now need not be told
-    /// in detail.
+    /// Opens a socket to connect with. Its options were granted before, so an error here needs no
+    /// details.
     fn open(&self) -> io::Result<Socket> {
         let socket = self.bound()?;
         self.options.prepare(&socket).map_err(|_| io::ErrorKind::Unsupported)?;
@@ -165,7 +164,7 @@ impl TcpCrrClient {
             socket.bind_device(Some(device.as_bytes()))?;
         }
         if let Some(source) = &self.source {
-            // A kernel that refuses takes a port at once, as it always did: ports are then used up
+            // A kernel that refuses this option takes a port at once: ports are then used up
             // sooner.
             let _ = options::choose_port_late(&socket);
             socket.bind(source)?;
@@ -183,8 +182,8 @@ impl TcpCrrClient {
         Ok(socket)
     }
 
-    /// Takes the connection one stage on; `Ok(true)` when it is over, an error that would wait when
-    /// nothing moved.
+    /// Advances the connection by one stage. Returns `Ok(true)` when it is over, and an error that
+    /// would block when nothing moved.
     fn advance(&mut self, attempt: &mut Attempt, tally: &mut Tally) -> io::Result<bool> {
         match attempt.stage {
             ConnectionStage::Connecting => match attempt.socket.connect(&self.remote) {
@@ -228,7 +227,7 @@ impl TcpCrrClient {
         Ok(n)
     }
 
-    /// Begins what is due, on every stream that is free; returns whether anything was begun.
+    /// Starts due connections on every free stream; returns true if it started any.
     fn begin(&mut self, due: Due, tally: &mut Tally) -> bool {
         let now = Nanos(clock::monotonic());
         let mut begun = 0;
@@ -276,8 +275,8 @@ impl TcpCrrClient {
         begun > 0
     }
 
-    /// A connection that came to nothing is a lost transaction, infinitely slow. Returns whether
-    /// there was no port for it.
+    /// Counts a failed connection as a lost transaction with an infinite time. Returns true if it
+    /// got no port.
     fn fail(&mut self, start: Start, error: &io::Error, tally: &mut Tally) -> bool {
         tally.lost(start, Nanos(clock::monotonic()));
         self.count(tally, Counter::ConnectionsFailed, 1);
@@ -291,7 +290,7 @@ impl TcpCrrClient {
         without_port
     }
 
-    /// Adds what the kernel knows of a connection that will be closed.
+    /// Adds the kernel's counters of a connection that is about to close.
     fn note_state(&mut self, attempt: &Attempt) {
         if let Some(state) = tcp_state::of(&attempt.socket) {
             tcp_state::add(&mut self.tcp, state);
@@ -300,7 +299,7 @@ impl TcpCrrClient {
 
     fn succeed(&mut self, attempt: Attempt, tally: &mut Tally) {
         let start = attempt.start;
-        // Looking is not part of what is measured.
+        // This reading is not part of the measurement.
         let before = clock::monotonic();
         self.note_state(&attempt);
         let looked = clock::monotonic() - before;
@@ -311,7 +310,7 @@ impl TcpCrrClient {
         self.count(tally, Counter::Transactions, 1);
     }
 
-    /// Takes the connection of a stream as far as it goes; returns whether it is over.
+    /// Advances the connection of a stream as far as it goes; returns true if it is over.
     fn go_on(&mut self, place: usize, tally: &mut Tally) -> bool {
         let Some(mut attempt) = self.attempts[place].take() else { return false };
         let ended = loop {
@@ -341,8 +340,8 @@ impl TcpCrrClient {
         true
     }
 
-    /// Has the kernel tell when the connection can go on. A socket leaves the set when it is
-    /// closed.
+    /// Registers for the event with which the connection can continue. A socket leaves the set when
+    /// it is closed.
     fn await_next(&self, place: usize, attempt: &mut Attempt) -> io::Result<()> {
         let Wait::Any(readiness) = &self.wait else { return Ok(()) };
         let interest = match attempt.stage {
@@ -360,7 +359,7 @@ impl TcpCrrClient {
         set.map_err(|error| error.cause)
     }
 
-    /// Gives up connections that take too long.
+    /// Gives up connections past their timeout.
     fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
         self.look_at = now + LOOK_EVERY;
         for place in 0..self.attempts.len() {
@@ -375,8 +374,8 @@ impl TcpCrrClient {
         }
     }
 
-    /// Takes every connection on that can go on, waiting for one if `patience` allows; returns
-    /// whether one is over.
+    /// Advances every connection that can continue, and waits for one if `patience` allows. Returns
+    /// true if one is over.
     fn serve(&mut self, patience: Duration, tally: &mut Tally) -> bool {
         let mut over = false;
         let Wait::Any(readiness) = &mut self.wait else {
@@ -396,8 +395,8 @@ impl TcpCrrClient {
     }
 }
 
-/// Whether a connect has begun and not ended: `EINPROGRESS`, `EALREADY`, or the timeout of a
-/// blocking one.
+/// Returns true if a connect has begun and not ended: `EINPROGRESS`, `EALREADY`, or the timeout of
+/// a blocking one.
 fn is_under_way(error: &io::Error) -> bool {
     /// Linux `include/uapi/asm-generic/errno.h`.
     const EALREADY: i32 = 114;

@@ -1,4 +1,4 @@
-//! The passive end: accepts, answers and closes; a stranger's connection is dropped and counted.
+//! Passive end: accepts, answers and closes; drops and counts connections of strangers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,17 +20,17 @@ use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 const PLACES: usize = 1024;
 /// The listener's token; places have their index.
 const LISTENER: u64 = u64::MAX;
-/// Sockets looked at in a step.
+/// Sockets served in a step.
 const READY: usize = 64;
 const BUFFER_BYTES: usize = 1 << 16;
 const PATIENCE: Nanos = Nanos::from_millis(4);
 
-/// A connection under way.
+/// Open connection.
 struct Guest {
     stream: TcpStream,
-    /// Bytes of secret and request that have come.
+    /// Bytes of secret and request that have arrived.
     come: usize,
-    /// Bytes of the response still to be written.
+    /// Bytes of the response still to write.
     owed: usize,
     answered: bool,
     interest: Interest,
@@ -41,7 +41,7 @@ struct TcpCrrServer {
     number: u32,
     listener: TcpListener,
     secret: Secret,
-    /// What accepted connections inherit.
+    /// Options that accepted connections inherit.
     granted: BTreeMap<String, SocketValue>,
     message_bytes: usize,
     response: Box<[u8]>,
@@ -58,7 +58,7 @@ struct TcpCrrServer {
     foreign: u64,
 }
 
-/// A worker that serves `listener`, which does not block.
+/// Creates a worker that serves `listener`, which does not block.
 pub(super) fn worker(
     params: &TcpCrrParams,
     number: u32,
@@ -98,7 +98,7 @@ impl TcpCrrServer {
         tally.add(counter, n);
     }
 
-    /// Accepts while there is room; each connection is served at once as far as it has come.
+    /// Accepts connections while there is room, and serves each at once as far as it goes.
     fn accept(&mut self, now: Nanos, tally: &mut Tally) {
         while let Some(place) = self.free.pop() {
             let accepted = self
@@ -127,7 +127,7 @@ impl TcpCrrServer {
             Ok(over) => over,
             Err(error) if would_wait(&error) => false,
             Err(_) => {
-                // An abort after the answer is how a client closes by reset.
+                // A client that closes by reset aborts after the answer.
                 self.count(tally, Counter::ConnectionsFailed, u64::from(!guest.answered));
                 true
             }
@@ -149,7 +149,7 @@ impl TcpCrrServer {
         }
     }
 
-    /// Reads, checks, writes; `Ok(true)` when nothing more is to be done.
+    /// Reads, checks, writes; returns `Ok(true)` when nothing is left to do.
     fn answer(&mut self, guest: &mut Guest, tally: &mut Tally) -> io::Result<bool> {
         loop {
             while guest.owed > 0 {
@@ -187,8 +187,7 @@ impl TcpCrrServer {
         }
     }
 
-    /// Whether the `n` bytes now in the buffer, which came after `before` others, agree with the
-    /// secret.
+    /// Returns true if the `n` bytes in the buffer, which follow `before` others, match the secret.
     fn is_ours(&self, before: usize, n: usize) -> bool {
         let secret = &self.secret.0[before.min(self.secret.0.len())..];
         let compared = secret.len().min(n);
@@ -196,7 +195,7 @@ impl TcpCrrServer {
             && before + n <= self.message_bytes
     }
 
-    /// Drops connections that take too long: nobody may hold a place for ever.
+    /// Drops connections past their timeout, so that no client holds a place for ever.
     fn sweep(&mut self, now: Nanos, tally: &mut Tally) {
         self.sweep_at = now + self.timeout;
         for place in 0..self.guests.len() {

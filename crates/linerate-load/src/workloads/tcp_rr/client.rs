@@ -1,4 +1,4 @@
-//! The active end: starts requests, matches responses in order, and times them.
+//! Active end: starts requests, matches responses in order, and times them.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -14,14 +14,14 @@ use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
 
-/// A flow with the requests outstanding on it, oldest first, in a ring of `depth` places.
+/// Flow with its outstanding requests, oldest first, in a ring of `depth` places.
 #[derive(Debug)]
 struct Flow {
     bytes: ByteFlow,
     ring: Box<[Start]>,
     oldest: usize,
     outstanding: usize,
-    /// Bytes of the oldest one's response that have come.
+    /// Bytes received of the oldest request's response.
     come: usize,
 }
 
@@ -35,7 +35,7 @@ struct TcpRrClient {
     buffer: Box<[u8]>,
     load: Load,
     mean_gap: Option<Nanos>,
-    /// The only flow waits in its own calls.
+    /// True if this is the only flow, which waits in its own calls.
     alone: bool,
     rest: Rest,
     stopped: bool,
@@ -99,7 +99,7 @@ impl Flow {
         self.bytes.owed += request_bytes;
     }
 
-    /// Accounts `n` bytes that came; returns whether they completed a response.
+    /// Accounts `n` received bytes; returns true if they completed a response.
     #[inline]
     fn take(&mut self, n: usize, response_bytes: usize, tally: &mut Tally) -> bool {
         self.come += n;
@@ -118,12 +118,12 @@ impl Flow {
         true
     }
 
-    /// When each request that is outstanding was started.
+    /// Returns the start of each outstanding request.
     fn open(&self) -> impl Iterator<Item = Start> + '_ {
         (0..self.outstanding).map(|k| self.ring[(self.oldest + k) % self.ring.len()])
     }
 
-    /// The connection has ended: nothing outstanding will be answered.
+    /// Counts the outstanding requests of a connection that has ended as lost.
     fn give_up(&mut self, tally: &mut Tally) {
         let now = Nanos(clock::monotonic());
         self.open().for_each(|start| tally.lost(start, now));
@@ -133,7 +133,7 @@ impl Flow {
 }
 
 impl TcpRrClient {
-    /// Starts what is due: on each flow in turn, as many as its depth has room for.
+    /// Starts due requests: on each flow in turn, as many as its depth has room for.
     #[inline]
     fn start(&mut self, due: Due, tally: &mut Tally) {
         let now = Nanos(clock::monotonic());

@@ -1,4 +1,4 @@
-//! The passive end: a response for each whole request.
+//! Passive end: a response for each complete request.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 struct Flow {
     bytes: ByteFlow,
-    /// Bytes of a request that is not whole yet.
+    /// Bytes of an incomplete request.
     come: usize,
 }
 

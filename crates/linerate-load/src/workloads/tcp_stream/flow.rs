@@ -1,4 +1,4 @@
-//! One connection of a stream, from one end.
+//! One end of one connection of a stream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_state;
 use crate::{LoadError, Tally};
 
-/// Calls that send in one turn end when they have taken this much: a turn is then long against a
-/// clock reading, and short against everything else.
+/// Sending calls of one turn end after this many bytes: a turn is then long compared with a clock
+/// reading, and short compared with everything else.
 const TURN_BYTES: u64 = 64 << 10;
-/// The most calls that send in one turn.
+/// Most sending calls of one turn.
 const TURN_CALLS: u64 = 32;
-/// The most calls that receive in one turn.
+/// Most receiving calls of one turn.
 const RECEIVE_CALLS: u32 = 8;
 
-/// A connection and what is known of it.
+/// Connection and its state.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) number: u32,
     pub(super) socket: Socket,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
-    /// Whether more may be sent.
+    /// True while more may be sent.
     sending: bool,
-    /// Whether more may arrive.
+    /// True while more may arrive.
     receiving: bool,
     send_calls: u64,
     message_bytes: u64,
@@ -41,13 +41,13 @@ pub(super) struct Flow {
     own: Tally,
     local: Option<SockAddr>,
     remote: Option<SockAddr>,
-    /// The bound of the window that is to stay in force.
+    /// Bound of the window that must stay in force.
     window_clamp: Option<u32>,
     values: BTreeMap<String, SocketValue>,
     modes: BTreeMap<String, String>,
 }
 
-/// What came of a turn.
+/// Outcome of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) moved: bool,
@@ -95,12 +95,12 @@ impl Flow {
         })
     }
 
-    /// Whether nothing more will come of it.
+    /// Returns true once nothing more can move.
     pub(super) fn ended(&self) -> bool {
         !self.sending && !self.receiving
     }
 
-    /// Sends what fits a turn if it sends, receives what fits one if it receives.
+    /// Sends and receives, each for at most one turn.
     #[inline]
     pub(super) fn turn(
         &mut self,
@@ -113,7 +113,7 @@ impl Flow {
         if self.sending && may_send {
             self.send(&mut turn, tally);
         }
-        // A connection that only sends is read once it is done, to see the peer's end of it.
+        // A connection that only sends is read after its end, to see the end of the peer.
         if self.receiving && may_receive && (self.receiver.is_some() || !self.sending) {
             self.receive(&mut turn, buffer, tally);
         }
@@ -193,7 +193,7 @@ impl Flow {
         }
     }
 
-    /// Sends nothing more, and lets the peer know.
+    /// Ends sending, which the peer sees.
     pub(super) fn stop_sending(&mut self) {
         if self.sending {
             self.sending = false;
@@ -201,9 +201,8 @@ impl Flow {
         }
     }
 
-    /// The peer's stream has arrived whole: unless data still goes the other way, ends that too,
-    /// which tells the peer. Waiting for this worker's other connections first could make two ends
-    /// wait for each other.
+    /// Ends this direction too once the peer's stream is complete, unless data still goes the other
+    /// way. If it waited for the worker's other connections, two ends could wait for each other.
     fn answer_end(&self) {
         if !self.sending {
             self.shut_down();
@@ -211,23 +210,23 @@ impl Flow {
     }
 
     fn shut_down(&self) {
-        // If the connection is already gone, the peer knows.
+        // If the connection is gone already, the peer knows.
         let _: Result<(), _> = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Puts back the bound of the window if the kernel has lifted it.
+    /// Restores the bound of the window if the kernel has lifted it.
     pub(super) fn keep_clamped(&self) {
         if let Some(clamp) = self.window_clamp {
             options::keep_clamped(&self.socket, clamp);
         }
     }
 
-    /// The kernel's view; absent if the connection is beyond asking.
+    /// Returns the kernel's state of the connection; `None` if it has none any more.
     pub(super) fn tcp(&self) -> Option<TcpState> {
         tcp_state::of(&self.socket)
     }
 
-    /// What is known at the end, as worker `worker`.
+    /// Returns the report of the connection, carried by worker `worker`.
     pub(super) fn report(mut self, worker: u32) -> FlowReport {
         let mut counts = Counts::default();
         if let Some(sender) = &mut self.sender {

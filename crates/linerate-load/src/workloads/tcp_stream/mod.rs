@@ -1,13 +1,13 @@
 //! `tcp_stream`: bulk transfer over TCP, F connections on T threads, one way or both.
 //!
 //! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at
-//! the receiver (layer 4). `payload_sent` is what the sender's socket took: it runs ahead by what
-//! the buffers hold. Each connection opens with a hello of 28 bytes one way and a byte back, which
-//! the kernel's own byte counters contain and ours do not. TCP per RFC 9293; what of it is in force
-//! is reported per connection, from both ends.
+//! the receiver (layer 4). `payload_sent` counts the bytes that the sender's socket took: it runs
+//! ahead by the content of the buffers. Each connection opens with a hello of 28 bytes one way and a byte back, which
+//! the kernel's byte counters include and ours do not. TCP per RFC 9293; the options in force are
+//! reported per connection, from both ends.
 //!
-//! What it does not see: packets and headers on the wire (the device's counters do), and what a
-//! discarding or mapping receiver would have paid for a copy. `MSG_ZEROCOPY` on a path that copies
+//! It does not see packets and headers on the wire (the device's counters do), and the
+//! cost of the copy that a discarding or mapping receiver avoids. `MSG_ZEROCOPY` on a path that copies
 //! anyway is reported as such.
 
 mod flow;

@@ -1,5 +1,5 @@
-//! Options of a stream's connections beyond those of every TCP workload: a clamped window and
-//! kernel pacing.
+//! Options of a stream's connections beyond those of every TCP workload: clamped window and kernel
+//! pacing.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,17 @@ use crate::workloads::tcp_options;
 
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// Sets everything on a socket before it connects or listens.
+/// Sets all options of a socket before it connects or listens.
 pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), LoadError> {
     params.options.prepare(socket)?;
     if let Some(clamp) = params.window_clamp {
-        // Before the handshake: a SYN announces a window too, and a sender's first burst is as
-        // large as that allows.
+        // Before the handshake: a SYN also announces a window, which limits a sender's first burst.
         tcp::set_window_clamp(socket, u32::try_from(clamp.0).unwrap_or(u32::MAX))?;
     }
     Ok(())
 }
 
-/// Sets what is per connection, and says what is in force.
+/// Sets the options of a connection, and returns those in force.
 pub(super) fn granted(
     socket: &Socket,
     params: &StreamParams,
@@ -45,16 +44,16 @@ pub(super) fn granted(
     Ok(values)
 }
 
-/// Clamps the window of `socket` anew if the kernel has lifted the clamp: since Linux 6.6 it does
-/// so each time it learns what share of a buffer is payload.
+/// Clamps the window of `socket` again if the kernel has lifted the clamp. Since Linux 6.6 the
+/// kernel does so each time it learns the share of payload in a buffer.
 pub(super) fn keep_clamped(socket: &Socket, clamp: u32) {
     if tcp::window_clamp(socket).is_ok_and(|now| now > clamp) {
-        // Refused or undone, it shows in the window that the peer reports.
+        // If it is refused or undone, the window that the peer reports shows it.
         let _granted = tcp::set_window_clamp(socket, clamp);
     }
 }
 
-/// Adds what is in force now, at the end.
+/// Adds the values in force now, at the end.
 pub(super) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &Socket) {
     tcp_options::at_end(values, socket);
     if let Some(clamp) = values.get_mut("window_clamp") {

@@ -1,44 +1,44 @@
-//! How slowly an application behind a stream works: what it produces, or takes, a second.
+//! Pace of the application behind a stream: bytes per second that it produces or takes.
 //!
-//! It is what a disk, a database or a slow consumer does to a connection: the socket is left alone
-//! until there is something to send, or room for what has come. Payload of one thread, all its
-//! connections together; turns are taken as they come, so that single ones may be a turn's bytes
-//! early. What it is not: pacing by the kernel (`pacing_rate`), which spaces packets.
+//! It models a disk, a database or a slow consumer: the socket is not touched until there is
+//! something to send, or room to receive. The rate is the payload of one thread over all its
+//! connections; single turns may be early by the bytes of a turn. Pacing by the kernel
+//! (`pacing_rate`) is different: it spaces packets.
 
 use linerate_model::{BitRate, Counter};
 
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// An application's pace.
+/// Pace of an application.
 #[derive(Debug)]
 pub(super) struct Pace {
     nanos_per_byte: f64,
     counter: Counter,
-    /// When the first turn was; nothing is owed for the time before.
+    /// Start of the first turn; the time before it earns no bytes.
     started: Option<u64>,
     bytes: u64,
 }
 
 impl Pace {
-    /// Of an application that produces (`sends`), or takes, `rate`.
+    /// Creates the pace of an application that produces (`sends`) or takes `rate`.
     pub(super) fn new(rate: BitRate, sends: bool) -> Self {
         let counter = if sends { Counter::PayloadSent } else { Counter::PayloadReceived };
         Self { nanos_per_byte: BITS_PER_BYTE * 1e9 / rate.0, counter, started: None, bytes: 0 }
     }
 
-    /// What it counts.
+    /// Counter of its bytes.
     pub(super) fn counter(&self) -> Counter {
         self.counter
     }
 
-    /// By how many nanoseconds a turn at `now` would be too early.
+    /// Returns how many nanoseconds too early a turn at `now` would be.
     pub(super) fn early(&mut self, now: u64) -> u64 {
         let started = *self.started.get_or_insert(now);
         let due = started + (self.bytes as f64 * self.nanos_per_byte) as u64;
         due.saturating_sub(now)
     }
 
-    /// Counts what a turn has moved.
+    /// Counts the bytes that a turn has moved.
     pub(super) fn moved(&mut self, bytes: u64) {
         self.bytes += bytes;
     }

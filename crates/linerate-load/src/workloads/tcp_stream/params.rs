@@ -1,159 +1,43 @@
-//! Parameters of `tcp_stream`. Every default is written here, once.
+//! Parameters of `tcp_stream`.
+
+use std::ops::RangeInclusive;
 
 use linerate_model::{BitRate, Bytes, ParamError};
 use linerate_sys::tcp::MessageBatch;
-use serde::Deserialize;
 
-use crate::parameter::{ParamDoc, Takes};
-use crate::workloads::parameters::{DIRECTION, Parameters, documented, wrong};
+use crate::parameter::{Reader, Words, word, wrong};
+use crate::workloads::parameters::{Direction, Parameters};
 use crate::workloads::placement::{Placement, WORKERS};
 use crate::workloads::ports::PlannedPorts;
-use crate::workloads::socket_options::{BUFFER, SocketOptions};
+use crate::workloads::socket_options::BUFFER;
 use crate::workloads::tcp_options::TcpOptions;
 
-/// Parameters of `tcp_stream`. Both ends are given the same.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+/// Parameters of `tcp_stream`, the same at both ends.
+#[derive(Clone, Debug)]
 pub(crate) struct StreamParams {
-    /// Which way data goes, seen from the active end.
     pub(super) direction: Direction,
-    /// For `both`: two connections each way of a stream, or one.
     pub(super) duplex: Duplex,
-    /// Application message: what one call (or one vector of a call) sends. 128 KiB is what iperf3
-    /// sends.
+    /// Payload of one call, or of one vector of a call.
     pub(super) message_size: Bytes,
-    /// Bound of the advertised window.
     pub(super) window_clamp: Option<Bytes>,
-    /// Kernel pacing per connection, in bits of payload and TCP/IP headers per second.
+    /// Kernel pacing per connection: payload and TCP/IP headers.
     pub(super) pacing_rate: Option<BitRate>,
-    /// How the sender hands data over.
     pub(super) send: SendMode,
-    /// How the receiver takes it.
     pub(super) receive: ReceiveMode,
-    /// What the application behind the sender produces at the most, payload of one thread.
+    /// Payload per thread that the application behind the sender produces at most.
     pub(super) source_rate: Option<BitRate>,
-    /// What the application behind the receiver takes at the most, payload of one thread: a disk, a
-    /// slow consumer.
+    /// Payload per thread that the application behind the receiver takes at most.
     pub(super) sink_rate: Option<BitRate>,
-    /// Messages a call, for `send = "batch"`; absent: as many as make a mebibyte.
-    pub(super) batch: Option<u32>,
-    /// Streams: with `both` on two connections there are twice as many connections. Threads, if
-    /// absent: one per connection, but no more than there are CPUs.
-    #[serde(flatten)]
+    batch: Option<u32>,
+    /// With `both` on two connections there are twice as many connections as streams.
     pub(super) placement: Placement,
-    /// One port per connection at the active end, one for all at the passive one.
-    #[serde(flatten)]
+    /// One port per connection at the active end, one for all at the passive end.
     pub(super) planned: PlannedPorts,
-    /// Options of each connection. Bulk transfer profits from Nagle's waiting: `no_delay` stays
-    /// off.
-    #[serde(flatten)]
     pub(super) options: TcpOptions,
 }
 
-impl Default for StreamParams {
-    fn default() -> Self {
-        Self {
-            direction: Direction::Tx,
-            duplex: Duplex::Two,
-            message_size: Bytes(128 << 10),
-            window_clamp: None,
-            pacing_rate: None,
-            send: SendMode::Copy,
-            receive: ReceiveMode::Copy,
-            source_rate: None,
-            sink_rate: None,
-            batch: None,
-            placement: Placement::default(),
-            planned: PlannedPorts::NONE,
-            options: TcpOptions::default(),
-        }
-    }
-}
-
-const OWN: &[ParamDoc] = &[
-    ParamDoc {
-        name: "direction",
-        takes: DIRECTION,
-        default: "\"tx\"",
-        meaning: "tx (active to passive end), rx, or both",
-    },
-    ParamDoc {
-        name: "duplex",
-        takes: Takes::Word(&["one", "two"]),
-        default: "\"two\"",
-        meaning: "for direction both: one or two connections per stream",
-    },
-    ParamDoc {
-        name: "workers",
-        takes: WORKERS,
-        default: "one per connection, at most one per CPU",
-        meaning: "threads at each end; connection c is carried by worker c mod workers",
-    },
-    ParamDoc {
-        name: "message_size",
-        takes: MESSAGE,
-        default: "\"128 KiB\"",
-        meaning: "bytes per application message",
-    },
-    ParamDoc {
-        name: "window_clamp",
-        takes: BUFFER,
-        default: "none",
-        meaning: "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
-    },
-    ParamDoc {
-        name: "pacing_rate",
-        takes: Takes::BitRate,
-        default: "none",
-        meaning: "kernel pacing per connection, payload and TCP/IP headers",
-    },
-    ParamDoc {
-        name: "send",
-        takes: Takes::Word(&["copy", "batch", "zerocopy", "sendfile", "splice"]),
-        default: "\"copy\"",
-        meaning: "copy, batch (many messages a call), zerocopy, sendfile, splice",
-    },
-    ParamDoc {
-        name: "receive",
-        takes: Takes::Word(&["copy", "discard", "zerocopy"]),
-        default: "\"copy\"",
-        meaning: "copy, discard (never copied out), zerocopy (mapped)",
-    },
-    ParamDoc {
-        name: "source_rate",
-        takes: Takes::BitRate,
-        default: "none",
-        meaning: "what the sending application produces at the most, payload of one thread",
-    },
-    ParamDoc {
-        name: "sink_rate",
-        takes: Takes::BitRate,
-        default: "none",
-        meaning: "what the receiving application takes at the most, payload of one thread",
-    },
-    ParamDoc {
-        name: "batch",
-        takes: BATCH,
-        default: "as many as make 1 MiB",
-        meaning: "messages a call for send batch, in all at most 1024 blocks of 64 KiB",
-    },
-];
-
-/// Which way data goes, seen from the active end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Direction {
-    /// From the active to the passive end.
-    Tx,
-    /// From the passive to the active end.
-    Rx,
-    /// Both ways at once.
-    Both,
-}
-
-/// Connections a stream both ways takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Connections of a stream both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duplex {
     /// One, which carries data and acknowledgements of both ways.
     One,
@@ -161,9 +45,12 @@ pub(super) enum Duplex {
     Two,
 }
 
+impl Duplex {
+    const WORDS: Words<Self> = &[("one", Self::One), ("two", Self::Two)];
+}
+
 /// How the sender hands data to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendMode {
     /// One `send` per message.
     Copy,
@@ -177,9 +64,18 @@ pub(super) enum SendMode {
     Splice,
 }
 
+impl SendMode {
+    const WORDS: Words<Self> = &[
+        ("copy", Self::Copy),
+        ("batch", Self::Batch),
+        ("zerocopy", Self::Zerocopy),
+        ("sendfile", Self::Sendfile),
+        ("splice", Self::Splice),
+    ];
+}
+
 /// How the receiver takes data from the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveMode {
     /// `recv` into a buffer.
     Copy,
@@ -189,53 +85,118 @@ pub(super) enum ReceiveMode {
     Zerocopy,
 }
 
-/// What one connection carries, seen from one end.
+impl ReceiveMode {
+    const WORDS: Words<Self> =
+        &[("copy", Self::Copy), ("discard", Self::Discard), ("zerocopy", Self::Zerocopy)];
+}
+
+/// Roles of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Role {
     pub(super) sends: bool,
     pub(super) receives: bool,
 }
 
-/// What a default batch adds up to.
+/// Payload of a default batch.
 const BATCH_BYTES: u64 = 1 << 20;
-/// The smallest message; a smaller one would measure calls and nothing else.
+/// Smallest message: a smaller one would measure calls and nothing else.
 const LEAST_MESSAGE: Bytes = Bytes(4);
-/// A message.
-const MESSAGE: Takes = Takes::Size { least: LEAST_MESSAGE, most: Bytes(16 << 20) };
-/// Messages a call; how many exactly depends on their size.
-const BATCH: Takes =
-    Takes::Count { least: 1, most: MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64 };
+const MESSAGE: RangeInclusive<Bytes> = LEAST_MESSAGE..=Bytes(16 << 20);
+/// Messages per call. The exact limit depends on their size.
+const BATCH: RangeInclusive<u64> = 1..=MessageBatch::most(LEAST_MESSAGE.0 as usize) as u64;
 
 impl Parameters for StreamParams {
-    fn docs() -> Vec<ParamDoc> {
-        documented(
-            OWN,
-            &[Placement::DOCS, PlannedPorts::DOCS, TcpOptions::DOCS, SocketOptions::DOCS],
-        )
+    fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            direction: reader.choice(
+                "direction",
+                Direction::WORDS,
+                Direction::Tx,
+                "tx (active to passive end), rx, or both",
+            ),
+            duplex: reader.choice(
+                "duplex",
+                Duplex::WORDS,
+                Duplex::Two,
+                "for direction both: one or two connections per stream",
+            ),
+            placement: Placement {
+                workers: reader.optional_count(
+                    "workers",
+                    WORKERS,
+                    "one per connection, at most one per CPU",
+                    "threads at each end; connection c is carried by worker c mod workers",
+                ),
+                ..Placement::declare(reader)
+            },
+            // The size that iperf3 sends.
+            message_size: reader.size(
+                "message_size",
+                MESSAGE,
+                Bytes(128 << 10),
+                "bytes per application message",
+            ),
+            window_clamp: reader.optional_size(
+                "window_clamp",
+                BUFFER,
+                "none",
+                "bound of the advertised window from the handshake on (TCP_WINDOW_CLAMP)",
+            ),
+            pacing_rate: reader.bit_rate(
+                "pacing_rate",
+                "kernel pacing per connection, payload and TCP/IP headers",
+            ),
+            send: reader.choice(
+                "send",
+                SendMode::WORDS,
+                SendMode::Copy,
+                "copy, batch (many messages per call), zerocopy, sendfile, splice",
+            ),
+            receive: reader.choice(
+                "receive",
+                ReceiveMode::WORDS,
+                ReceiveMode::Copy,
+                "copy, discard (never copied out), zerocopy (mapped)",
+            ),
+            source_rate: reader
+                .bit_rate("source_rate", "limit of the sending application, payload per thread"),
+            sink_rate: reader.bit_rate(
+                "sink_rate",
+                "limit of the receiving application, payload per thread: a disk, a slow consumer",
+            ),
+            batch: reader.optional_count(
+                "batch",
+                BATCH,
+                "as many as make 1 MiB",
+                "messages per call for send batch, in all at most 1024 blocks of 64 KiB",
+            ),
+            planned: PlannedPorts::declare(reader),
+            options: TcpOptions::declare(reader),
+        }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
         self.placement.check(self.connections())?;
         self.planned.check(self.connections())?;
-        // A receive buffer the kernel tunes takes the clamp with it; only one that was asked for
-        // stays as it is. The kernel doubles it, and reckons with half of it for the window.
+        // When the kernel tunes a receive buffer it moves the clamp as well; a requested buffer
+        // keeps its size. The kernel doubles it, and uses half of it for the window.
         self.options.socket.preset_receive_buffer(self.window_clamp);
         let most = MessageBatch::most(self.message_size.0 as usize);
         if self.batch.is_some_and(|batch| batch as usize > most) {
             return Err(wrong(
                 "batch",
-                format!("a call holds at most {most} messages of {}", self.message_size),
+                format!("a call takes at most {most} messages of {}", self.message_size),
             ));
         }
         if self.batch.is_some() && self.send != SendMode::Batch {
-            return Err(wrong("batch", "counts messages a call of send = \"batch\" only"));
+            return Err(wrong("batch", "applies to send = \"batch\" only"));
         }
         if self.pacing_rate.is_some_and(|rate| rate.0 < f64::from(u8::BITS)) {
             return Err(wrong("pacing_rate", "less than a byte per second never sends"));
         }
         for (name, rate) in [("source_rate", self.source_rate), ("sink_rate", self.sink_rate)] {
             if rate.is_some_and(|rate| rate.0 < 8.0) {
-                return Err(wrong(name, "less than a byte per second never moves anything"));
+                return Err(wrong(name, "less than a byte per second moves nothing"));
             }
         }
         Ok(())
@@ -243,7 +204,7 @@ impl Parameters for StreamParams {
 }
 
 impl StreamParams {
-    /// Connections between the two ends.
+    /// Returns the number of connections between the two ends.
     pub(super) fn connections(&self) -> u32 {
         match (self.direction, self.duplex) {
             (Direction::Both, Duplex::Two) => self.placement.streams().saturating_mul(2),
@@ -251,8 +212,8 @@ impl StreamParams {
         }
     }
 
-    /// What connection `flow` carries at the active end; with two connections per stream the first
-    /// half sends.
+    /// Returns the roles of connection `flow` at one end. With two connections per stream the
+    /// active end sends on the first half.
     pub(super) fn role(&self, flow: u32, active: bool) -> Role {
         let (sends, receives) = match (self.direction, self.duplex) {
             (Direction::Tx, _) => (true, false),
@@ -265,32 +226,24 @@ impl StreamParams {
         if active { Role { sends, receives } } else { Role { sends: receives, receives: sends } }
     }
 
-    /// Messages a call.
+    /// Returns the messages per call.
     pub(super) fn batch(&self) -> usize {
         self.batch
             .map_or((BATCH_BYTES / self.message_size.0).max(1) as usize, |batch| batch as usize)
     }
 
-    /// The sending mode as reports name it.
+    /// Returns the sending mode as reports name it.
     pub(super) fn send_name(&self) -> String {
-        match self.send {
-            SendMode::Copy => "copy".into(),
-            SendMode::Batch => {
-                format!("batch: {} messages a call, small ones side by side", self.batch())
-            }
-            SendMode::Zerocopy => "zerocopy".into(),
-            SendMode::Sendfile => "sendfile".into(),
-            SendMode::Splice => "splice".into(),
+        let name = word(SendMode::WORDS, &self.send);
+        if self.send != SendMode::Batch {
+            return name.to_owned();
         }
+        format!("{name}: {} messages a call, small ones side by side", self.batch())
     }
 
-    /// The receiving mode as reports name it.
+    /// Returns the receiving mode as reports name it.
     pub(super) fn receive_name(&self) -> &'static str {
-        match self.receive {
-            ReceiveMode::Copy => "copy",
-            ReceiveMode::Discard => "discard",
-            ReceiveMode::Zerocopy => "zerocopy",
-        }
+        word(ReceiveMode::WORDS, &self.receive)
     }
 }
 
@@ -306,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_is_documented_and_every_mistake_is_named() {
+    fn every_default_is_used_and_every_mistake_is_named() {
         parameters::assert_sound::<StreamParams>(&[
             ("streams", json!(0)),
             ("workers", json!(2)),

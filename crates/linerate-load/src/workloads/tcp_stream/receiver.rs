@@ -1,4 +1,4 @@
-//! How a stream receives: one variant per mode, one call per [`Receiver::receive`].
+//! Receiving modes of a stream: one variant per mode, one call per [`Receiver::receive`].
 
 use std::io;
 
@@ -9,9 +9,9 @@ use socket2::Socket;
 
 use super::params::ReceiveMode;
 
-/// Bytes asked for by one copying receive. Larger reads make fewer calls, but take the second-level
-/// cache from the data on its way: with both ends on one core of 1 MiB, 50.4 Gbit/s at 128 KiB,
-/// 47.2 at twice that and 44.3 at half of it.
+/// Bytes requested by one copying receive. Larger reads make fewer calls, but evict the data in
+/// flight from the second-level cache. With both ends on one core with 1 MiB: 50.4 Gbit/s with
+/// 128 KiB, 47.2 with twice that and 44.3 with half of it.
 pub(super) const COPY_BYTES: usize = 128 << 10;
 /// Bytes taken by one discarding receive, and the size of a mapped window.
 const TAKE_BYTES: usize = 1 << 20;
@@ -21,7 +21,7 @@ const TAKE_BYTES: usize = 1 << 20;
 pub(super) enum Receiver {
     /// Into the worker's buffer.
     Copy,
-    /// Nowhere.
+    /// To nowhere.
     Discard,
     /// Onto pages.
     Window(Box<ReceiveWindow>),

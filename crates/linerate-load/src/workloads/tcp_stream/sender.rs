@@ -1,4 +1,4 @@
-//! How a stream sends: one struct per mode, one call per [`Sender::send`].
+//! Sending modes of a stream: one struct per mode, one call per [`Sender::send`].
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use socket2::Socket;
 use super::params::{SendMode, StreamParams};
 use crate::Tally;
 
-/// Completions of zero-copy sends are taken every so many sends: each costs a system call, and they
-/// queue up in memory that is limited.
+/// Sends between two reads of zero-copy completions: each read costs a system call, and completions
+/// queue in limited memory.
 const COMPLETIONS_EVERY: u32 = 16;
-/// How long a backlogged zero-copy sender waits for completions.
+/// Longest wait of a backlogged zero-copy sender for completions.
 const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
 
 /// The sending side of one connection.
@@ -26,9 +26,9 @@ const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
 pub(super) struct Sender {
     mode: Mode,
     message_bytes: usize,
-    /// How much of the current message was sent.
+    /// Bytes of the current message that were sent.
     position: usize,
-    /// Everything sent.
+    /// All bytes sent.
     sent: u64,
 }
 
@@ -42,7 +42,7 @@ enum Mode {
 }
 
 impl Sender {
-    /// A sender of `payload`, the first `message_size` bytes of it a message.
+    /// Creates a sender of `payload`, whose first `message_size` bytes are a message.
     pub(super) fn new(
         socket: &Socket,
         params: &StreamParams,
@@ -64,8 +64,8 @@ impl Sender {
         Ok(Self { mode, message_bytes, position: 0, sent: 0 })
     }
 
-    /// Makes one call; returns how many bytes the socket took. Zero-copy completions are counted
-    /// into `counts`.
+    /// Makes one call; returns the bytes that the socket took. Adds zero-copy completions to
+    /// `counts`.
     #[inline]
     pub(super) fn send(&mut self, socket: &Socket, counts: &mut Counts) -> io::Result<usize> {
         let rest = self.position..self.message_bytes;
@@ -89,12 +89,12 @@ impl Sender {
         Ok(taken)
     }
 
-    /// Messages sent whole so far.
+    /// Returns the number of complete messages sent.
     pub(super) fn messages(&self) -> u64 {
         self.sent / self.message_bytes as u64
     }
 
-    /// Takes the completions that are still to come, as far as they are there.
+    /// Reads the remaining completions, as far as they are present.
     pub(super) fn settle(&mut self, socket: &Socket, counts: &mut Counts) {
         if matches!(self.mode, Mode::Zerocopy { .. }) {
             counts.reap(socket);
@@ -102,8 +102,8 @@ impl Sender {
     }
 }
 
-/// The position in a message after `taken` more bytes; a division only when a call took more than a
-/// message.
+/// Returns the position in a message after `taken` more bytes. It divides only if a call took more
+/// than a message.
 #[inline]
 fn advance(position: usize, taken: usize, message_bytes: usize) -> usize {
     let reached = position + taken;

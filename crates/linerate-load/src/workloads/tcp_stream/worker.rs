@@ -1,4 +1,4 @@
-//! A thread's share of a stream workload: its connections, and how it waits for them.
+//! Worker of one thread of a stream workload: its connections, and how it waits for them.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,7 +21,7 @@ use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
-/// The longest a blocking call waits: the engine's patience.
+/// Longest wait of a blocking call: the engine's patience.
 const CALL_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// Connections of one thread.
@@ -29,16 +29,16 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(10);
 pub(super) struct StreamWorker {
     number: u32,
     flows: Vec<Flow>,
-    /// Per flow: whether sending, receiving may be tried; cleared when the kernel said that it
+    /// Readiness of each flow to send and receive; cleared when the kernel reports that a call
     /// would block.
     ready: Vec<(bool, bool)>,
     wait: Wait,
-    /// What a copying receive overwrites, whichever connection it is for.
+    /// Buffer of all copying receives, whichever connection they are for.
     buffer: Region,
     n_ended: usize,
-    /// How slowly the application behind it sends or takes.
+    /// Pace of the application behind it.
     pace: Option<Pace>,
-    /// Strangers turned away before the start, to be counted in the first step.
+    /// Strangers refused before the start, to be counted in the first step.
     foreign: u64,
 }
 
@@ -48,14 +48,13 @@ enum Wait {
     Call,
     /// For any of several connections or both ways of one.
     Any(Readiness),
-    /// Never. A receive is simply tried again; a full send buffer is asked about until the kernel
-    /// calls it writable, for sending into every few bytes that become free would make the calls
-    /// tiny.
+    /// Never. A receive is simply repeated. A full send buffer is polled until the kernel calls it
+    /// writable, because sending into every few free bytes would make tiny calls.
     Spin(Readiness),
 }
 
 impl StreamWorker {
-    /// Makes worker `number` of `sockets`, numbered; `active` says which end this is.
+    /// Creates worker `number` of the numbered `sockets`; `active` is true at the active end.
     pub(super) fn new(
         number: u32,
         sockets: Vec<(u32, Socket)>,
@@ -86,15 +85,15 @@ impl StreamWorker {
         })
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes a connection that has ended.
     fn end(wait: &Wait, flow: &Flow) {
         if let Wait::Any(readiness) | Wait::Spin(readiness) = wait {
-            // It fails only if the connection is not in the set, which is what is wanted.
+            // It fails only if the connection is not in the set, which is the goal.
             let _: Result<(), SysError> = readiness.remove(&flow.socket);
         }
     }
 
-    /// A turn of every connection that is ready, and the wait for more.
+    /// Gives every ready connection a turn, then waits for more.
     fn turns(&mut self, due: Due, tally: &mut Tally) -> Progress {
         if self.foreign > 0 {
             tally.add(Counter::Foreign, std::mem::take(&mut self.foreign));
@@ -125,8 +124,8 @@ impl StreamWorker {
             return Progress::Ended;
         }
         let patience = match self.wait {
-            // Connections that would have blocked are looked at even if others moved, lest these
-            // starve them.
+            // Poll connections that would have blocked even if others moved, or these could starve
+            // them.
             Wait::Any(_) if !moved => due.until.0.saturating_sub(clock::monotonic()),
             _ => 0,
         };
@@ -151,7 +150,7 @@ impl Worker for StreamWorker {
         let progress = if early > 0 {
             let wait = early.min(due.until.0.saturating_sub(now));
             if pace.counter() == Counter::PayloadSent {
-                // As long as it is meant to be: a CPU that comes late is not the source's doing.
+                // The wait is as long as intended: a late CPU is not the source's doing.
                 tally.add(Counter::SourceWait, wait);
             }
             thread::sleep(Duration::from_nanos(wait));
@@ -192,7 +191,7 @@ impl Worker for StreamWorker {
                 self.n_ended += 1;
                 Self::end(&self.wait, flow);
             } else if let Wait::Any(readiness) | Wait::Spin(readiness) = &self.wait {
-                // Room to write would be reported at once and for ever.
+                // Readiness to write would be reported at once and for ever.
                 let _: Result<(), SysError> =
                     readiness.modify(&flow.socket, token as u64, Interest::Readable);
                 self.ready[token] = (true, true);
@@ -205,13 +204,13 @@ impl Worker for StreamWorker {
     }
 }
 
-/// Sets the sockets up for how this worker waits.
+/// Prepares the sockets for the way in which this worker waits.
 fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, LoadError> {
     let error = |cause| SysError::new("set timeouts of", "a data connection", cause);
     if let ([flow], Waiting::Block) = (flows, params.placement.wait) {
         let role = params.role(flow.number, active);
         let one_way = role.sends != role.receives;
-        // Mapping pages never waits, so it cannot wait in the call.
+        // A receive that maps pages never blocks, so it cannot wait in the call.
         if one_way && !(role.receives && params.receive == ReceiveMode::Zerocopy) {
             flow.socket.set_nonblocking(false).map_err(error)?;
             flow.socket.set_read_timeout(Some(CALL_TIMEOUT)).map_err(error)?;
@@ -235,7 +234,7 @@ fn waiting(flows: &[Flow], active: bool, params: &StreamParams) -> Result<Wait, 
     })
 }
 
-/// Bytes nothing on the path can compress.
+/// Returns bytes that nothing on the path can compress.
 fn random_payload(bytes: usize, seed: u64) -> Result<Region, SysError> {
     let mut payload = Region::new(bytes)?;
     Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut payload);

@@ -1,4 +1,4 @@
-//! The active end's worker: each stream fetches or sends one file after the other.
+//! Worker of the active end: each stream fetches or sends one file after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,47 +17,46 @@ use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
 
-/// Read at once by copying transfers.
+/// Bytes per read of copying transfers.
 const BUFFER_BYTES: usize = 128 << 10;
-/// Sockets looked at in a step.
+/// Sockets served in a step.
 const READY: usize = 64;
 /// Turns of one stream in a step.
 const TURNS: u32 = 4;
 /// Rest after a transfer that failed.
 const RETRY_REST: Nanos = Nanos::from_millis(10);
-/// So many failures in a row end the load: nothing will come of it.
+/// Failures in a row that end the load, because no further transfer can be expected to succeed.
 const HOPELESS: u32 = 10;
-/// How often streams are looked through for those in which nothing moves.
+/// Interval between searches for streams in which nothing moves.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
-/// A stream's protocol.
+/// Protocol of one stream.
 pub(crate) trait Session: Send {
-    /// Starts the next file; its sockets are known to the worker's readiness as `token` and `token
-    /// + 1`.
+    /// Starts the next file. The worker's readiness knows its sockets as `token` and `token + 1`.
     fn begin(&mut self, token: u64, bench: &mut Bench<'_>) -> Result<(), Failure>;
 
-    /// Goes on as far as it can without waiting.
+    /// Continues as far as it can without waiting.
     fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure>;
 
-    /// What has moved so far: it changes when anything does.
+    /// Returns the bytes and messages moved so far: the number changes with every progress.
     fn progress(&self) -> u64;
 
-    /// How far a transfer was that is given up.
+    /// Returns the stage of a transfer that is given up.
     fn overdue(&self) -> Failure;
 
-    /// Gives the transfer up and closes what is open.
+    /// Gives the transfer up and closes its connections.
     fn abort(&mut self);
 
-    /// Times of the transfer that is through.
+    /// Returns the times of the completed transfer.
     fn course(&self) -> &Course;
 
-    /// What it has counted.
+    /// Returns the stream's counters.
     fn account(&self) -> &Account;
 
-    /// The connection that carries files now.
+    /// Returns the connection that carries files now.
     fn carrier(&self) -> Option<&Socket>;
 
-    /// What is said of it in reports.
+    /// Returns the stream's report.
     fn report(&mut self) -> FlowReport;
 }
 
@@ -67,11 +66,11 @@ struct Stream<S> {
     is_busy: bool,
     is_ready: bool,
     resume_at: Nanos,
-    /// When the transfer under way was begun.
+    /// Start of the transfer in progress.
     begun: Nanos,
-    /// When the end of the load cut it off, if it did.
+    /// Time at which the end of the load interrupted it, if it did.
     cut_off_at: Option<Nanos>,
-    /// When something last moved, and how far it was then.
+    /// Time and position of the last progress.
     moved: (Nanos, u64),
     failures: u32,
 }
@@ -94,8 +93,8 @@ pub(crate) struct ClientWorker<S> {
 }
 
 impl<S: Session> ClientWorker<S> {
-    /// Worker `number` with these streams; `companion` tells that the other end is there, if it is
-    /// ours.
+    /// Creates worker `number` with these streams. `companion` shows that the other end is alive,
+    /// if it is ours.
     pub(crate) fn new(
         number: u32,
         sessions: Vec<(u32, S)>,
@@ -131,7 +130,7 @@ impl<S: Session> ClientWorker<S> {
         })
     }
 
-    /// Takes one stream on; whether anything moved.
+    /// Continues one stream; returns true if anything moved.
     fn serve(&mut self, place: usize, now: Nanos, tally: &mut Tally) -> bool {
         let Self { streams, readiness, buffer, .. } = self;
         let stream = &mut streams[place];
@@ -190,7 +189,7 @@ impl<S: Session> ClientWorker<S> {
         stream.failures += 1;
         self.last_failure = Some(failure);
         if self.stopped {
-            // What the end of the load cut off is not lost.
+            // A transfer that the end of the load interrupts is not lost.
             tally.left_open(Start::closed(stream.begun), now);
             return;
         }
@@ -217,7 +216,7 @@ impl<S: Session> ClientWorker<S> {
         }
     }
 
-    /// When the next stream that rests is to go on.
+    /// Returns the time at which the next resting stream continues.
     fn next_resumption(&self, now: Nanos) -> Option<Nanos> {
         let resting = self.streams.iter().filter(|stream| stream.resume_at > now);
         resting.map(|stream| stream.resume_at).min()
@@ -236,7 +235,7 @@ impl<S: Session> ClientWorker<S> {
     }
 }
 
-/// Tokens of a stream: two sockets.
+/// Returns the tokens of a stream's two sockets.
 pub(super) const TOKENS: u64 = 2;
 
 fn token(place: usize) -> u64 {
@@ -298,7 +297,7 @@ impl<S: Session> Worker for ClientWorker<S> {
 
     fn stop_sending(&mut self) {
         self.stopped = true;
-        // A file may take longer than the drain: what is under way ends here.
+        // A file may take longer than the drain, so transfers in progress end here.
         for stream in &mut self.streams {
             if std::mem::take(&mut stream.is_busy) {
                 stream.session.abort();

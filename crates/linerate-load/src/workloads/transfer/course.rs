@@ -1,4 +1,4 @@
-//! The course of one transfer in time, and what a flow counts.
+//! Times of the parts of a transfer, and counters of a flow.
 
 use linerate_model::{Counter, Counters, FlowTcp, Nanos, TcpState};
 use linerate_sys::clock;
@@ -7,11 +7,11 @@ use socket2::Socket;
 use crate::Tally;
 use crate::workloads::tcp_state;
 
-/// When the parts of a transfer ended.
+/// Ends of the parts of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Course {
     begun: Nanos,
-    /// When the current stage began.
+    /// Start of the current stage.
     since: Nanos,
     pub(crate) connect: Option<u64>,
     pub(crate) first_byte: Option<u64>,
@@ -20,12 +20,12 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// A transfer begins.
+    /// Begins a transfer.
     pub(crate) fn begin(now: Nanos) -> Self {
         Self { begun: now, since: now, ..Self::default() }
     }
 
-    /// How long the current stage has lasted; starts the next.
+    /// Returns the duration of the current stage and starts the next.
     pub(crate) fn lap(&mut self) -> Option<u64> {
         let now = Nanos(clock::monotonic());
         let lasted = now.since(self.since).0;
@@ -33,7 +33,7 @@ impl Course {
         Some(lasted)
     }
 
-    /// The file is through: records what was measured.
+    /// Records the times of a completed file.
     pub(crate) fn record(&self, tally: &mut Tally) {
         let whole = Nanos(clock::monotonic()).since(self.begun).0;
         tally.service.record(whole);
@@ -50,30 +50,31 @@ impl Course {
     }
 }
 
-/// What one flow has counted, over all its connections.
+/// Counters of one flow, over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) counters: Counters,
-    /// Of connections that are closed.
+    /// TCP state of closed connections.
     closed: TcpState,
 }
 
 impl Account {
-    /// Counts for the flow and the worker at once.
+    /// Counts for the flow and the worker together.
     #[inline]
     pub(crate) fn count(&mut self, tally: &mut Tally, counter: Counter, n: u64) {
         self.counters[counter] += n;
         tally.add(counter, n);
     }
 
-    /// Keeps what is known of a connection that will be closed.
+    /// Adds the state of a connection that is about to close.
     pub(crate) fn keep(&mut self, socket: &Socket) {
         if let Some(state) = tcp_state::of(socket) {
             tcp_state::add(&mut self.closed, state);
         }
     }
 
-    /// All connections of flow `number` so far, `open` among them: counters never fall.
+    /// Returns the state of all connections of flow `number` so far, including `open`: counters
+    /// never fall.
     pub(crate) fn state(&self, number: u32, open: Option<&Socket>) -> Option<FlowTcp> {
         let mut sum = self.closed;
         if let Some(state) = open.and_then(tcp_state::of) {

@@ -16,7 +16,7 @@ const MONTHS: [&str; 12] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Date {
     year: i64,
-    /// From 1 on, as the day.
+    /// Counted from 1, like the day.
     month: usize,
     day: i64,
     weekday: usize,
@@ -24,10 +24,10 @@ pub(crate) struct Date {
 }
 
 impl Date {
-    /// `seconds` after 1970 began.
+    /// Returns the date `seconds` after the start of 1970.
     pub(crate) fn of(seconds: i64) -> Self {
         let days = seconds.div_euclid(SECONDS_OF_DAY);
-        // Years begin in March here, so that the day that may be missing is the last of the year.
+        // Years begin in March here, so that the leap day is the last day of the year.
         let shifted = days + DAYS_BEFORE_1970;
         let day_of_era = shifted.rem_euclid(DAYS_OF_ERA);
         let year_of_era =

@@ -1,39 +1,38 @@
-//! SHA-256 of what a flow receives, so that anybody can compare it with the file at the other end
-//! (`sha256sum`). It costs CPU, and allocates nothing.
+//! SHA-256 of received files, to compare with the file at the other end (`sha256sum`). It costs
+//! CPU, and allocates nothing.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-/// Of the file under way, of the last whole one, and of all whole ones in order.
+/// Digests of the current file, of the last complete one, and of all complete ones in order.
 #[derive(Debug, Default)]
 pub(super) struct Checksum {
     current: Sha256,
     last: Option<[u8; 32]>,
-    /// Of all whole files one after the other: what `cat FILES | sha256sum` says.
+    /// Of all complete files in order: the result of `cat FILES | sha256sum`.
     all: Sha256,
-    /// The same with what has come of the file under way.
+    /// The same, with the received part of the current file.
     tentative: Sha256,
     files: u64,
     is_under_way: bool,
 }
 
 impl Checksum {
-    /// The next file begins; what has come of the one before counts only if [`Self::end`] was
-    /// called.
+    /// Begins the next file. The one before counts only if [`Self::end`] was called.
     pub(super) fn begin(&mut self) {
         self.current = Sha256::default();
         self.tentative = self.all.clone();
         self.is_under_way = true;
     }
 
-    /// More of it has come.
+    /// Adds received bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.current.update(bytes);
         self.tentative.update(bytes);
     }
 
-    /// It is whole; said again, it is still one file.
+    /// Completes the file; a second call has no effect.
     pub(super) fn end(&mut self) {
         if !std::mem::take(&mut self.is_under_way) {
             return;
@@ -43,7 +42,7 @@ impl Checksum {
         self.files += 1;
     }
 
-    /// What is said of it in reports.
+    /// Returns the text for reports.
     pub(super) fn modes(&self, modes: &mut BTreeMap<String, String>) {
         let Some(last) = self.last else { return };
         modes.insert("sha256_last".into(), hexadecimal(&last));

@@ -1,8 +1,8 @@
-//! Storing a file past the page cache: the socket is read into buffers of whole blocks, which are
-//! written while the next are filled.
+//! Sink past the page cache: reads the socket into buffers of whole blocks, and writes full buffers
+//! while the next are filled.
 //!
-//! When every buffer is on its way to the disk, the socket is left alone: its window closes, and
-//! the sender slows down to the disk.
+//! When every buffer is being written, the socket is not read: its window closes, and the sender
+//! slows down to the rate of the disk.
 
 use std::io;
 use std::time::Duration;
@@ -14,37 +14,39 @@ use super::watched::Watched;
 use crate::LoadError;
 use linerate_disk::Target;
 
-/// Of a buffer: long enough for a disk's full rate.
+/// Bytes of a buffer: enough for a disk's full rate.
 pub(super) const SLOT_BYTES: usize = 256 << 10;
-/// Completions are seen only by waiting for them; other flows of the worker wait as long.
+/// Longest wait for completions, which are seen only by waiting. Other flows of the worker wait as
+/// long.
 const LOOK: Duration = Duration::from_micros(20);
 /// Buffers of a flow.
 const SLOTS: u32 = 8;
 
-/// Buffers on their way.
+/// Buffers being written.
 #[derive(Debug)]
 pub(super) struct DirectSink {
     transfers: Transfers,
     free: Vec<u32>,
     done: Vec<Completion>,
-    /// The buffer being filled, and how far it is.
+    /// Buffer being filled, and its bytes so far.
     filling: Option<(u32, usize)>,
     base: u64,
     region: u64,
     block: usize,
-    /// Where the next buffer goes, from `base`.
+    /// Place of the next buffer, from `base`.
     at: u64,
 }
 
-/// What came of a call.
+/// Outcome of a call.
 pub(super) enum Taken {
     Bytes(usize),
-    /// Every buffer is on its way.
+    /// Every buffer is being written.
     Full,
 }
 
 impl DirectSink {
-    /// For the `region` bytes of `target` from `base` on, both multiples of [`SLOT_BYTES`].
+    /// Creates the sink for the `region` bytes of `target` from `base` on, both multiples of
+    /// [`SLOT_BYTES`].
     pub(super) fn new(target: &Target, base: u64, region: u64) -> Result<Self, LoadError> {
         let mut refused = Vec::new();
         for engine in [Engine::IoUring, Engine::NativeAio, Engine::Threads] {
@@ -74,12 +76,12 @@ impl DirectSink {
         })
     }
 
-    /// The engine and what the kernel granted it.
+    /// Returns the engine and the options that the kernel granted.
     pub(super) fn described(&self) -> String {
         self.transfers.described()
     }
 
-    /// The next file: from the region's start.
+    /// Begins the next file at the region's start.
     pub(super) fn begin(&mut self) {
         self.at = 0;
         if let Some((slot, _)) = self.filling.take() {
@@ -120,7 +122,7 @@ impl DirectSink {
     fn queue(&mut self, slot: u32, bytes: usize) -> Result<(), Failure> {
         let offset = self.base + self.at % self.region;
         self.at += SLOT_BYTES as u64;
-        // A file's tail is written as a whole block.
+        // The tail of a file is written as a whole block.
         let bytes = bytes.next_multiple_of(self.block) as u32;
         self.transfers.queue(Request {
             slot,
@@ -145,7 +147,7 @@ impl DirectSink {
         Ok(())
     }
 
-    /// Writes what is left of a file; whether all of it is on the disk.
+    /// Writes the rest of a file; returns true when all of it is on the disk.
     pub(super) fn finish(&mut self) -> Result<bool, Failure> {
         if let Some((slot, filled)) = self.filling.take() {
             if filled > 0 {

@@ -1,11 +1,11 @@
-//! Why a file did not come through.
+//! Failures of transfers.
 
 use std::fmt;
 use std::io;
 
 use rustls::Error;
 
-/// How far a transfer was.
+/// TransferStage of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransferStage {
     /// Opening a connection.
@@ -18,26 +18,26 @@ pub(crate) enum TransferStage {
     Close,
 }
 
-/// Plain numbers, so that noting one in a step allocates nothing.
+/// Reason of a failure, in plain numbers, so that recording one in a step allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A system call failed with this number.
     Io(i32),
-    /// Nothing came about within the time allowed.
+    /// Nothing moved within the time allowed.
     TimedOut(TransferStage),
     /// The other end closed in this stage.
     Closed(TransferStage),
-    /// The file ended early: bytes promised, bytes that came.
+    /// The file ended early: bytes announced, bytes received.
     Short(u64, u64),
-    /// The other end names another size than it sends: bytes named, bytes that came.
+    /// The other end announced another size than it sends: bytes announced, bytes received.
     Size(u64, u64),
     /// The server refused with this status.
     Refused(u16),
-    /// The server refused TLS where this asked for it, with this status.
+    /// The server refused a request for TLS with this status.
     Unprotected(&'static str, u16),
-    /// A part of the file was asked for, and the server gives the whole.
+    /// The request was for a part of the file, and the server sends the whole.
     Whole,
-    /// What the other end said is not understood.
+    /// The message of the other end is malformed.
     Syntax(&'static str),
     /// The file cannot be stored: the system's error number.
     Sink(i32),
@@ -45,25 +45,25 @@ pub(crate) enum Failure {
     Source(i32),
     /// The budget of bytes written is used up.
     Budget,
-    /// TLS came to nothing.
+    /// TLS failed.
     Tls(TlsFault),
 }
 
-/// What went wrong with TLS.
+/// Failure of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsFault {
-    /// The server's certificate is not what was expected, or nobody vouches for it.
+    /// The server's certificate is not the expected one, or leads to no trusted root.
     Certificate,
     /// The other end refused, with this alert (RFC 8446 clause 6.2).
     Alert(u8),
-    /// What came is no TLS, or of no version that we speak.
+    /// The bytes are not TLS, or of an unsupported version.
     Protocol,
-    /// The connection ended without saying so.
+    /// The connection ended without a close alert.
     Truncated,
 }
 
 impl TlsFault {
-    /// What `error` of a connection means, if it is about TLS.
+    /// Returns the failure that `error` of a connection describes, if it is about TLS.
     fn of(error: &io::Error) -> Option<Self> {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return Some(Self::Truncated);
@@ -77,7 +77,7 @@ impl TlsFault {
 }
 
 impl Failure {
-    /// Of a call on a connection.
+    /// Returns the failure of a call on a connection.
     pub(crate) fn io(error: &io::Error) -> Self {
         match TlsFault::of(error) {
             Some(fault) => Self::Tls(fault),
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// Whether trying again is pointless.
+    /// Returns true if a retry cannot succeed.
     pub(crate) fn is_final(self) -> bool {
         let passing = Self::Tls(TlsFault::Truncated);
         !matches!(self, Self::Io(_) | Self::TimedOut(_) | Self::Closed(_) | Self::Short(..))
@@ -124,7 +124,7 @@ impl fmt::Display for Failure {
                 "the server says that the file has {named} bytes, \
                 and sent {came}"
             ),
-            // FTP's word for both (RFC 959 clause 4.2.2, RFC 4217 clause 4).
+            // FTP uses this reply for both (RFC 959 clause 4.2.2, RFC 4217 clause 4).
             Self::Refused(530) => f.write_str(
                 "the server answered 530: not logged in (are user and password before the host in \
                     `server` right, or does it want TLS: \

@@ -1,28 +1,28 @@
-//! A thread that waits for a file to be on its disk, so that no step has to.
+//! Thread that waits until a file is on its disk, so that no step has to.
 
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{JoinHandle, Thread};
 
-/// Nothing is asked for.
+/// Without a request.
 const REST: i32 = -1;
-/// A flush is asked for or under way.
+/// A flush is requested or in progress.
 const BUSY: i32 = -2;
-/// The thread is to end.
+/// The thread has to end.
 const END: i32 = -3;
 
-/// Flushes one file when told.
+/// Thread that flushes one file on request.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    /// Above zero: the error number of the last flush; zero: it went well.
+    /// Error number of the last flush; zero if it succeeded.
     state: Arc<AtomicI32>,
     thread: Thread,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
-    /// One for `file`.
+    /// Starts the thread for `file`.
     pub(super) fn new(file: File) -> std::io::Result<Self> {
         let state = Arc::new(AtomicI32::new(REST));
         let shared = Arc::clone(&state);
@@ -34,7 +34,7 @@ impl Flusher {
                         let result = file
                             .sync_data()
                             .map_or_else(|error| error.raw_os_error().unwrap_or(5), |()| 0);
-                        // Unless the end was asked for meanwhile.
+                        // Unless the end was requested meanwhile.
                         let _ = shared.compare_exchange(
                             BUSY,
                             result,
@@ -49,13 +49,13 @@ impl Flusher {
         Ok(Self { state, thread: handle.thread().clone(), handle: Some(handle) })
     }
 
-    /// Asks for a flush, if none is under way.
+    /// Requests a flush, if none is in progress.
     pub(super) fn start(&self) {
         self.state.store(BUSY, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// What came of it: nothing yet, or the error number, 0 if it went well.
+    /// Returns the outcome: `None` before the end, then the error number, 0 for success.
     pub(super) fn result(&self) -> Option<i32> {
         Some(self.state.load(Ordering::Acquire)).filter(|state| *state >= 0)
     }

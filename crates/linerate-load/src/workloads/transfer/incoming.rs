@@ -1,4 +1,4 @@
-//! A flow that receives files: thrown away, copied to memory, throttled, or stored.
+//! Flow that receives files and discards, copies, throttles or stores them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,11 +25,11 @@ use crate::workloads::rendezvous::would_wait;
 const TAKE_BYTES: u64 = 1 << 20;
 /// Calls in one turn.
 const CALLS: u32 = 8;
-/// How long a full sink is left alone.
+/// Pause before a full sink is tried again.
 const FULL_REST: Nanos = Nanos(200_000);
-/// A throttled sink that was idle or late may catch up by this much.
+/// Most that a throttled sink catches up after it was idle or late.
 const CATCH_UP: Nanos = Nanos::from_millis(100);
-/// What a throttled sink takes at once: so long's worth, but no less than a page.
+/// Time whose bytes a throttled sink takes at once, but at least a page.
 const GULP: Nanos = Nanos::from_millis(2);
 const LEAST_GULP: f64 = 4096.0;
 const BITS: f64 = 8.0;
@@ -49,7 +49,7 @@ pub(crate) struct Incoming {
 enum Into {
     Nothing,
     Memory,
-    /// Bytes per second, and when more may be taken.
+    /// Bytes per second, and the time from which more may be taken.
     Throttled {
         rate: f64,
         next: Nanos,
@@ -63,7 +63,7 @@ enum Into {
     Direct(Box<DirectSink>),
 }
 
-/// What a turn came to.
+/// Outcome of a turn.
 pub(crate) struct Received {
     pub(crate) bytes: u64,
     pub(crate) ended: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Received {
 }
 
 impl Incoming {
-    /// Flow `number` of this end.
+    /// Creates flow `number` of this end.
     pub(crate) fn new(store: &Store, number: u32) -> Result<Self, LoadError> {
         let params = &store.params;
         let base = store.place.as_ref().map_or(0, |place| place.region * u64::from(number));
@@ -115,7 +115,7 @@ impl Incoming {
         })
     }
 
-    /// The next file, of `size` bytes if that is known.
+    /// Begins the next file, of `size` bytes if that is known.
     pub(crate) fn begin(&mut self, size: Option<u64>) -> Result<(), Failure> {
         self.at = 0;
         self.checksum.iter_mut().for_each(|checksum| checksum.begin());
@@ -136,7 +136,7 @@ impl Incoming {
         }
     }
 
-    /// Takes some of the file, at most `left` bytes.
+    /// Takes a part of the file, at most `left` bytes.
     pub(crate) fn take(
         &mut self,
         connection: &mut Watched,
@@ -148,7 +148,7 @@ impl Incoming {
         let (mut calls, mut failed) = (0, None);
         while received.bytes < left && calls < CALLS && received.turn == Turn::Moved {
             calls += 1;
-            // What came before a failure is counted all the same.
+            // Bytes received before a failure still count.
             match self.take_once(connection, left - received.bytes, bench) {
                 Ok(Ok(Some(0))) => received.ended = true,
                 Ok(Ok(Some(n))) => {
@@ -173,7 +173,7 @@ impl Incoming {
         failed.map_or(Ok(received), Err)
     }
 
-    /// One call; `None` if the sink is full.
+    /// Makes one call; returns `None` if the sink is full.
     #[inline]
     fn take_once(
         &mut self,
@@ -223,7 +223,8 @@ impl Incoming {
             }
         };
         if let Some(checksum) = &mut self.checksum {
-            // What is thrown away or spliced is not here to be read: the parameters exclude it.
+            // Discarded or spliced bytes are not in memory: the parameters exclude a checksum of
+            // them.
             checksum.add(&bench.buffer[..*answer.as_ref().unwrap_or(&0)]);
         }
         Ok(answer.map(Some))
@@ -236,7 +237,7 @@ impl Incoming {
         }
     }
 
-    /// The last byte has come: whether the file is where it belongs.
+    /// Finishes a file after its last byte; returns true once it is stored.
     pub(crate) fn finish(&mut self) -> Result<bool, Failure> {
         let is_there = self.is_stored()?;
         if is_there {
@@ -263,7 +264,7 @@ impl Incoming {
         }
     }
 
-    /// What is said of this flow in reports.
+    /// Adds this flow's modes to reports.
     pub(crate) fn modes(&self, modes: &mut BTreeMap<String, String>) {
         modes.insert("sink".into(), self.name.into());
         self.checksum.iter().for_each(|checksum| checksum.modes(modes));

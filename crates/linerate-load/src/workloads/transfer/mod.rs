@@ -1,9 +1,10 @@
-//! What file transfers have in common, whatever protocol asks for the file: where its bytes come
-//! from and how they are handed to the socket, how they are taken from it and where they go, the
-//! times of its parts, and the workers of both ends.
+//! Common part of file transfers, for every protocol: the source of a file's bytes, the calls that
+//! send and receive them, their sink, the times of the parts of a transfer, and the workers of both
+//! ends.
 //!
 //! Units: bytes of files (L4 payload without heads and commands), nanoseconds. A protocol is a
-//! [`Session`] at the active end and a [`Guest`] at the passive one, both machines that never wait.
+//! [`Session`] at the active end and a [`Guest`] at the passive one, both state machines that never
+//! wait.
 
 mod client;
 mod course;
@@ -50,19 +51,19 @@ pub(crate) use watched::Watched;
 use crate::workloads::proof::word;
 use crate::{Secret, Tally};
 
-/// What a worker lends its machines for one turn.
+/// Resources that a worker lends its state machines for one turn.
 pub(crate) struct Bench<'a> {
-    /// When the step began.
+    /// Start of the step.
     pub(crate) now: Nanos,
-    /// What copying transfers overwrite.
+    /// Buffer of copying transfers.
     pub(crate) buffer: &'a mut Region,
-    /// Where sockets are waited for.
+    /// Set of watched sockets.
     pub(crate) readiness: &'a Readiness,
-    /// What is counted.
+    /// Counters.
     pub(crate) tally: &'a mut Tally,
 }
 
-/// What came of a turn.
+/// Outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Something moved; there may be more.
@@ -71,17 +72,17 @@ pub(crate) enum Turn {
     Network,
     /// Nothing more before this time.
     Until(Nanos),
-    /// A file is through, or a guest has gone.
+    /// A file is complete, or a guest has gone.
     Done,
 }
 
-/// A word that only the trial's ends know, as text, for protocols whose words are text and may be
+/// Returns a word that only the trial's ends know, as text, for protocols that send text and may be
 /// overheard.
 pub(crate) fn spelled(secret: Secret) -> String {
     word(secret, b"file transfer").0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether `error` says that a connection is being opened.
+/// Returns true if `error` means that a connection is being opened.
 pub(crate) fn is_connecting(error: &std::io::Error) -> bool {
     /// Linux `include/uapi/asm-generic/errno.h`.
     const EALREADY: i32 = 114;
@@ -90,9 +91,9 @@ pub(crate) fn is_connecting(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EALREADY | EINPROGRESS))
 }
 
-/// Goes on opening a connection; whether it is open.
+/// Continues to open a connection; returns true once it is open.
 pub(crate) fn connected(socket: &Socket, remote: &socket2::SockAddr) -> Result<bool, Failure> {
-    /// A connect that was under way has come about. Linux `include/uapi/asm-generic/errno.h`.
+    /// Completion of a pending connect. Linux `include/uapi/asm-generic/errno.h`.
     const EISCONN: i32 = 106;
     match socket.connect(remote) {
         Ok(()) => Ok(true),

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-/// What stands for the number. Braces have no other meaning in a URL (RFC 3986 clause 2).
+/// Placeholder of the number. Braces have no other meaning in a URL (RFC 3986 clause 2).
 pub(crate) const NUMBER: &str = "{n}";
 
-/// The path of one file after the other; it prints the current one.
+/// Path of one file after the other; it prints the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     before: String,
-    /// Behind the number; `None` if the path has none.
+    /// Text behind the number; `None` if the path has no number.
     behind: Option<String>,
     next: u64,
     step: u64,
@@ -18,8 +18,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those of stream `number` of `streams`, which share `count` files evenly: each takes every
-    /// `streams`-th.
+    /// Creates the names of stream `number` of `streams`, which share `count` files evenly: each
+    /// takes every `streams`-th.
     pub(crate) fn new(path: &str, count: u64, number: u32, streams: u32) -> Self {
         let (before, behind) = match path.split_once(NUMBER) {
             Some((before, behind)) => (before, Some(behind.to_owned())),
@@ -35,12 +35,12 @@ impl Names {
         }
     }
 
-    /// Whether it is the same one all the time.
+    /// Returns true if the path is always the same.
     pub(crate) fn is_one(&self) -> bool {
         self.behind.is_none()
     }
 
-    /// The next one is current; behind the last of the stream comes its first.
+    /// Moves on to the next path; the first follows the last.
     pub(crate) fn advance(&mut self) {
         self.next += self.step;
         if self.next >= self.count {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_share_the_files_and_go_round() {
+    fn streams_share_the_files_and_start_again() {
         assert_eq!(
             first(4, Names::new("a/{n}.dat", 3, 0, 1)),
             ["a/0.dat", "a/1.dat", "a/2.dat", "a/0.dat"]

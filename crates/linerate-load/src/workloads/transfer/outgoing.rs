@@ -1,4 +1,4 @@
-//! A flow that sends files: by read and write, zero-copy, sendfile or splice.
+//! Flow that sends files: by read and write, zero-copy, sendfile or splice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,9 +23,9 @@ use crate::{LoadError, Tally};
 
 /// Bytes read by one call, and of a zero-copy buffer.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Zero-copy buffers of a flow: what may be under way unacknowledged.
+/// Zero-copy buffers of a flow, which limit the unacknowledged bytes.
 const SLOTS: usize = 32;
-/// Bytes asked for by one call that copies nothing.
+/// Bytes requested by one call that copies nothing.
 const WHOLE_BYTES: usize = 1 << 20;
 /// Calls in one turn.
 const CALLS: u32 = 8;
@@ -36,23 +36,23 @@ pub(crate) struct Outgoing {
     by: By,
     contents: Contents,
     base: u64,
-    /// The file to send, where it is not the one of the trial.
+    /// File to send, if it is not the one of the trial.
     file: Option<File>,
     at: u64,
-    /// How far it may be sent for now, and in all.
+    /// Bytes that may be sent for now, and in all.
     until: u64,
     size: u64,
-    /// Whether it is known here alone what has reached the other end; and payload of this
-    /// connection of which it is not known yet.
+    /// True if only this end can know the bytes that have reached the other; and payload of this
+    /// connection that is not known to have arrived.
     counts_acknowledged: bool,
     unconfirmed: u64,
-    /// What was asked for, where the connection does not allow it.
+    /// Requested mode, if the connection does not allow it.
     instead_of: Option<&'static str>,
 }
 
 #[derive(Debug)]
 enum By {
-    /// What was read and not yet sent.
+    /// Bytes read and not yet sent.
     Copy {
         buffer: Region,
         ready: Range<usize>,
@@ -66,7 +66,7 @@ enum By {
 #[derive(Debug)]
 struct Pinned {
     buffers: Vec<Region>,
-    /// By buffer: sends begun in all when its last one was.
+    /// For each buffer: number of sends begun when its last one was.
     last_send: [u64; SLOTS],
     current: usize,
     ready: Range<usize>,
@@ -76,7 +76,7 @@ struct Pinned {
     is_memory: bool,
 }
 
-/// What is to be sent of which file.
+/// Part of a file to send.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// `None`: the file of the trial.
@@ -85,30 +85,30 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// All `size` bytes of the trial's file.
+    /// Returns all `size` bytes of the trial's file.
     pub(crate) fn whole(size: u64) -> Self {
         Self { file: None, bytes: 0..size }
     }
 }
 
-/// What a turn came to.
+/// Outcome of a turn.
 pub(crate) enum Sent {
-    /// So many bytes; more may fit.
+    /// This many bytes; more may fit.
     Bytes(u64),
-    /// So many bytes, and the socket is full: it is left alone until a good part of it is free, as
-    /// trying again at once would send crumbs.
+    /// This many bytes, and the socket is full. It rests until a good part of it is free, because
+    /// an immediate retry would send tiny pieces.
     Full(u64),
-    /// All that may be sent for now has been handed over.
+    /// All that may be sent for now is handed over.
     All,
 }
 
 impl Outgoing {
-    /// Flow `number` of this end.
+    /// Creates flow `number` of this end.
     pub(crate) fn new(store: &Store, number: u32) -> Result<Self, LoadError> {
         let contents = store.contents.clone().expect("an end that sends has contents");
         let is_memory = contents.origin == Origin::Memory;
         let asked = store.params.send;
-        // What is encrypted in user space must have been there.
+        // Bytes that are encrypted in user space must be read first.
         let allowed = if store.is_secured { SendBy::Copy } else { asked };
         let by = match allowed {
             SendBy::Copy => By::Copy { buffer: Region::new(CHUNK_BYTES)?, ready: 0..0 },
@@ -146,7 +146,7 @@ impl Outgoing {
         })
     }
 
-    /// The next file goes to `connection`.
+    /// Begins the next file on `connection`.
     pub(crate) fn begin(&mut self, connection: &Watched, part: Part) -> Result<(), Failure> {
         (self.file, self.at, self.until, self.size) =
             (part.file, part.bytes.start, part.bytes.end, part.bytes.end);
@@ -154,7 +154,7 @@ impl Outgoing {
             By::Copy { ready, .. } => *ready = 0..0,
             By::Zerocopy(pinned) => {
                 zerocopy::enable(&connection.socket).map_err(|error| Failure::io(&error.cause))?;
-                // Completions are counted per connection: a new one begins anew.
+                // Completions are counted per connection, so a new one starts from zero.
                 (pinned.ready, pinned.sends, pinned.completed) = (0..0, 0, 0);
                 pinned.last_send = [0; SLOTS];
             }
@@ -168,26 +168,26 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Lets no more than `most` of what is left be sent for now; returns how much that is.
+    /// Allows at most `most` of the remaining bytes for now; returns their number.
     pub(crate) fn allow(&mut self, most: u64) -> u64 {
         let bytes = (self.size - self.at).min(most);
         self.until = self.at + bytes;
         bytes
     }
 
-    /// Whether nothing of the file is left.
+    /// Returns true if the whole file is sent.
     pub(crate) fn is_through(&self) -> bool {
         self.at == self.size
     }
 
-    /// A new connection carries what comes next: what its predecessor did not confirm never will
-    /// be.
+    /// Prepares for a new connection: unconfirmed bytes of the last one stay unconfirmed.
     pub(crate) fn renew(&mut self) {
         self.unconfirmed = 0;
     }
 
-    /// Counts what the other end's TCP has acknowledged since. Of what is still queued all is taken
-    /// for payload, heads and records of TLS too: never more is counted than has arrived.
+    /// Counts the bytes that the other end's TCP has acknowledged since. All queued bytes are taken
+    /// for payload, including heads and records of TLS, so the count never exceeds the bytes that
+    /// arrived.
     pub(crate) fn settle(&mut self, socket: &Socket, account: &mut Account, tally: &mut Tally) {
         if !self.counts_acknowledged || self.unconfirmed == 0 {
             return;
@@ -199,13 +199,12 @@ impl Outgoing {
         }
     }
 
-    /// Whether something was sent that the other end has not acknowledged, where that is known here
-    /// alone.
+    /// Returns true if bytes are sent and not acknowledged, where only this end can know it.
     pub(crate) fn is_awaited(&self) -> bool {
         self.counts_acknowledged && self.unconfirmed > 0
     }
 
-    /// The other end has said that it has all that was sent.
+    /// Counts all sent bytes as arrived, after the other end has confirmed them.
     pub(crate) fn confirm(&mut self, account: &mut Account, tally: &mut Tally) {
         if self.counts_acknowledged {
             account.count(
@@ -216,7 +215,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends some of the file.
+    /// Sends a part of the file.
     pub(crate) fn send(
         &mut self,
         connection: &mut Watched,
@@ -226,7 +225,7 @@ impl Outgoing {
         let (mut bytes, mut calls, mut full, mut failed) = (0, 0, false, None);
         while self.at < self.until && calls < CALLS {
             calls += 1;
-            // What went before a failure is counted all the same.
+            // Bytes sent before a failure still count.
             match self.send_once(connection) {
                 Ok(Ok(n)) if n > 0 => {
                     bytes += n as u64;
@@ -265,7 +264,7 @@ impl Outgoing {
 
     fn send_once(&mut self, connection: &mut Watched) -> Result<io::Result<usize>, Failure> {
         let Contents { file, memory, period, origin, .. } = &self.contents;
-        // A file of its own is sent as it is; that of the trial is repeated as far as needed.
+        // A file of a folder is sent as it is; that of the trial repeats its payload.
         let (file, period, base) =
             self.file.as_ref().map_or((&**file, *period, self.base), |own| (own, u64::MAX, 0));
         let within = self.at % period;
@@ -317,7 +316,7 @@ impl Outgoing {
         })
     }
 
-    /// What is said of this flow in reports.
+    /// Adds this flow's modes to reports.
     pub(crate) fn modes(&self, modes: &mut BTreeMap<String, String>) {
         let send = match &self.by {
             By::Copy { .. } => "copy".to_owned(),
@@ -346,7 +345,7 @@ impl Pinned {
         account.count(tally, Counter::ZerocopyCopied, some.copied);
     }
 
-    /// Too many completions outstanding is only a full socket: they are taken at the turn's end.
+    /// Takes completions later if too many are outstanding: the socket counts as full.
     fn waits(&self, error: io::Error) -> io::Error {
         if zerocopy::is_backlogged(&error) { io::ErrorKind::WouldBlock.into() } else { error }
     }

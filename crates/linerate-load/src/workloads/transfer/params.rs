@@ -1,58 +1,54 @@
 //! Parameters of file transfers, the same at both ends and for every protocol.
 
-use linerate_model::{BitRate, Bytes, Nanos, ParamError};
-use serde::Deserialize;
+use std::ops::RangeInclusive;
+
+use linerate_model::{BitRate, Bytes, Nanos, ParamError, ServerAddress};
 
 use super::names::NUMBER;
-use crate::parameter::{ParamDoc, Takes};
+use crate::parameter::{Reader, Words, word, wrong};
 use crate::workloads::exchange::TIMEOUT;
 use crate::workloads::footprint;
-use crate::workloads::parameters::wrong;
 use crate::workloads::placement::Placement;
+use crate::workloads::ports::PORT;
 
-/// Which way files go, seen from the active end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// Direction of files, seen from the active end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileDirection {
     /// The client sends them: an upload.
-    #[serde(rename = "tx")]
     Upload,
     /// The client fetches them: a download.
-    #[serde(rename = "rx")]
     Download,
 }
 
-/// Where the sending end has a file's bytes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+impl FileDirection {
+    const WORDS: Words<Self> = &[("tx", Self::Upload), ("rx", Self::Download)];
+}
+
+/// Source of a file's bytes at the sending end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Memory; no disk has a part in it.
-    #[default]
+    /// Memory, without any disk.
     Memory,
-    /// A file that the page cache holds.
+    /// A file in the page cache.
     Warm,
-    /// A file that the page cache is made to forget before each transfer.
+    /// A file that is dropped from the page cache before each transfer.
     Cold,
-    /// The files of a folder, in the page cache or not: `root`.
-    #[serde(skip)]
+    /// The files of the folder `root`, in the page cache or not. No plan chooses it by a word.
     Folder,
 }
 
 impl Origin {
+    const WORDS: Words<Self> =
+        &[("memory", Self::Memory), ("warm", Self::Warm), ("cold", Self::Cold)];
+
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-            Self::Folder => "folder",
-        }
+        if self == Self::Folder { "folder" } else { word(Self::WORDS, &self) }
     }
 }
 
-/// Where the receiving end puts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Destination of a file's bytes at the receiving end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sink {
-    #[default]
     Discard,
     Memory,
     PageCache,
@@ -62,68 +58,73 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
+    const WORDS: Words<Self> = &[
+        ("discard", Self::Discard),
+        ("memory", Self::Memory),
+        ("page_cache", Self::PageCache),
+        ("direct", Self::Direct),
+        ("fsync", Self::Fsync),
+        ("throttled", Self::Throttled),
+    ];
+
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Discard => "discard",
-            Self::Memory => "memory",
-            Self::PageCache => "page_cache",
-            Self::Direct => "direct",
-            Self::Fsync => "fsync",
-            Self::Throttled => "throttled",
-        }
+        word(Self::WORDS, &self)
     }
 
-    /// Whether it stores them.
+    /// Returns true for sinks that are files.
     pub(crate) fn is_file(self) -> bool {
         matches!(self, Self::PageCache | Self::Direct | Self::Fsync)
     }
 }
 
 /// How the sending end hands bytes to its socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendBy {
     Copy,
     Zerocopy,
-    #[default]
     Sendfile,
     Splice,
 }
 
 impl SendBy {
+    const WORDS: Words<Self> = &[
+        ("copy", Self::Copy),
+        ("zerocopy", Self::Zerocopy),
+        ("sendfile", Self::Sendfile),
+        ("splice", Self::Splice),
+    ];
+
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Zerocopy => "zerocopy",
-            Self::Sendfile => "sendfile",
-            Self::Splice => "splice",
-        }
+        word(Self::WORDS, &self)
     }
 }
 
-/// How the receiving end takes them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// How the receiving end takes bytes from its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeBy {
-    #[default]
     Copy,
     Splice,
 }
 
-/// Whose clients come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+impl TakeBy {
+    const WORDS: Words<Self> = &[("copy", Self::Copy), ("splice", Self::Splice)];
+}
+
+/// Clients of the passive end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clients {
     /// The active end's.
-    #[default]
     Own,
-    /// Other programs; the active end has no part in it.
+    /// Other programs, while the active end does nothing.
     Foreign,
 }
 
-/// What every file transfer can be told.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default)]
+impl Clients {
+    const WORDS: Words<Self> = &[("own", Self::Own), ("foreign", Self::Foreign)];
+}
+
+/// Parameters of every file transfer.
+#[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub(crate) direction: FileDirection,
     pub(crate) file_size: Bytes,
@@ -135,7 +136,7 @@ pub(crate) struct Files {
     pub(crate) folder: String,
     pub(crate) max_written: Option<Bytes>,
     pub(crate) timeout: Nanos,
-    pub(crate) server: Option<linerate_model::ServerAddress>,
+    pub(crate) server: Option<ServerAddress>,
     pub(crate) clients: Clients,
     pub(crate) port: Option<u16>,
     pub(crate) root: Option<String>,
@@ -144,162 +145,125 @@ pub(crate) struct Files {
     pub(crate) checksum: bool,
 }
 
-impl Default for Files {
-    fn default() -> Self {
-        Self {
-            // What file servers mostly do.
-            direction: FileDirection::Download,
-            // Long against the handshakes, and it fits every page cache.
-            file_size: Bytes(64 << 20),
-            source: Origin::default(),
-            send: SendBy::default(),
-            sink: Sink::default(),
-            sink_rate: None,
-            receive: TakeBy::default(),
-            // On a disk nearly everywhere, and not for keeping.
-            folder: "/var/tmp".into(),
-            max_written: None,
-            timeout: Nanos::from_secs(10),
-            server: None,
-            clients: Clients::default(),
-            port: None,
-            root: None,
-            // One file, again and again.
-            files: 1,
-            offset: Bytes(0),
-            checksum: false,
-        }
-    }
-}
-
 /// Files: from one that fits a segment to one that no disk holds.
-const FILE: Takes = Takes::Size { least: Bytes(1), most: Bytes(1 << 50) };
-/// Where a download resumes: anywhere in such a file.
-const PLACE: Takes = Takes::Size { least: Bytes(0), most: Bytes(1 << 50) };
-const AMOUNT: Takes = Takes::Size { least: Bytes(1 << 20), most: Bytes(1 << 60) };
+const FILE: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 50);
+/// Start of a resumed download.
+const PLACE: RangeInclusive<Bytes> = Bytes(0)..=Bytes(1 << 50);
+const AMOUNT: RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 60);
 
 impl Files {
-    /// Memory that one end needs, bytes.
+    /// Returns the memory that one end needs, bytes.
     pub(crate) fn memory(&self, placement: &Placement) -> u64 {
-        // What of a flow is on its way: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for
+        // Data of a flow in flight: 32 buffers of 128 KiB for MSG_ZEROCOPY, 8 of 256 KiB for
         // O_DIRECT, records of TLS.
         let on_its_way = if self.send == SendBy::Zerocopy { 4 << 20 } else { 128 << 10 };
         let to_disk = if self.sink == Sink::Direct { 2 << 20 } else { 0 };
         footprint::of(placement, crate::Times::FILES, 6 << 20, on_its_way + to_disk + (256 << 10))
     }
 
-    /// As documented; `server` stands with its protocol.
-    pub(crate) const DOCS: &[ParamDoc] = &[
-        ParamDoc {
-            name: "direction",
-            takes: Takes::Word(&["tx", "rx"]),
-            default: "\"rx\"",
-            meaning: "rx: the active end downloads; tx: it uploads",
-        },
-        ParamDoc { name: "file_size", takes: FILE, default: "\"64 MiB\"", meaning: "of each file" },
-        ParamDoc {
-            name: "source",
-            takes: Takes::Word(&["memory", "warm", "cold"]),
-            default: "\"memory\"",
-            meaning: "memory; a file in the page cache; a file that the page cache forgets before \
-                each transfer",
-        },
-        ParamDoc {
-            name: "send",
-            takes: Takes::Word(&["copy", "zerocopy", "sendfile", "splice"]),
-            default: "\"sendfile\"",
-            meaning: "how bytes reach the socket: copy (read and write), zerocopy (MSG_ZEROCOPY), \
-                sendfile, splice",
-        },
-        ParamDoc {
-            name: "sink",
-            takes: Takes::Word(&[
-                "discard",
-                "memory",
-                "page_cache",
-                "direct",
-                "fsync",
-                "throttled",
-            ]),
-            default: "\"discard\"",
-            meaning: "never copied out; copied to memory; a file through the page cache, past it, \
-                or on its disk before \
-                      the transfer is over; memory at sink_rate",
-        },
-        ParamDoc {
-            name: "sink_rate",
-            takes: Takes::BitRate,
-            default: "none",
-            meaning: "of each stream, for sink throttled: a disk whose rate is known",
-        },
-        ParamDoc {
-            name: "receive",
-            takes: Takes::Word(&["copy", "splice"]),
-            default: "\"copy\"",
-            meaning: "how bytes reach a file through the page cache",
-        },
-        ParamDoc {
-            name: "folder",
-            takes: Takes::Text { example: "/var/tmp" },
-            default: "\"/var/tmp\"",
-            meaning: "where files without a name are made, for sources and sinks that are files",
-        },
-        ParamDoc {
-            name: "max_written",
-            takes: AMOUNT,
-            default: "64 GiB",
-            meaning: "budget of bytes written to files in a campaign",
-        },
-        ParamDoc {
-            name: "timeout",
-            takes: TIMEOUT,
-            default: "\"10 s\"",
-            meaning: "a transfer in which nothing moves for this long has failed",
-        },
-        ParamDoc {
-            name: "clients",
-            takes: Takes::Word(&["own", "foreign"]),
-            default: "\"own\"",
-            meaning: "foreign: the passive end serves whatever comes, without a password, and the \
-                active end does nothing",
-        },
-        ParamDoc {
-            name: "port",
-            takes: Takes::Count { least: 1, most: 65_535 },
-            default: "any",
-            meaning: "port that the passive end serves at",
-        },
-        ParamDoc {
-            name: "root",
-            takes: Takes::Text { example: "/srv/files" },
-            default: "none",
-            meaning: "with clients = \"foreign\": serve the files of this folder instead of one of \
-                file_size; the passive end's host \
-                      must allow it (linerate serve --root, linerate agent --allow-serve)",
-        },
-        ParamDoc {
-            name: "files",
-            takes: Takes::Count { least: 1, most: 1_000_000_000 },
-            default: "1",
-            meaning: "with `{n}` in the path of `server`: files 0 to files - 1, one after the \
-                other, shared by the streams",
-        },
-        ParamDoc {
-            name: "offset",
-            takes: PLACE,
-            default: "\"0 B\"",
-            meaning: "resume each download at this byte (`http`: Range, `ftp`: REST)",
-        },
-        ParamDoc {
-            name: "checksum",
-            takes: Takes::Flag,
-            default: "false",
-            meaning: "SHA-256 of the last file received and of all of them in order, in the \
-                report; it costs CPU",
-        },
-    ];
+    /// Declares the parameters. `server` is declared by the protocol, which knows its URLs.
+    pub(crate) fn declare(reader: &mut Reader<'_>, server: Option<ServerAddress>) -> Self {
+        Self {
+            server,
+            // File servers mostly serve downloads.
+            direction: reader.choice(
+                "direction",
+                FileDirection::WORDS,
+                FileDirection::Download,
+                "rx: the active end downloads; tx: it uploads",
+            ),
+            // Long compared with the handshakes, and it fits every page cache.
+            file_size: reader.size("file_size", FILE, Bytes(64 << 20), "of each file"),
+            source: reader.choice(
+                "source",
+                Origin::WORDS,
+                Origin::Memory,
+                "memory; a file in the page cache; a file that is dropped from the page cache \
+                    before each transfer",
+            ),
+            send: reader.choice(
+                "send",
+                SendBy::WORDS,
+                SendBy::Sendfile,
+                "how bytes reach the socket: copy (read and write), zerocopy (MSG_ZEROCOPY), \
+                    sendfile, splice",
+            ),
+            sink: reader.choice(
+                "sink",
+                Sink::WORDS,
+                Sink::Discard,
+                "never copied out; copied to memory; a file through the page cache, past it, or on \
+                    its disk before the transfer ends; memory at sink_rate",
+            ),
+            sink_rate: reader.bit_rate(
+                "sink_rate",
+                "of each stream, for sink throttled: a disk whose rate is known",
+            ),
+            receive: reader.choice(
+                "receive",
+                TakeBy::WORDS,
+                TakeBy::Copy,
+                "how bytes reach a file through the page cache",
+            ),
+            // On a disk nearly everywhere, and not for keeping.
+            folder: reader.text(
+                "folder",
+                "/var/tmp",
+                "/var/tmp",
+                "folder of unnamed files, for sources and sinks that are files",
+            ),
+            max_written: reader.optional_size(
+                "max_written",
+                AMOUNT,
+                "64 GiB",
+                "budget of bytes written to files in a campaign",
+            ),
+            timeout: reader.time(
+                "timeout",
+                TIMEOUT,
+                Nanos::from_secs(10),
+                "a transfer in which nothing moves for this long has failed",
+            ),
+            clients: reader.choice(
+                "clients",
+                Clients::WORDS,
+                Clients::Own,
+                "foreign: the passive end serves any client, without a password, and the active \
+                    end does nothing",
+            ),
+            port: reader.optional_count("port", PORT, "any", "port that the passive end serves at"),
+            root: reader.optional_text(
+                "root",
+                "/srv/files",
+                "none",
+                "with clients = \"foreign\": serve the files of this folder instead of one of \
+                    file_size; the passive end's host must allow it (linerate serve --root, \
+                    linerate agent --allow-serve)",
+            ),
+            // One file, again and again.
+            files: reader.count(
+                "files",
+                1..=1_000_000_000,
+                1,
+                "with `{n}` in the path of `server`: files 0 to files - 1 in turn, shared by the \
+                    streams",
+            ),
+            offset: reader.size(
+                "offset",
+                PLACE,
+                Bytes(0),
+                "resume each download at this byte (`http`: Range, `ftp`: REST)",
+            ),
+            checksum: reader.flag(
+                "checksum",
+                false,
+                "report the SHA-256 of the last file received and of all of them in order; it \
+                    costs CPU",
+            ),
+        }
+    }
 
-    /// Says whether all of them go together.
+    /// Checks that all of them go together.
     pub(crate) fn check(&self) -> Result<(), ParamError> {
         match (self.sink, self.sink_rate) {
             (Sink::Throttled, None) => {
@@ -309,12 +273,12 @@ impl Files {
                 return Err(wrong("sink_rate", "less than a byte per second takes nothing"));
             }
             (Sink::Throttled, Some(_)) | (_, None) => {}
-            (_, Some(_)) => return Err(wrong("sink_rate", "is that of sink = \"throttled\"")),
+            (_, Some(_)) => return Err(wrong("sink_rate", "applies to sink = \"throttled\" only")),
         }
         if self.receive == TakeBy::Splice && !matches!(self.sink, Sink::PageCache | Sink::Fsync) {
             return Err(wrong(
                 "receive",
-                "`splice` leads to a file: set sink = \"page_cache\" or \"fsync\"",
+                "`splice` needs a file: set sink = \"page_cache\" or \"fsync\"",
             ));
         }
         if self.checksum
@@ -322,7 +286,7 @@ impl Files {
         {
             return Err(wrong(
                 "checksum",
-                "needs what is received in memory: set sink = \"memory\" (or page_cache, by copy)",
+                "needs the received bytes in memory: set sink = \"memory\" (or page_cache, by copy)",
             ));
         }
         if self.offset.0 > 0 && self.is_upload() {
@@ -344,17 +308,20 @@ impl Files {
             ));
         }
         if self.server.is_some() && self.clients == Clients::Foreign {
-            return Err(wrong("clients", "with a foreign server the clients are our own"));
+            return Err(wrong(
+                "clients",
+                "excludes `server`: the clients of a foreign server are our own",
+            ));
         }
         Ok(())
     }
 
-    /// Whether one end of it is not linerate.
+    /// Returns true if one end is not linerate.
     pub(crate) fn has_foreign_peer(&self) -> bool {
         self.server.is_some() || self.clients == Clients::Foreign
     }
 
-    /// Whether the client sends.
+    /// Returns true if the client sends.
     pub(crate) fn is_upload(&self) -> bool {
         self.direction == FileDirection::Upload
     }

@@ -1,8 +1,8 @@
 //! Percent-encoding of URLs (RFC 3986 clause 2.1) in bytes: names of files are bytes, and need not
 //! be UTF-8.
 //!
-//! No decoded name holds a control character: a line break in one would be a second command of FTP
-//! or a second field of HTTP.
+//! No decoded name has a control character: a line break in one would be a second command of FTP or
+//! a second field of HTTP.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ const DELETE: u8 = 0x7f;
 /// The first printable character.
 const BLANK: u8 = 0x20;
 
-/// Why a text cannot be decoded.
+/// Reason for which a text cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// `%` without two hexadecimal digits behind it.
     Digits,
     /// A control character, NUL among them, encoded or not.
     Control,
-    /// It is longer than the buffer.
+    /// The result is longer than the buffer.
     Long,
 }
 
@@ -37,14 +37,14 @@ impl fmt::Display for Mistake {
 /// Decodes `text`.
 ///
 /// # Errors
-/// If an escape is incomplete, or what it stands for is a control character.
+/// If an escape is incomplete, or stands for a control character.
 pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, Mistake> {
     let mut decoded = Vec::with_capacity(text.len());
     decode_into(text, &mut decoded)?;
     Ok(decoded)
 }
 
-/// The same into `decoded`, within what it has set aside: nothing is allocated.
+/// Decodes `text` into `decoded`, within its reserved bytes: nothing is allocated.
 ///
 /// # Errors
 /// As [`decode`], and if there is no room.

@@ -1,4 +1,4 @@
-//! The passive end's worker: accepts connections and serves each by a guest of the protocol.
+//! Worker of the passive end: accepts connections and serves each by a guest of the protocol.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -20,18 +20,18 @@ use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 /// The listener's token; guests have two each, by place.
 const LISTENER: u64 = u64::MAX;
-/// Sockets looked at in a step.
+/// Sockets served in a step.
 const READY: usize = 64;
 /// Turns of one guest in a step.
 const TURNS: u32 = 4;
 const BUFFER_BYTES: usize = 128 << 10;
-/// How often guests are looked through for those in which nothing moves.
+/// Interval between searches for guests in which nothing moves.
 const LOOK_EVERY: Nanos = Nanos::from_millis(5);
 
-/// One connection's protocol at the serving end. Places are made beforehand and used by one
+/// Protocol of one connection at the serving end. Places are created beforehand and serve one
 /// connection after the other.
 pub(crate) trait Guest: Send {
-    /// A connection comes to this place; its sockets are `token` and `token + 1`.
+    /// Takes a new connection; its sockets are `token` and `token + 1`.
     fn admit(
         &mut self,
         socket: Socket,
@@ -40,29 +40,29 @@ pub(crate) trait Guest: Send {
         bench: &mut Bench<'_>,
     ) -> Result<(), Failure>;
 
-    /// Goes on as far as it can without waiting; [`Turn::Done`] when the guest has gone.
+    /// Continues as far as it can without waiting; returns [`Turn::Done`] when the guest has gone.
     fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure>;
 
-    /// What has moved so far.
+    /// Returns the bytes and messages moved so far.
     fn progress(&self) -> u64;
 
-    /// Whether a file is under way: asked for, and not yet stored or acknowledged whole.
+    /// Returns true while a file is in progress: requested, and not yet stored or completely
+    /// acknowledged.
     fn is_under_way(&self) -> bool;
 
-    /// Counts what has been acknowledged since, where nobody else counts; called every few
-    /// milliseconds.
+    /// Counts the bytes acknowledged since, if only this end can; called every few milliseconds.
     fn settle(&mut self, bench: &mut Bench<'_>);
 
-    /// Closes what is open.
+    /// Closes all connections.
     fn dismiss(&mut self);
 
-    /// What this place has counted.
+    /// Returns the counters of this place.
     fn account(&self) -> &Account;
 
-    /// The connection that carries files now.
+    /// Returns the connection that carries files now.
     fn carrier(&self) -> Option<&Socket>;
 
-    /// What is said of it in reports.
+    /// Returns the report of this place.
     fn report(&mut self) -> FlowReport;
 }
 
@@ -74,13 +74,13 @@ struct GuestPlace<G> {
     moved: (Nanos, u64),
 }
 
-/// What a server's workers have in common.
+/// Common part of a server's workers.
 pub(crate) struct Service {
-    /// Shared by all workers, does not block.
+    /// Non-blocking listener that all workers share.
     pub(crate) listener: TcpListener,
     pub(crate) wait: Waiting,
     pub(crate) timeout: Nanos,
-    /// Whether other programs are the clients.
+    /// True if other programs are the clients.
     pub(crate) is_foreign: bool,
 }
 
@@ -94,8 +94,7 @@ pub(crate) struct ServerWorker<G> {
     buffer: Region,
     companion: Option<Companion>,
     look_at: Nanos,
-    /// Whether a file of another program was under way when the last step began to wait, and when
-    /// that was.
+    /// True if a foreign file was in progress when the last step began to wait; and that time.
     is_serving: bool,
     waits_since: Nanos,
     stopped: bool,
@@ -104,7 +103,7 @@ pub(crate) struct ServerWorker<G> {
 }
 
 impl<G: Guest> ServerWorker<G> {
-    /// Worker `number` with these places; `foreign` strangers were turned away before.
+    /// Creates worker `number` with these places; `foreign` strangers were refused before.
     pub(crate) fn new(
         number: u32,
         service: Service,
@@ -138,7 +137,7 @@ impl<G: Guest> ServerWorker<G> {
         })
     }
 
-    /// Accepts while there is room; the rest waits in the kernel.
+    /// Accepts connections while there is room; the others wait in the kernel.
     fn accept(&mut self, now: Nanos, tally: &mut Tally) {
         while let Some(place) = self.places.iter().position(|place| !place.is_taken) {
             let Ok((stream, peer)) = self.service.listener.accept() else { return };
@@ -156,7 +155,7 @@ impl<G: Guest> ServerWorker<G> {
                 self.dismiss(place, Some(failure), tally);
             }
         }
-        // Whoever comes now waits until a guest has gone.
+        // A new client waits until a guest has gone.
         let _ = self.readiness.remove(&self.service.listener);
         self.is_listening = false;
     }
@@ -203,7 +202,7 @@ impl<G: Guest> ServerWorker<G> {
         moved
     }
 
-    /// Sends away guests in whom nothing moves: nobody may hold a place for ever.
+    /// Closes guests in which nothing moves, so that no client holds a place for ever.
     fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
         self.look_at = now + LOOK_EVERY;
         for place in 0..self.places.len() {
@@ -255,13 +254,13 @@ impl<G: Guest> Worker for ServerWorker<G> {
         let is_under_way = |place: &GuestPlace<G>| place.is_taken && place.guest.is_under_way();
         self.is_serving = self.service.is_foreign && self.places.iter().any(is_under_way);
         self.waits_since = now;
-        // A small file is asked for and gone within the step.
+        // A small file is requested and complete within the step.
         if self.service.is_foreign && (moved || self.is_serving) {
             self.waits_since = Nanos(clock::monotonic()).max(now);
             tally.add(Counter::Serving, self.waits_since.since(now).0);
         }
         let resting = self.places.iter().filter(|place| place.is_taken && place.resume_at > now);
-        // Nothing wakes the worker when the last bytes are acknowledged.
+        // The acknowledgement of the last bytes wakes no worker.
         let looked = self.is_serving.then_some(self.look_at);
         let until = resting.map(|place| place.resume_at).chain(looked).fold(due.until, Nanos::min);
         let patience =
@@ -311,7 +310,7 @@ impl<G: Guest> Worker for ServerWorker<G> {
         let worker = self.number;
         let failure =
             self.last_failure.map(|failure| ("last_failure".to_owned(), failure.to_string()));
-        // Places nobody came to tell nothing.
+        // Places without a connection have no report.
         let used = (first..)
             .zip(&mut self.places)
             .filter(|(_, place)| place.guest.account().counters != Default::default());

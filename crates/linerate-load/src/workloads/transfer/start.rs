@@ -1,8 +1,8 @@
 //! From parameters to workers, the same for every protocol.
 //!
-//! Between our own ends one connection per worker opens with the session's hello and carries
-//! nothing else: its end says that the other side is gone. The protocol has a port of its own,
-//! offered second; who comes there must know the secret in the protocol's own way.
+//! Between our own ends, one connection per worker opens with the session's hello and carries
+//! nothing else: it ends when the other side is gone. The protocol has a port of its own, offered
+//! second; clients of that port prove the secret in the protocol's own way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,12 +29,12 @@ use crate::workloads::rendezvous::{self, Hello};
 use crate::workloads::tcp_options::TcpOptions;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
-/// Places for connections beyond the streams: one that is closing still holds its own.
+/// Places for connections beyond the streams, because a closing connection still holds its place.
 const SPARE_PLACES: u32 = 4;
 /// Connections that wait in the kernel.
 const BACKLOG: i32 = 4096;
 
-/// A protocol by which files are asked for; its parameters.
+/// Protocol of file transfers, implemented by its parameters.
 pub(crate) trait Protocol: Clone + Send + 'static {
     /// A stream at the active end.
     type Session: Session + 'static;
@@ -46,9 +46,9 @@ pub(crate) trait Protocol: Clone + Send + 'static {
     fn files(&self) -> &Files;
     fn placement(&self) -> &Placement;
     fn options(&self) -> &TcpOptions;
-    /// The foreign server, if there is one.
+    /// Returns the foreign server, if there is one.
     fn url(&self) -> Option<Url>;
-    /// Stream `number`.
+    /// Creates stream `number`.
     fn session(
         &self,
         number: u32,
@@ -56,11 +56,11 @@ pub(crate) trait Protocol: Clone + Send + 'static {
         store: &Store,
         secret: Secret,
     ) -> Result<Self::Session, LoadError>;
-    /// TLS of either end's connections, if they have it.
+    /// Returns TLS of either end's connections, if they have it.
     fn security(&self, _side: Side, _secret: Secret) -> Result<Option<Security>, LoadError> {
         Ok(None)
     }
-    /// Place `number`.
+    /// Creates place `number`.
     fn guest(
         &self,
         number: u32,
@@ -70,7 +70,7 @@ pub(crate) trait Protocol: Clone + Send + 'static {
     ) -> Result<Self::Guest, LoadError>;
 }
 
-/// Which end.
+/// End of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Active,
@@ -85,7 +85,7 @@ pub(crate) struct Dial {
     device: Option<String>,
     options: TcpOptions,
     pub(crate) security: Option<Security>,
-    /// As granted to a socket opened as each is.
+    /// Options as granted to a socket opened in the same way.
     granted: BTreeMap<String, SocketValue>,
 }
 
@@ -124,17 +124,18 @@ impl Dial {
         Ok(socket)
     }
 
-    /// A socket to connect or listen with; what was granted once need not be told in detail.
+    /// Opens a socket to connect or listen with. Its options were granted before, so an error needs
+    /// no details.
     pub(crate) fn open(&self) -> io::Result<Socket> {
         self.prepared(self.source)
     }
 
-    /// The same, bound to `address`.
+    /// Opens a socket bound to `address`.
     pub(crate) fn open_at(&self, address: SocketAddr) -> io::Result<Socket> {
         self.prepared(Some(address))
     }
 
-    /// What a stream obtained: the options as granted, and how its files were moved, beside the
+    /// Returns the report of a stream: granted options, and modes of its files beside the
     /// protocol's own `modes`.
     pub(crate) fn report(
         &mut self,
@@ -210,7 +211,7 @@ fn serve_at<P: Protocol>(
     if let Some(device) = device {
         socket_options::bind_device(&socket, device)?;
     }
-    // A port that was asked for may still have connections of the last trial in TIME_WAIT.
+    // A requested port may still have connections of the last trial in TIME_WAIT.
     socket.set_reuse_address(protocol.files().port.is_some()).map_err(error)?;
     socket_options::bind(&socket, address).map_err(error)?;
     protocol.options().prepare(&socket)?;

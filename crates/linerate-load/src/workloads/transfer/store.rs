@@ -1,5 +1,5 @@
-//! What one end keeps ready for its flows: payload, and the file they read or write, opened through
-//! `linerate_disk`.
+//! Resources of one end for its flows: payload, and the file that they read or write, opened
+//! through `linerate_disk`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,27 +21,27 @@ use crate::{LoadError, Setup};
 
 /// Payload in memory; longer files repeat it.
 pub(super) const MEMORY_BYTES: u64 = 4 << 20;
-/// Bytes written to a file in a campaign without `max_written`: it may be small, and a campaign
-/// long.
+/// Budget of bytes written in a campaign without `max_written`: the file may be small, and a
+/// campaign long.
 const DEFAULT_BUDGET: u64 = 64 << 30;
 
-/// What sending flows read from.
+/// Source of sending flows.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     pub(super) file: Arc<File>,
     pub(super) memory: Arc<Region>,
-    /// Where flow `n` begins, and after how many bytes it begins again.
+    /// Returns the start of flow `n` and the bytes after which it starts again.
     pub(super) stride: u64,
     pub(super) period: u64,
     pub(super) origin: Origin,
     pub(super) device: Option<String>,
 }
 
-/// What receiving flows write to.
+/// Destination of receiving flows.
 #[derive(Clone, Debug)]
 pub(super) struct FlowRegions {
     pub(super) target: Arc<Target>,
-    /// Of each flow, a multiple of [`SLOT_BYTES`].
+    /// Bytes of each flow, a multiple of [`SLOT_BYTES`].
     pub(super) region: u64,
     pub(super) most: u64,
 }
@@ -52,17 +52,17 @@ pub(crate) struct Store {
     pub(super) params: Files,
     pub(super) contents: Option<Contents>,
     pub(super) place: Option<FlowRegions>,
-    /// Whether bytes must pass user space to be encrypted.
+    /// True if bytes pass through user space to be encrypted.
     pub(super) is_secured: bool,
-    /// Whether the other end is not linerate, so that it counts nothing for us.
+    /// True if the other end is not linerate, and so reports no counters.
     pub(super) is_peer_foreign: bool,
-    /// What a server has.
+    /// Files of a server.
     tree: Arc<Tree>,
 }
 
 impl Store {
-    /// What `flows` flows of this end need: those that send have something to send, those that
-    /// receive have room.
+    /// Creates the resources of `flows` flows of this end: a source for those that send, room for
+    /// those that receive.
     pub(super) fn new(
         params: &Files,
         setup: &Setup<'_>,
@@ -99,13 +99,13 @@ impl Store {
         })
     }
 
-    /// What a server has.
+    /// Returns the files of a server.
     pub(crate) fn tree(&self) -> Arc<Tree> {
         Arc::clone(&self.tree)
     }
 }
 
-/// Now: the trial's file is made now.
+/// Returns the present time, as the modification time of the trial's file.
 fn seconds_since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(0)
@@ -127,8 +127,8 @@ fn contents(params: &Files, setup: &Setup<'_>, flows: u32) -> Result<Contents, L
             device: None,
         });
     }
-    // A cold file is each flow's own: of one that others have read, the page cache would serve the
-    // rest.
+    // Each flow has a cold file of its own: the page cache would serve the part that others have
+    // read.
     let copies = if params.source == Origin::Cold { u64::from(flows) } else { 1 };
     let stride = size.next_multiple_of(SLOT_BYTES as u64);
     let target = setup.disks.scratch(Path::new(&params.folder), stride * copies)?;

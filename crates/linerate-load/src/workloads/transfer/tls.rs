@@ -1,13 +1,13 @@
-//! TLS (RFC 8446, RFC 5246) over a transfer's connection: rustls in user space, so that every byte
-//! is copied and encrypted by the worker, and neither sendfile, splice nor zero-copy have a part in
-//! it; the kernel's own TLS is not used.
+//! TLS (RFC 8446, RFC 5246) over a transfer's connection: rustls in user space. The worker copies
+//! and encrypts every byte, so sendfile, splice and zero-copy are not used. The kernel's own TLS is
+//! not used either.
 //!
-//! Between our own ends both derive the server's key from the session's secret, and the client
-//! takes that key alone (a pinned key). A foreign server's certificate is verified against roots,
-//! or by no means, and the report says which. Every connection shakes hands anew, so that
-//! connections cost the same, but for those that a protocol ties to another
-//! ([`Security::resuming`]). rustls allocates a record at a time: the one exception to the rule
-//! that a step allocates nothing.
+//! Between our own ends, both derive the server's key from the session's secret, and the client
+//! accepts only that key (a pinned key). A foreign server's certificate is verified against roots,
+//! or not at all, and the report says which. Every connection makes a full handshake, so that
+//! connections cost the same, except where a protocol ties one to another ([`Security::resuming`]).
+//! rustls allocates a record at a time: the one exception to the rule that a step allocates
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -38,22 +38,22 @@ use crate::pinned::{PinnedKeys, provider};
 use crate::workloads::rendezvous::would_wait;
 use crate::{LoadError, Secret};
 
-/// Plaintext looked at before it is taken: a head of HTTP.
+/// Plaintext that can be peeked at: a head of HTTP.
 const AHEAD_BYTES: usize = 8192;
-/// Encrypted by one call, four records.
+/// Plaintext per encrypting call, four records.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The name of our own servers; it means nothing, the key does.
+/// Name of our own servers, without meaning: the key identifies them.
 const OWN_NAME: &str = "linerate";
-/// What the secret is mixed with, so that nothing else is derived from it alike.
+/// Domain separation of the key derivation from the secret.
 const PURPOSE: &[u8] = b"linerate: key of a file server over TLS";
 /// PKCS #8 of an Ed25519 key up to its 32 bytes (RFC 8410 clause 7).
 const ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// What an end opens its connections with.
+/// TLS configuration of an end.
 #[derive(Clone, Debug)]
 pub(crate) struct Security {
     side: Side,
-    /// How the server is known, for the report.
+    /// FileDirection of authenticating the server, for the report.
     known_by: &'static str,
 }
 
@@ -64,7 +64,7 @@ enum Side {
 }
 
 impl Security {
-    /// Our server of the session with this secret.
+    /// Configures our server of the session with this secret.
     pub(crate) fn own_server(secret: Secret) -> Result<Self, LoadError> {
         let key = own_key(secret)?;
         let certificate = CertificateParams::new([OWN_NAME.to_owned()])
@@ -87,7 +87,7 @@ impl Security {
         })
     }
 
-    /// A client of our server of the session with this secret.
+    /// Configures a client of our server of the session with this secret.
     pub(crate) fn own_client(secret: Secret) -> Result<Self, LoadError> {
         let key = own_key(secret)?.subject_public_key_info();
         let pinned = PinnedKeys::new(move |shown| shown == key.as_slice());
@@ -95,8 +95,8 @@ impl Security {
         Self::client(Arc::new(pinned), name, "its key, which the run made")
     }
 
-    /// A client of the server `host`, whose certificate leads to one of those in the file `roots`;
-    /// without one, to any.
+    /// Configures a client of the server `host`, whose certificate leads to one in the file
+    /// `roots`; without roots it accepts any certificate.
     pub(crate) fn foreign_client(host: &str, roots: Option<&Path>) -> Result<Self, LoadError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| refused("ask for the server's name", &error))?;
@@ -120,8 +120,8 @@ impl Security {
         for certificate in file {
             let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
             named.push(certificate.clone());
-            // Lists of roots have some that nobody understands; whoever needs one of those is told
-            // by the handshake.
+            // Lists of roots contain some that rustls cannot parse. If one of those is needed, the
+            // handshake fails with a message.
             let _ = store.add(certificate);
         }
         let verifier =
@@ -145,8 +145,8 @@ impl Security {
         Ok(Self { side: Side::Client(Arc::new(config), name), known_by })
     }
 
-    /// The same for a client whose later connections resume the session of its first: a server may
-    /// ask for it as the proof that both are the same client's (RFC 4217 clause 10.2).
+    /// Makes later connections of a client resume the session of its first. A server may require it
+    /// as the proof that both are the same client's (RFC 4217 clause 10.2).
     pub(crate) fn resuming(&self) -> Self {
         let Side::Client(config, name) = &self.side else { return self.clone() };
         let mut config = ClientConfig::clone(config);
@@ -154,13 +154,13 @@ impl Security {
         Self { side: Side::Client(Arc::new(config), name.clone()), known_by: self.known_by }
     }
 
-    /// What is said in reports of connections with this version and cipher.
+    /// Adds the modes of connections with this version and cipher to reports.
     pub(crate) fn modes(&self, cipher: String, modes: &mut BTreeMap<String, String>) {
         modes.insert("tls".into(), cipher);
         modes.insert("server_known_by".into(), self.known_by.into());
     }
 
-    /// TLS for one connection.
+    /// Creates TLS for one connection.
     pub(crate) fn open(&self) -> Result<Secured, Failure> {
         let connection = match &self.side {
             Side::Client(config, name) => {
@@ -175,9 +175,9 @@ impl Security {
     }
 }
 
-/// Certificates that lead to a root, or are named among the roots themselves. A certificate that
-/// was made with `openssl req -x509` says that it may sign others (RFC 5280 clause 4.2.1.9), and is
-/// refused as a server's for that alone, although it is the very one that was named.
+/// Verifier of certificates that lead to a root, or are listed among the roots themselves. A
+/// certificate made with `openssl req -x509` permits itself to sign others (RFC 5280 clause
+/// 4.2.1.9). webpki refuses it as a server's for that reason alone, although it is listed.
 #[derive(Debug)]
 struct OwnRoot {
     roots: Arc<WebPkiServerVerifier>,
@@ -194,7 +194,7 @@ impl ServerCertVerifier for OwnRoot {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         match self.roots.verify_server_cert(shown, between, name, status, now) {
-            // Its time has been looked at before that.
+            // Its validity period is checked before.
             Err(error) if is_authority(&error) && self.named.iter().any(|named| named == shown) => {
                 verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -226,7 +226,7 @@ impl ServerCertVerifier for OwnRoot {
     }
 }
 
-/// Whether a certificate was refused only because it may sign others.
+/// Returns true if a certificate was refused only because it may sign others.
 fn is_authority(error: &rustls::Error) -> bool {
     let rustls::Error::InvalidCertificate(CertificateError::Other(cause)) = error else {
         return false;
@@ -238,7 +238,7 @@ fn refused(what: &str, why: &dyn std::fmt::Display) -> LoadError {
     LoadError::Unsupported { what: what.to_owned(), why: why.to_string() }
 }
 
-/// The key that both ends of a session know without telling each other.
+/// Returns the key that both ends of a session derive without exchanging it.
 fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("any length will do");
     mac.update(PURPOSE);
@@ -247,12 +247,12 @@ fn own_key(secret: Secret) -> Result<KeyPair, LoadError> {
         .map_err(|error| refused("derive a key from the session's secret", &error))
 }
 
-/// How far a handshake is.
+/// TransferStage of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shaken {
-    /// Both ends know each other.
+    /// The handshake is complete.
     Done,
-    /// It goes on when the socket is ready in this way.
+    /// It continues when the socket is ready in this way.
     Waits(Interest),
 }
 
@@ -260,7 +260,7 @@ pub(crate) enum Shaken {
 #[derive(Debug)]
 pub(crate) struct Secured {
     connection: Connection,
-    /// Plaintext that was looked at, and how much of it has been taken since.
+    /// Plaintext that was peeked at, and its bytes taken since.
     ahead: Vec<u8>,
     taken: usize,
 }
@@ -283,7 +283,7 @@ impl Secured {
                     }));
                 }
                 Err(error) => {
-                    // The other end is told why, as far as it still listens.
+                    // Send the alert, as far as the other end still listens.
                     let _ = self.flush(socket);
                     return Err(io(error));
                 }
@@ -309,7 +309,7 @@ impl Secured {
         format!("{}{cipher}, in user space (rustls)", version.replace("TLSv1_", "TLS 1."))
     }
 
-    /// Whether the handshake, once it is done, resumed an earlier connection's session.
+    /// Returns true if the completed handshake resumed an earlier session.
     pub(super) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -334,7 +334,7 @@ impl Secured {
         Ok(true)
     }
 
-    /// Reads what has come of the next record; whether that is anything.
+    /// Reads a part of the next record; returns true if any bytes arrived.
     fn read_record(&mut self, mut socket: &Socket) -> io::Result<bool> {
         let n = self.connection.read_tls(&mut socket)?;
         self.connection
@@ -358,7 +358,7 @@ impl Secured {
     }
 
     fn decrypt(&mut self, socket: &Socket, bytes: &mut [u8]) -> io::Result<usize> {
-        // What could not be said before may be what the other end waits for.
+        // The other end may wait for bytes that could not be sent before.
         self.flush(socket)?;
         loop {
             match self.connection.reader().read(bytes) {
@@ -377,7 +377,7 @@ impl Secured {
             if filled < AHEAD_BYTES { self.decrypt(socket, &mut ahead[filled..]) } else { Ok(0) };
         ahead.truncate(filled + *more.as_ref().unwrap_or(&0));
         self.ahead = ahead;
-        // What has come can be looked at, whatever comes after it.
+        // Received bytes can be peeked at, whatever follows them.
         if self.ahead.is_empty() {
             more?;
         }
@@ -386,7 +386,7 @@ impl Secured {
         Ok(n)
     }
 
-    /// Says that nothing more will be sent, as far as the socket takes it.
+    /// Sends the close alert, as far as the socket takes it.
     pub(super) fn take_leave(&mut self, socket: &Socket) {
         self.connection.send_close_notify();
         let _ = self.flush(socket);
@@ -401,7 +401,7 @@ mod tests {
 
     use super::*;
 
-    /// As `openssl req -x509` makes them: signed by itself, and allowed to sign others.
+    /// A certificate as `openssl req -x509` makes it: signed by itself, and allowed to sign others.
     fn authority(host: &str) -> CertificateDer<'static> {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new([host.to_owned()]).expect("a name");

@@ -8,32 +8,48 @@ use super::params::{Files, TakeBy};
 use super::start::Side;
 use super::tls::Security;
 use super::url::Url;
-use crate::parameter::{Takes, parameters};
-use crate::workloads::parameters::wrong;
+use crate::parameter::{Reader, wrong};
 use crate::{LoadError, Secret};
 
-/// Where Debian and its kin keep the roots that browsers trust.
+/// Certificates of trusted roots on Debian and its derivatives.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-parameters! {
-    /// What every protocol over TLS can be told.
-    pub(crate) struct TlsParams {
-        roots: String = ROOTS.into(), Takes::Text { example: ROOTS }, "\"/etc/ssl/certs/ca-certificates.crt\"",
-            "certificates (PEM) that vouch for a foreign server's";
-        pub(crate) tls: bool = false, Takes::Flag, "false",
-            "over TLS 1.3 or 1.2, encrypted in user space: bytes are read and written, however \
-                `send` would have it \
-             (`ftp`: AUTH TLS and PROT P, commands and files alike). Our own server shows a \
-             certificate that the run \
-             made, and our client takes its key alone";
-        verify: bool = true, Takes::Flag, "true",
-            "a foreign server's certificate must lead to one of `roots`; false: any will do, and \
-                the report says so";
-    }
+/// TLS of every protocol of file transfers.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsParams {
+    roots: String,
+    /// True for connections over TLS.
+    pub(crate) tls: bool,
+    verify: bool,
 }
 
 impl TlsParams {
-    /// Says whether TLS goes with the rest.
+    /// Declares the parameters.
+    pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
+        Self {
+            roots: reader.text(
+                "roots",
+                ROOTS,
+                ROOTS,
+                "certificates (PEM) of trusted roots, for a foreign server's certificate",
+            ),
+            tls: reader.flag(
+                "tls",
+                false,
+                "TLS 1.3 or 1.2, encrypted in user space: bytes are read and written whatever \
+                    `send` is (`ftp`: AUTH TLS and PROT P, for commands and files). Our server \
+                    makes a certificate for the run, and our client trusts only its key",
+            ),
+            verify: reader.flag(
+                "verify",
+                true,
+                "a foreign server's certificate must lead to one of `roots`; false: any is \
+                    accepted, and the report notes it",
+            ),
+        }
+    }
+
+    /// Checks that TLS goes with the rest.
     pub(crate) fn check(&self, files: &Files) -> Result<(), ParamError> {
         if self.tls && files.receive == TakeBy::Splice {
             return Err(wrong("receive", "`splice` cannot pass TLS in user space"));
@@ -41,7 +57,8 @@ impl TlsParams {
         Ok(())
     }
 
-    /// TLS of this end's connections, if they have it; `url` is the foreign server's.
+    /// Returns the TLS side of this end's connections, if they have one; `url` is the foreign
+    /// server's.
     pub(crate) fn security(
         &self,
         url: Option<&Url>,

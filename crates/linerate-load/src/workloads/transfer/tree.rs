@@ -1,10 +1,9 @@
-//! What a server has: the one file of a trial, which it gives under any name, or the files of a
-//! folder. Listings are written when the server is prepared, so that serving them allocates
-//! nothing.
+//! Files of a server: the one file of a trial, which it serves under any name, or the files of a
+//! folder. Listings are made when the server is prepared, so that serving them allocates nothing.
 //!
-//! A path that a client asks for is decoded, its `.` and `..` are resolved as text, and the rest is
-//! looked up among the files found beforehand: the kernel never sees it, and nothing outside the
-//! folder can be named.
+//! The path of a request is decoded, its `.` and `..` are resolved as text, and the rest is looked
+//! up among the files found beforehand. The kernel never sees the path, and no path can lead
+//! outside of the folder.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -36,12 +35,12 @@ struct Listings {
     page: Vec<u8>,
 }
 
-/// How a folder is listed.
+/// Form of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As `ls -l` does: LIST of RFC 959.
+    /// As `ls -l`: LIST of RFC 959.
     List,
-    /// Names alone: NLST of RFC 959.
+    /// Names only: NLST of RFC 959.
     Names,
     /// Machine-readable facts: MLSD of RFC 3659 clause 7.
     Facts,
@@ -49,7 +48,7 @@ pub(crate) enum Form {
     Page,
 }
 
-/// What stands at a path.
+/// Entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundPath {
     File(usize),
@@ -58,7 +57,8 @@ pub(crate) enum FoundPath {
 }
 
 impl Tree {
-    /// One file of `size` bytes, under any name; `modified` in seconds since 1970.
+    /// Creates the tree of one file of `size` bytes, under any name; `modified` is in seconds since
+    /// 1970.
     pub(crate) fn only(size: u64, modified: i64) -> Self {
         let only = [
             ServedEntry { path: Vec::new(), size: None, modified },
@@ -68,7 +68,7 @@ impl Tree {
         Self { served: None, only, listings }
     }
 
-    /// The files of a folder.
+    /// Reads the files of a folder.
     pub(crate) fn folder(served: Served) -> Self {
         let listings = listings(served.entries());
         Self { listings, served: Some(served), ..Self::only(0, 0) }
@@ -78,12 +78,12 @@ impl Tree {
         self.served.as_ref().map_or(&self.only, |served| served.entries())
     }
 
-    /// Whether every name is that of the one file.
+    /// Returns true if every name is that of the one file.
     pub(crate) fn is_only(&self) -> bool {
         self.served.is_none()
     }
 
-    /// What stands at `path`, as [`resolve`] leaves it.
+    /// Returns the entry at `path`, which [`resolve`] has resolved.
     pub(crate) fn find(&self, path: &[u8]) -> FoundPath {
         if self.is_only() {
             return if path.is_empty() { FoundPath::Folder(0) } else { FoundPath::File(ONLY) };
@@ -95,27 +95,27 @@ impl Tree {
         }
     }
 
-    /// The file that stands for every path, if one does.
+    /// Returns the file that every path names, if there is one.
     pub(crate) fn any_file(&self) -> Option<usize> {
         self.is_only().then_some(ONLY)
     }
 
-    /// The size of a file as it was listed, bytes.
+    /// Returns the size of a file as it was listed, bytes.
     pub(crate) fn size(&self, file: usize) -> u64 {
         self.entries()[file].size.unwrap_or(0)
     }
 
-    /// When a file or folder was last changed.
+    /// Returns the modification time of a file or folder.
     pub(crate) fn modified(&self, place: usize) -> Date {
         Date::of(self.entries()[place].modified)
     }
 
-    /// The path of a file or folder.
+    /// Returns the path of a file or folder.
     pub(crate) fn path(&self, place: usize) -> &[u8] {
         &self.entries()[place].path
     }
 
-    /// Opens a file, and says how long it is now; no file for the one of a trial, whose contents
+    /// Opens a file and returns its present size; no file for the one of a trial, whose contents
     /// are the sender's own.
     pub(crate) fn open(&self, file: usize) -> io::Result<(Option<File>, u64)> {
         match &self.served {
@@ -124,7 +124,7 @@ impl Tree {
         }
     }
 
-    /// A folder as listed in this form.
+    /// Returns the listing of a folder in this form.
     pub(crate) fn listing(&self, folder: usize, form: Form) -> &[u8] {
         let Some(listings) = &self.listings[folder] else { return &[] };
         match form {
@@ -164,7 +164,7 @@ fn listings(entries: &[ServedEntry]) -> Vec<Option<Box<Listings>>> {
             .map_or((&[][..], &entry.path[..]), |at| (&entry.path[..at], &entry.path[at + 1..]));
         let place = entries.binary_search_by(|other| other.path.as_slice().cmp(parent));
         if let Some(listings) = place.ok().and_then(|place| all[place].as_mut()) {
-            // Memory takes whatever is written to it.
+            // A write to memory cannot fail.
             let _ = listings.add(entry, name);
         }
     }
@@ -204,15 +204,16 @@ impl Listings {
     }
 }
 
-/// As text of a page.
+/// Escapes a name for a page.
 fn escaped(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Resolves `path` as text, from `folder` on unless it begins with a slash, into `resolved`: parts
-/// separated by slashes, no `.`, no `..` (above the top is the top), none at either end. Nothing is
-/// allocated within what `resolved` has set aside; `false` if that is too little.
+/// Resolves `path` as text into `resolved`, from `folder` on unless it begins with a slash. The
+/// result has parts separated by slashes, no `.`, no `..` (above the top is the top), and no slash
+/// at either end. Returns `false` if the reserved bytes of `resolved` do not suffice; nothing is
+/// allocated.
 pub(crate) fn resolve(folder: &[u8], path: &[u8], resolved: &mut Vec<u8>) -> bool {
     resolved.clear();
     if folder.len() + path.len() + 1 > resolved.capacity() {

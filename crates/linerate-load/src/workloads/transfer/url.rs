@@ -1,4 +1,4 @@
-//! Where a foreign server has its files: `scheme://[user:password@]host[:port]/path` (RFC 3986).
+//! URLs of a foreign server's files: `scheme://[user:password@]host[:port]/path` (RFC 3986).
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -8,7 +8,7 @@ use linerate_sys::SysError;
 use super::percent;
 use crate::LoadError;
 
-/// A file at a server.
+/// URL of a file at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     /// Name and password, decoded.
@@ -18,13 +18,13 @@ pub(crate) struct Url {
     /// The host's name or address, without brackets.
     pub(crate) host: String,
     port: u16,
-    /// The path as written: it begins with a slash, and a fragment is no part of it.
+    /// The path as written: it begins with a slash, and has no fragment.
     pub(crate) path: String,
 }
 
 impl Url {
-    /// Reads `text`, whose scheme must be `scheme`; `port` is the scheme's own.
-    /// What is wrong with it is said without its password.
+    /// Reads `text`, whose scheme must be `scheme`; `port` is the scheme's default. Error messages
+    /// omit the password.
     pub(crate) fn parse(text: &str, scheme: &str, port: u16) -> Result<Self, String> {
         Self::parsed(text, scheme, port).map_err(|mistake| redacted(&mistake).into_owned())
     }
@@ -63,7 +63,7 @@ impl Url {
             }
             None => None,
         };
-        // Whatever a server makes of it, the path must be decodable.
+        // The path must be decodable, whatever a server makes of it.
         decoded(path, "path", text)?;
         Ok(Self {
             user,
@@ -88,7 +88,7 @@ impl Url {
         decoded(path, "path", &self.path)
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, LoadError> {
         let object = || format!("{} (does the name exist?)", self.authority);
         let mut found = (self.host.as_str(), self.port)
@@ -99,7 +99,7 @@ impl Url {
     }
 }
 
-/// `part` of `text`, which is its `what`.
+/// Decodes `part` of `text`, which is its `what`.
 fn decoded(part: &str, what: &str, text: &str) -> Result<String, String> {
     let bytes = percent::decode(part.as_bytes())
         .map_err(|mistake| format!("the {what} in \"{text}\": {mistake}"))?;

@@ -1,5 +1,5 @@
-//! A connection and how it is waited for: the socket itself, or TLS over it. Whoever moves files
-//! does not ask which.
+//! Connection and its registration for readiness: the socket itself, or TLS over it, behind one
+//! interface.
 
 use std::io;
 use std::net::Shutdown;
@@ -11,7 +11,7 @@ use socket2::Socket;
 use super::failure::Failure;
 use super::tls::{Secured, Shaken};
 
-/// A socket and how it is waited for.
+/// Socket and its registration for readiness.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) socket: Socket,
@@ -24,12 +24,12 @@ impl Watched {
         Self { socket, secured: None, interest: None }
     }
 
-    /// TLS over the connection from now on; [`Self::shake`] until it is done.
+    /// Uses TLS over the connection from now on; call [`Self::shake`] until it is done.
     pub(crate) fn secure(&mut self, secured: Secured) {
         self.secured = Some(Box::new(secured));
     }
 
-    /// Goes on with the handshake; done at once where there is none.
+    /// Continues the handshake; done at once without TLS.
     pub(crate) fn shake(&mut self) -> Result<Shaken, Failure> {
         match &mut self.secured {
             Some(secured) => secured.shake(&self.socket),
@@ -37,12 +37,12 @@ impl Watched {
         }
     }
 
-    /// The version and cipher agreed upon; `None` without TLS.
+    /// Returns the negotiated version and cipher; `None` without TLS.
     pub(crate) fn cipher(&self) -> Option<String> {
         self.secured.as_ref().map(|secured| secured.cipher())
     }
 
-    /// Whether TLS has been agreed upon by resuming an earlier connection's session.
+    /// Returns true if TLS resumed an earlier connection's session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.secured.as_ref().is_some_and(|secured| secured.is_resumed())
     }
@@ -59,7 +59,8 @@ impl Watched {
         }
     }
 
-    /// Hands what was sent to the kernel; whether all of it is there. Without TLS it always is.
+    /// Hands buffered bytes to the kernel; returns true once it has all of them, as always without
+    /// TLS.
     ///
     /// # Errors
     /// As [`tcp::send`].
@@ -71,7 +72,7 @@ impl Watched {
     /// Receives into `bytes`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// As [`tcp::receive`], and if what comes is no TLS.
+    /// As [`tcp::receive`], and if the bytes are not TLS.
     #[inline]
     pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match &mut self.secured {
@@ -80,7 +81,7 @@ impl Watched {
         }
     }
 
-    /// Looks at what has come; it is received again afterwards.
+    /// Peeks at received bytes; they are received again afterwards.
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -92,8 +93,8 @@ impl Watched {
         }
     }
 
-    /// Throws up to `most` bytes away, which the kernel need not copy out unless they must be
-    /// decrypted (into `scratch`).
+    /// Discards up to `most` bytes. The kernel does not copy them out unless they must be decrypted
+    /// (into `scratch`).
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -108,22 +109,22 @@ impl Watched {
         }
     }
 
-    /// Says that nothing more will be sent, where there are words for it: an end without them might
-    /// be anybody's (RFC 8446 clause 6.1).
+    /// Announces the end of sending, if the protocol has a message for it: an end without one might
+    /// be an attacker's (RFC 8446 clause 6.1).
     pub(crate) fn take_leave(&mut self) {
         if let Some(secured) = &mut self.secured {
             secured.take_leave(&self.socket);
         }
     }
 
-    /// Nothing more is sent; what comes can still be received.
+    /// Ends sending; receiving still works.
     pub(crate) fn end_sending(&mut self) {
         self.take_leave();
-        // If the connection is already gone, the other end knows.
+        // If the connection is gone already, the other end knows.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// Has the kernel tell when it is ready in this way; reported as `token`.
+    /// Registers for this kind of readiness, reported as `token`.
     pub(crate) fn wait(
         &mut self,
         readiness: &Readiness,
@@ -139,10 +140,10 @@ impl Watched {
         set.map_err(|error| Failure::io(&error.cause))
     }
 
-    /// Has it not reported for a while: it is ready, and nobody can serve it.
+    /// Suspends the registration of a connection that is ready but cannot be served now.
     pub(crate) fn rest(&mut self, readiness: &Readiness) {
         if self.interest.take().is_some() {
-            // It fails only if the socket is not in the set, which is what is wanted.
+            // It fails only if the socket is not in the set, which is the goal.
             let _ = readiness.remove(&self.socket);
         }
     }

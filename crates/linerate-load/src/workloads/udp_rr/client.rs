@@ -1,4 +1,5 @@
-//! The active end: requests in numbered places, timed, answered or given up.
+//! Active end: sends requests in numbered places, times their responses, and gives up after the
+//! timeout.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Start, Tally, Times, Worker};
 
-/// The largest response that can come.
+/// Largest possible response.
 const BUFFER_BYTES: usize = 1 << 16;
-/// How often requests are looked through for those whose time is up.
+/// Interval between searches for requests past their timeout.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// What became of the latest request in a place.
+/// State of the latest request in a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -31,8 +32,8 @@ enum State {
     GivenUp,
 }
 
-/// A place for one outstanding request. The `g`-th request in place `p` bears the number `g *
-/// stride + p`, where the stride is a power of two: so even a shortened number tells its place.
+/// Place for one outstanding request. The `g`-th request in place `p` has the number `g * stride +
+/// p`, where the stride is a power of two: so even a shortened number identifies its place.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestPlace {
     state: State,
@@ -40,18 +41,18 @@ struct RequestPlace {
     start: Start,
 }
 
-/// What a response was.
+/// Kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// To an outstanding request, which was started then.
+    /// To an outstanding request, which started at this time.
     InTime(Start),
-    /// A second one.
+    /// A second response to one request.
     Duplicate,
-    /// To a request that was given up.
+    /// To a request past its timeout.
     Late,
 }
 
-/// The requests of one flow.
+/// Requests of one flow.
 #[derive(Debug)]
 struct Window {
     places: Box<[RequestPlace]>,
@@ -89,7 +90,7 @@ impl Window {
         Some(place.number)
     }
 
-    /// The request could not be sent: its place is free again.
+    /// Frees the place of a request that could not be sent.
     fn cancel(&mut self, number: u64) {
         let idx = number % self.stride;
         self.places[idx as usize].state = State::Answered;
@@ -115,8 +116,8 @@ impl Window {
         }
     }
 
-    /// Gives up what was started before `instant`: `lost` hears of each, and how many it were is
-    /// returned.
+    /// Gives up requests that were started before `instant`: calls `lost` for each, and returns
+    /// their number.
     fn give_up(&mut self, instant: Nanos, mut lost: impl FnMut(Start)) -> u64 {
         let mut n = 0;
         for (idx, place) in (0_u32..).zip(&mut self.places) {
@@ -130,7 +131,7 @@ impl Window {
         n
     }
 
-    /// When each request that is outstanding was started.
+    /// Returns the start of each outstanding request.
     fn open(&self) -> impl Iterator<Item = Start> + '_ {
         self.places
             .iter()
@@ -195,7 +196,7 @@ pub(super) fn deal(
 }
 
 impl UdpRrClient {
-    /// Starts what is due: on each flow in turn, as many as its depth has room for.
+    /// Starts due requests: on each flow in turn, as many as its depth has room for.
     #[inline]
     fn start(&mut self, due: Due, tally: &mut Tally) {
         let mut now = Nanos(clock::monotonic());
@@ -220,7 +221,7 @@ impl UdpRrClient {
                 if window.free.is_empty() {
                     break;
                 }
-                // Another one follows at once; its start is its own.
+                // The next request follows at once and has its own start.
                 now = Nanos(clock::monotonic());
             }
             // The next flow has its turn at the next step.
@@ -234,7 +235,7 @@ impl UdpRrClient {
         }
     }
 
-    /// Receives on every flow with requests outstanding, until nothing more is there (once, if the
+    /// Receives on every flow with outstanding requests until its socket is empty (once, if the
     /// call waits).
     #[inline]
     fn receive(&mut self, tally: &mut Tally) -> bool {
@@ -261,7 +262,7 @@ impl UdpRrClient {
         moved
     }
 
-    /// Gives up requests whose time is up: losses, infinitely slow.
+    /// Gives up requests past their timeout: they are lost, with an infinite time.
     fn give_up(&mut self, now: Nanos, tally: &mut Tally) {
         self.look_at = now + LOOK_EVERY;
         let before = now.since(self.timeout);
@@ -286,7 +287,7 @@ impl Worker for UdpRrClient {
             self.start(due, tally);
         }
         let moved = self.receive(tally);
-        // For a closed load the engine's last clock reading is recent enough to look by.
+        // For a closed load the engine's last clock reading is recent enough.
         let now = if self.mean_gap.is_some() { Nanos(clock::monotonic()) } else { due.intended };
         if now >= self.look_at {
             self.give_up(now, tally);

@@ -1,4 +1,4 @@
-//! A pair of UDP sockets with its tags, options and counters, as either end holds it.
+//! Flow of either end: paired UDP sockets with tags, options and counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,14 +41,14 @@ impl DatagramFlow {
         Self { number, socket, outward, inward, pairing, counters: Counters::default(), options }
     }
 
-    /// Counts for the flow and the worker at once.
+    /// Counts for the flow and the worker together.
     #[inline]
     pub(super) fn count(&mut self, tally: &mut Tally, counter: Counter, n: u64) {
         self.counters[counter] += n;
         tally.add(counter, n);
     }
 
-    /// Sends one datagram; returns whether the kernel took it.
+    /// Sends one datagram; returns true if the kernel took it.
     #[inline]
     pub(super) fn send(&mut self, datagram: &[u8], tally: &mut Tally) -> bool {
         let answer = self.socket.send(datagram);
@@ -68,8 +68,8 @@ impl DatagramFlow {
         }
     }
 
-    /// Receives one datagram and returns the low bits of its number; `None` if there was none, or
-    /// it was not ours. The second part says whether anything came at all.
+    /// Receives one datagram and returns the low bits of its number; `None` if none arrived, or it
+    /// was not ours. The second part is true if any datagram arrived.
     #[inline]
     pub(super) fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> (Option<u64>, bool) {
         let answer: io::Result<usize> = self.socket.recv(buffer);
@@ -94,12 +94,12 @@ impl DatagramFlow {
         }
     }
 
-    /// The socket, to be waited for.
+    /// Returns the socket, to wait for it.
     pub(super) fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// What is known at the end.
+    /// Returns the report of the flow.
     pub(super) fn report(mut self, worker: u32, modes: &BTreeMap<String, String>) -> FlowReport {
         socket_options::at_end(&mut self.options, &self.socket);
         FlowReport {
@@ -115,8 +115,8 @@ impl DatagramFlow {
     }
 }
 
-/// The paired sockets as flows, dealt to workers in turn. A flow that is alone on a blocking worker
-/// waits in its calls.
+/// Deals the paired sockets to workers in turn, as flows. A lone flow of a blocking worker waits in
+/// its calls.
 pub(super) fn shares(
     params: &UdpRrParams,
     secret: Secret,
@@ -139,7 +139,7 @@ pub(super) fn shares(
     Ok(shares)
 }
 
-/// How the labels are named in reports.
+/// Returns the name of the labels in reports.
 pub(super) fn label_mode(params: &UdpRrParams) -> String {
     let size = params.exchange.request_bytes().min(params.exchange.response_bytes()).min(16) as u32;
     let number = params.number_bits();

@@ -1,5 +1,5 @@
-//! The passive end: a response for each request, bearing its number. It answers only the address
-//! that was proven, because its sockets are connected to it.
+//! Passive end: a response for each request, with the same number. It answers only the proven
+//! address, because its sockets are connected to it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::workloads::rest::Rest;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
-/// The largest request that can come.
+/// Largest possible request.
 const BUFFER_BYTES: usize = 1 << 16;
 /// Requests answered on one flow before the next has its turn.
 const TURN: usize = 64;
@@ -88,7 +88,7 @@ impl Worker for UdpRrServer {
         if moved {
             return Progress::Moved;
         }
-        // The end of the companion is the end of the session: until then a request may always come.
+        // The session ends with the companion: until then a request may always arrive.
         self.companion.look(due.intended, |_, _| {});
         if self.companion.is_gone() {
             return Progress::Ended;

@@ -1,4 +1,4 @@
-//! A flow and what one end knows of it.
+//! Flows and their state at one end.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -20,32 +20,31 @@ pub(super) struct Flow {
     pub(super) next_number: u64,
     pub(super) sequence: Sequence,
     pub(super) counters: Counters,
-    /// The socket's drop counter as last seen, and whether it has been asked for since the last
-    /// message.
+    /// Last value of the socket's drop counter, and whether it was read since the last message.
     pub(super) drops: u32,
     pub(super) drops_known: bool,
-    /// Messages the socket dropped of which no gap in the numbers is known yet.
+    /// Messages dropped by the socket without a known gap in the numbers yet.
     pub(super) undated_drops: u64,
-    /// The most datagrams of a message received; 0 if none was.
+    /// Most datagrams of a received message; 0 before the first.
     pub(super) widest_message: u64,
-    /// What the other end says it sent.
+    /// Datagrams that the other end reports as sent.
     pub(super) peer_sent: Option<u64>,
-    /// Whether its datagrams depart at times of their own, those of a message too.
+    /// True if each datagram departs at its own time, also within a message.
     pub(super) is_paced: bool,
     pub(super) options: BTreeMap<String, SocketValue>,
 }
 
 impl Flow {
-    /// Drops since the counter was last seen.
+    /// Returns the drops since the counter was last read.
     pub(super) fn note_drops(&mut self, drops: u32) -> u64 {
         let new = u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)));
         self.undated_drops += new;
         new
     }
 
-    /// Datagrams that the socket dropped before number `next`, which comes now or would come next.
-    /// The socket counts messages: the gap in the numbers tells how many datagrams were in them,
-    /// and a dropped message held no more than the widest one received.
+    /// Returns the datagrams that the socket dropped before number `next`, which arrives now or
+    /// would be next. The socket counts messages; the gap in the numbers bounds the datagrams in
+    /// them, and a dropped message held at most as many as the widest one received.
     #[inline]
     pub(super) fn dropped_before(&mut self, next: u64, coalesced: bool) -> u64 {
         let dropped = std::mem::take(&mut self.undated_drops);
@@ -60,7 +59,7 @@ impl Flow {
         next.saturating_sub(self.sequence.next()).min(dropped.saturating_mul(widest))
     }
 
-    /// Whether everything the other end sent is accounted for.
+    /// Returns true if every datagram of the other end is accounted for.
     pub(super) fn is_complete(&self) -> bool {
         let known = self.counters[Counter::DatagramsReceived] + self.counters[Counter::Late];
         self.peer_sent.is_some_and(|sent| known >= sent)

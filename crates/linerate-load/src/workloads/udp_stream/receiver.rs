@@ -1,4 +1,4 @@
-//! The receiving half of a worker: every datagram of every message accounted by its number.
+//! Receiving half of a worker: accounts every datagram of every message by its number.
 
 use linerate_model::{Counter, Counters, Nanos};
 use linerate_sys::udp::{self, ReceiveBatch, Received, Wait};
@@ -11,37 +11,38 @@ use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of, time_of};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::sequence::Arrival;
 
-/// A coalesced message is up to 64 KiB long.
+/// Longest coalesced message.
 const COALESCED_BYTES: usize = 1 << 16;
-/// Messages a call: sixteen coalesced ones are 1 MiB, about a level 2 cache.
+/// Messages per call: sixteen coalesced ones are 1 MiB, about a level 2 cache.
 const COALESCED_MESSAGES: usize = 16;
 const SINGLE_MESSAGES: usize = 64;
 
-/// What a socket buffer is charged for a message beyond its bytes, at most: the descriptor and the
+/// Most that a socket buffer is charged for a message beyond its bytes: the descriptor and the
 /// rounding of its memory.
 const MESSAGE_OVERHEAD: usize = 1 << 10;
-/// What gathers before the next call may fill the socket buffer to one part in so many.
+/// Datagrams that gather before the next call may fill this fraction (one in this many) of the
+/// socket buffer.
 const GATHERED_SHARE: usize = 4;
 
-/// What a worker receives with.
+/// Receiver of one worker.
 #[derive(Debug)]
 pub(super) struct Receiver {
     batch: ReceiveBatch,
     discard: bool,
     coalesced: bool,
-    /// What the last call took: messages, and their bytes.
+    /// Messages of the last call, and their bytes.
     messages: usize,
     bytes: usize,
 }
 
-/// What a lone receiver had best do before its next call.
+/// Action of a lone receiver before its next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Wait until something comes.
+    /// Wait for a datagram.
     Wait,
-    /// Look again: there may be more.
+    /// Receive again: there may be more.
     Look,
-    /// Let datagrams gather for a moment rather than be woken by the next one.
+    /// Let datagrams gather for a moment instead of waking up for the next one.
     Gather,
 }
 
@@ -54,7 +55,7 @@ impl Receiver {
             (false, false, Some(size)) => size.0 as usize,
             _ => COALESCED_BYTES,
         };
-        // A discarding receiver touches no payload, so that more messages cost no cache.
+        // A discarding receiver touches no payload, so more messages cost no cache.
         let messages = if discard { SINGLE_MESSAGES } else { messages };
         Self {
             batch: ReceiveBatch::new(messages, bytes),
@@ -65,12 +66,12 @@ impl Receiver {
         }
     }
 
-    /// Whether several datagrams may come as one message.
+    /// True if several datagrams may arrive as one message.
     pub(super) fn is_coalesced(&self) -> bool {
         self.coalesced
     }
 
-    /// As the mode is named in reports.
+    /// Returns the name of the mode in reports.
     pub(super) fn mode(&self, wait: &str) -> String {
         let kept = match (self.discard, self.coalesced) {
             (false, false) => "copy",
@@ -84,9 +85,9 @@ impl Receiver {
         format!("{kept}, {wait}")
     }
 
-    /// What to do before the next call, with a socket buffer of `buffer_bytes`. Datagrams gather if
-    /// they come faster than they can be received singly, the last call took all there were, and
-    /// several times as much would fit.
+    /// Returns the action before the next call, with a socket buffer of `buffer_bytes`. Datagrams
+    /// gather under three conditions: they arrive faster than single receives can take them, the
+    /// last call emptied the buffer, and several times as many would fit.
     #[inline]
     pub(super) fn next(&self, buffer_bytes: usize) -> Next {
         let booked = self.bytes + self.messages * MESSAGE_OVERHEAD;
@@ -99,7 +100,7 @@ impl Receiver {
         }
     }
 
-    /// Receives what is there on `flow`; returns whether there was anything.
+    /// Receives the datagrams present on `flow`; returns true if there were any.
     #[inline]
     pub(super) fn receive(&mut self, flow: &mut Flow, wait: Wait, tally: &mut Tally) -> bool {
         let mut change = Counters::default();
@@ -135,7 +136,7 @@ impl Receiver {
         if messages > 0 {
             flow.drops_known = false;
         } else if !std::mem::replace(&mut flow.drops_known, true) {
-            // The last drops have no message behind them to carry their count.
+            // No message follows the last drops to carry their count.
             let drops = udp::drops(&flow.socket);
             change[Counter::SocketDrops] += drops.map_or(0, |drops| flow.note_drops(drops));
         }
@@ -145,7 +146,7 @@ impl Receiver {
     }
 }
 
-/// The first datagram of a message, as far as it is visible.
+/// Returns the visible part of the first datagram of a message.
 #[inline]
 fn first_of(message: Received<'_>) -> &[u8] {
     &message.visible[..message.visible.len().min(message.segment_bytes.max(1))]
@@ -168,9 +169,9 @@ fn count_each(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, chan
     }
 }
 
-/// Accounts a message of which only the first header is known: its segments are taken to follow
-/// each other, which they do as they were sent; over a device that coalesced around a loss the gap
-/// shows one message later.
+/// Accounts a message of which only the first header is known. Its segments are assumed to follow
+/// each other, as they were sent. If a device coalesced around a loss, the gap shows one message
+/// later.
 #[inline]
 fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, change: &mut Counters) {
     let n = message.n_datagrams();
@@ -182,8 +183,8 @@ fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, chang
                 let bytes = whole.min(message.bytes - k * whole);
                 new += u64::from(count(flow, first.saturating_add(k as u64), bytes, change));
             }
-            // Those of a message departed together, unless they were paced: then only the first
-            // one's time is known.
+            // The datagrams of a message departed together, unless they were paced: then only the
+            // first one's time is known.
             if let Some(time) = time_of(message.visible).filter(|_| n == 1 || !flow.is_paced) {
                 arrivals.count_run(Nanos(time), Nanos(0), new);
             }
@@ -195,7 +196,7 @@ fn count_run(flow: &mut Flow, message: Received<'_>, arrivals: &mut Ticks, chang
     }
 }
 
-/// Counts a datagram; returns whether it is the first of its number.
+/// Counts a datagram; returns true if it is the first of its number.
 #[inline]
 fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) -> bool {
     let expected = flow.sequence.next();
@@ -213,7 +214,7 @@ fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) -> b
     arrival != Arrival::Duplicate
 }
 
-/// A pairing datagram that was sent again is ours, and of no interest.
+/// Returns true for a repeated pairing datagram, which is ours and needs no account.
 fn is_foreign(datagram: &[u8], pairing: Tag) -> bool {
     number_of(datagram, pairing).is_none()
 }

@@ -1,4 +1,4 @@
-//! The sending half of a worker: headers patched into pre-filled messages, one system call a batch.
+//! Sending half of a worker: patches headers into pre-filled messages, one system call per batch.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use crate::workloads::datagram::write_header;
 use crate::workloads::rendezvous::would_wait;
 use crate::{Due, LoadError, Tally};
 
-/// Payload bytes beyond the header; what they are means nothing.
+/// Payload bytes beyond the header, without meaning.
 const FILLING: u8 = 0x6c;
 
-/// What a worker sends with.
+/// Sender of one worker.
 #[derive(Debug)]
 pub(super) struct Sender {
     batch: SendBatch,
@@ -30,8 +30,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// A sender for `flows`, whose sockets are told to segment if datagrams are sent many at a
-    /// time.
+    /// Creates a sender for `flows`. Their sockets segment if a message has several datagrams.
     pub(super) fn new(
         params: &UdpStreamParams,
         flows: &[Flow],
@@ -62,7 +61,7 @@ impl Sender {
             }
         };
         if segments > 1 {
-            // `datagram_bytes` is at most `MAX_PAYLOAD_BYTES`, which 16 bits hold.
+            // `datagram_bytes` is at most `MAX_PAYLOAD_BYTES`, which fits 16 bits.
             flows
                 .iter()
                 .try_for_each(|flow| udp::set_segment_size(&flow.socket, datagram_bytes as u16))?;
@@ -77,7 +76,7 @@ impl Sender {
         Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure: None, wait })
     }
 
-    /// As the mode is named in reports.
+    /// Returns the name of the mode in reports.
     pub(super) fn mode(&self) -> String {
         let wait = if self.wait == Wait::Block { "block" } else { "spin" };
         match (self.segments, self.messages) {
@@ -87,7 +86,7 @@ impl Sender {
         }
     }
 
-    /// Sends one batch on `flow`; returns whether anything was sent.
+    /// Sends one batch on `flow`; returns true if anything was sent.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -127,7 +126,7 @@ impl Sender {
         sent > 0
     }
 
-    /// Counts what the kernel took of `n` datagrams.
+    /// Counts the datagrams that the kernel took, of `n`.
     fn settle(&self, answer: io::Result<usize>, n: usize, change: &mut Counters) -> usize {
         match answer {
             Ok(messages) => {

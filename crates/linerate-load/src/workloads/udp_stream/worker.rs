@@ -1,5 +1,5 @@
-//! A worker: its flows, sent on in turn and received from as they have something, and the companion
-//! that tells the totals.
+//! Worker: sends on its flows in turn, receives from them, and exchanges the totals over its
+//! companion.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,36 @@ use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::socket::{self, Buffer};
 use linerate_sys::udp::{self, Wait};
 
+use super::UdpStreamParams;
 use super::flow::Flow;
 use super::receiver::{Next, Receiver};
 use super::sender::Sender;
-use super::{Flowing, UdpStreamParams};
 use crate::workloads::arrivals::share;
 use crate::workloads::companion::{Companion, START};
 use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::Paired;
+use crate::workloads::parameters::Direction;
 use crate::workloads::placement::{Waiting, deal as deal_flows};
 use crate::workloads::sequence::Sequence;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
-/// A paced sender sleeps until this long before the next departure and spins from there: a wake-up
-/// is later than that one time in a thousand.
+/// A paced sender sleeps until this long before the next departure and then spins. One wake-up in a
+/// thousand is later than that.
 const DEPARTURE_SPIN: Nanos = Nanos(100_000);
-/// Shorter waits of a sender are not worth a system call, nor being woken by what comes.
+/// Shorter waits of a sender do not pay for a system call or a wake-up.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(2);
-/// A receiver sleeps until this long before the end of its wait: it looks at the clock again about
-/// when its interval ends, and takes no CPU from a sender beside it meanwhile. Spun for the last
-/// millisecond, it kept the sender from a shared CPU for as long.
+/// A receiver sleeps until this long before the end of its wait. It checks the clock about when its
+/// interval ends, and meanwhile leaves the CPU to a sender beside it. With a spin over the last
+/// millisecond, it kept the sender off a shared CPU for that long.
 const WAKE_EARLY: Nanos = Nanos(50_000);
 
-/// How long a lone receiver lets datagrams gather. Being woken for each costs the sender, who has
-/// to do it, more than the datagram: over veth 0.33 M/s of 64 B, 0.59 M/s without, for less CPU.
+/// Time for which a lone receiver lets datagrams gather. A wake-up for each datagram costs the
+/// sender, who has to perform it, more than the datagram itself: over veth 0.33 M/s of 64 B with
+/// wake-ups, 0.59 M/s without, for less CPU.
 const GATHER: Nanos = Nanos(50_000);
 
-/// Which end of the job.
+/// End of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobEnd {
     Active,
@@ -54,13 +56,13 @@ struct UdpStreamWorker {
     wait: Waiting,
     load: Load,
     stopped: bool,
-    /// Size of the receive buffers, as the kernel counts.
+    /// Size of the receive buffers, as the kernel counts it.
     buffer_bytes: usize,
-    /// What comes before the next receive, if there is a lone flow that only receives.
+    /// Action before the next receive of a lone flow that only receives.
     next: Next,
-    /// Strangers met while pairing, not yet counted.
+    /// Strangers seen during pairing, not yet counted.
     foreign: u64,
-    /// Whether the other end was told when this one's first interval began.
+    /// True once the other end knows the start of this one's first interval.
     start_told: bool,
 }
 
@@ -130,9 +132,9 @@ impl UdpStreamWorker {
         companion: Companion,
         foreign: u64,
     ) -> Result<Self, LoadError> {
-        let sends = params.direction == Flowing::Both
-            || (params.direction == Flowing::Tx) == (end == JobEnd::Active);
-        let receives = params.direction == Flowing::Both || !sends;
+        let sends = params.direction == Direction::Both
+            || (params.direction == Direction::Tx) == (end == JobEnd::Active);
+        let receives = params.direction == Direction::Both || !sends;
         let wait = if params.placement.wait == Waiting::Spin || receives {
             Wait::Never
         } else {
@@ -140,8 +142,8 @@ impl UdpStreamWorker {
         };
         let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
         let readiness = Readiness::new()?;
-        // Watched only if the worker will wait for several: being watched costs each arrival a
-        // callback.
+        // Watched only if the worker waits for several sockets: each arrival at a watched socket
+        // costs a callback.
         let watched =
             receives && params.placement.wait == Waiting::Block && (sends || flows.len() > 1);
         for (token, flow) in (0_u64..).zip(&flows).filter(|_| watched) {
@@ -184,12 +186,13 @@ impl UdpStreamWorker {
         sender.send(&mut self.flows[self.turn], due, now, tally)
     }
 
-    /// Whether there is a lone flow that only receives, and may sleep.
+    /// Returns true for a lone flow that only receives, and may sleep.
     fn is_alone(&self) -> bool {
         self.flows.len() == 1 && self.stopped && self.wait == Waiting::Block
     }
 
-    /// Receives from every flow once. A lone flow waits before the receive, or in it.
+    /// Receives from every flow once. With a lone flow the worker waits before the receive, or in
+    /// it.
     #[inline]
     fn receive(&mut self, due: Due, now: Nanos, tally: &mut Tally) -> bool {
         let alone = self.is_alone();
@@ -206,7 +209,7 @@ impl UdpStreamWorker {
         moved
     }
 
-    /// Nothing moved: waits for what comes next, in the way asked for.
+    /// Waits for the next event, in the requested mode, after a step that moved nothing.
     fn rest(&mut self, due: Due, now: Nanos) {
         let left = due.until.since(now);
         let shortest = if self.stopped { WAKE_EARLY } else { SHORTEST_WAIT };
@@ -215,7 +218,7 @@ impl UdpStreamWorker {
             (None, Waiting::Block) if due.operations == 0 => {
                 clock::sleep_until(due.until.0, DEPARTURE_SPIN.0)
             }
-            // It has waited in the call, and nobody watches its socket.
+            // The worker has waited in the call, and its socket is not watched.
             (Some(_), Waiting::Block) if self.is_alone() => {}
             (Some(_), Waiting::Block)
                 if left > shortest && (due.operations == 0 || self.stopped) =>

@@ -1,5 +1,5 @@
-//! Listings of folders, and what is said of one file: LIST, NLST, MLSD, MLST, SIZE and MDTM (RFC
-//! 959, RFC 3659).
+//! Listings of folders, and facts of one file: LIST, NLST, MLSD, MLST, SIZE and MDTM (RFC 959, RFC
+//! 3659).
 
 use std::io::Write as _;
 
@@ -10,9 +10,9 @@ use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{Bench, Failure, Form, FoundPath, Turn};
 
 impl FtpGuest {
-    /// Chooses the folder that the argument names, to be listed in this form.
+    /// Chooses the folder that the argument names, for a listing in this form.
     pub(super) fn list(&mut self, form: Form) {
-        // Options of `ls` are what some clients send.
+        // Some clients send options of `ls`.
         let has_options = self.argument.first() == Some(&b'-');
         if has_options {
             let end =
@@ -25,7 +25,7 @@ impl FtpGuest {
             FoundPath::Folder(folder) => folder,
             // A trial's one file has every name.
             _ if self.tree.is_only() => 0,
-            // Listings of a file have one line; ours are of folders.
+            // A listing of a file would have one line; only folders are supported.
             _ => return self.refuse_path(),
         };
         self.cargo = Cargo::Listing(folder, form, 0);
@@ -33,7 +33,7 @@ impl FtpGuest {
         self.state = State::Expecting;
     }
 
-    /// Answers with the size, the time or the facts of what the argument names.
+    /// Answers with the size, the time or the facts of the argument's file.
     pub(super) fn tell(&mut self, command: Command) {
         let (place, is_file) = match self.found() {
             FoundPath::File(file) => (file, true),
