@@ -1,9 +1,10 @@
-//! fio's job files, a strict subset: what is not in the table below is refused.
+//! fio's job files, a strict subset: any key that is not in the table below is refused.
 //!
-//! `[global]` holds for the sections after it; a key without a value is set. Sizes are as fio reads
-//! them: `4k`, `4KB` and `4ki` are 4096 bytes, `4kib` is 4000 (its `kb_base` is 1024). Defaults are
-//! fio's: one synchronous, buffered read of 4 KiB at a time. Not taken: several files of a job,
-//! zoned devices, arithmetic. Where fio would end with an amount, the plan has a time.
+//! `[global]` applies to the sections after it; a key without a value is set. Sizes are as fio
+//! reads them: `4k`, `4KB` and `4ki` are 4096 bytes, `4kib` is 4000 (its `kb_base` is 1024).
+//! Defaults are fio's: one synchronous, buffered read of 4 KiB at a time. Not supported: several
+//! files of a job, zoned devices, arithmetic. Where fio would end after an amount, the plan has a
+//! time.
 
 mod keys;
 mod lines;
@@ -22,23 +23,21 @@ use serde_json::Value;
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
 
-/// The smallest target or span of a plan.
-const LEAST: u64 = 1 << 20;
-/// A job that fio would end when it has been through its size.
+/// Duration of a job that fio would end after its size.
 const UNTIMED_SECONDS: f64 = 60.0;
 
 /// Reads a whole file.
 pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malformed> {
     let mut imported = Imported::default();
     let mut globals: Vec<Setting> = Vec::new();
-    // Whether a job of the last sweep says how long it runs.
+    // True if a job of the last sweep has a runtime.
     let mut is_timed = false;
     let sections = sections(text, targets)?;
     if !sections.iter().any(|section| !is_global(section)) {
-        return Err(Malformed {
-            line: text.lines().count().max(1),
-            what: "no job: is this a fio job file, and whole?".into(),
-        });
+        return Err(Malformed::new(
+            text.lines().count().max(1),
+            "no job: is this a fio job file, and whole?",
+        ));
     }
     for section in sections {
         if is_global(&section) {
@@ -47,7 +46,7 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
         }
         let mut settings: Vec<Setting> = Vec::new();
         for setting in globals.iter().cloned().chain(section.settings) {
-            // The last one counts.
+            // The last setting of a key counts.
             settings.retain(|known| known.key != setting.key);
             settings.push(setting);
         }
@@ -69,8 +68,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
                 is_timed |= read.is_timed;
             }
             Some(_) => {
-                let note = "it runs beside the job before it for another time: add `stonewall`, or \
-                    make the times the same";
+                let note = "it runs beside the job before it for a different time: add `stonewall`, or \
+                    set equal times";
                 imported.class(section.line, format!("[{}]", section.name), Class::Refused, note);
             }
             None => {
@@ -84,8 +83,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     Ok(imported)
 }
 
-/// Whether `read` can run beside the jobs of `before`: one that would end with its size runs as
-/// long as the others.
+/// Returns true if `read` can run beside the jobs of `before`. A job that would end with its size
+/// runs as long as the others.
 fn fits(before: &Sweep, read: &Read, is_timed: bool) -> bool {
     !is_timed || !read.is_timed || before.seconds == read.sweep.seconds
 }
@@ -94,7 +93,7 @@ fn is_global(section: &Section) -> bool {
     section.name == "global"
 }
 
-/// A job, and what of it others need to know.
+/// Job with the facts that other keys need.
 #[derive(Default)]
 struct Draft {
     job: Job,
@@ -113,7 +112,11 @@ impl Draft {
         self.job.value(name, value);
     }
 
-    /// A parameter that was set to a size.
+    fn size(&mut self, name: &str, bytes: u64) {
+        self.job.size(name, bytes);
+    }
+
+    /// Returns a parameter that is a size.
     fn bytes(&self, name: &str) -> Option<u64> {
         self.job.number(name)
     }
@@ -123,12 +126,12 @@ impl Draft {
     }
 }
 
-/// A section as it was read.
+/// Section as a sweep.
 struct Read {
     sweep: Sweep,
-    /// It begins after everything before it.
+    /// True if it begins after everything before it.
     is_apart: bool,
-    /// It says how long it runs.
+    /// True if it has a runtime.
     is_timed: bool,
 }
 
@@ -153,7 +156,7 @@ impl Reader {
         );
     }
 
-    /// The value of `key`, classed exact with `note`.
+    /// Takes the setting of `key`, classed exact with `note`.
     fn exact(&mut self, key: &str, note: &str) -> Option<Setting> {
         let setting = self.take(key)?;
         self.class(&setting, Class::Exact, note);
@@ -164,33 +167,28 @@ impl Reader {
         self.exact(key, note).is_some_and(|setting| setting.value != "0")
     }
 
-    /// A size; 0 and nonsense are told with their place.
+    /// Reads a size, which is above 0.
     fn bytes(&self, setting: &Setting, text: &str) -> Result<u64, Malformed> {
-        let what = || Malformed {
-            line: setting.line,
-            what: format!("{}={text}: not a size", setting.key),
-        };
+        let what = || Malformed::new(setting.line, format!("{}={text}: not a size", setting.key));
         size(text).filter(|bytes| *bytes > 0).ok_or_else(what)
     }
 
     fn number<T: std::str::FromStr>(&self, setting: &Setting) -> Result<T, Malformed> {
-        let what = || Malformed {
-            line: setting.line,
-            what: format!("{}={}: not a number", setting.key, setting.value),
+        let what = || {
+            Malformed::new(setting.line, format!("{}={}: not a number", setting.key, setting.value))
         };
         setting.value.trim().parse().map_err(|_| what())
     }
 
     fn time(&mut self, key: &str, note: &str) -> Result<Option<f64>, Malformed> {
         let Some(setting) = self.exact(key, note) else { return Ok(None) };
-        let what = || Malformed {
-            line: setting.line,
-            what: format!("{}={}: not a time", setting.key, setting.value),
+        let what = || {
+            Malformed::new(setting.line, format!("{}={}: not a time", setting.key, setting.value))
         };
         seconds(&setting.value, 1.0).map(Some).ok_or_else(what)
     }
 
-    /// The sweep of one job.
+    /// Makes the sweep of one job.
     fn sweep(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<Read, Malformed> {
         let mut is_apart = self.is_set("stonewall", "a sweep of its own")
             | self.is_set("wait_for_previous", "a sweep of its own");
@@ -224,12 +222,12 @@ impl Reader {
         Ok(Read { sweep, is_apart, is_timed: runtime.is_some() })
     }
 
-    /// What would end the job in fio: here its time does.
+    /// Classes the keys that end the job in fio: in the plan its time ends it.
     fn ends(&mut self, name: &str, line: usize, has_runtime: bool, timed: bool) {
         match (has_runtime, timed) {
             (true, true) => {}
             (true, false) => {
-                let note = "for all of `runtime`; fio would end when it has been through `size`";
+                let note = "for all of `runtime`; fio would end after `size`";
                 self.imported.class(
                     line,
                     format!("[{name}] without time_based"),
@@ -238,9 +236,7 @@ impl Reader {
                 );
             }
             (false, _) => {
-                let note = format!(
-                    "for {UNTIMED_SECONDS} s; fio would end when it has been through `size`"
-                );
+                let note = format!("for {UNTIMED_SECONDS} s; fio would end after `size`");
                 self.imported.class(
                     line,
                     format!("[{name}] without runtime"),
@@ -254,22 +250,22 @@ impl Reader {
                 self.class(
                     &setting,
                     Class::Approximate,
-                    "for the sweep's time, again from the start where it ends",
+                    "for the sweep's time, repeated from the start",
                 );
             }
         }
         for key in ["ss", "steadystate"] {
             if let Some(setting) = self.take(key) {
-                let note = "for all of the sweep's time; the report says whether it was steady, by \
-                    its own test";
+                let note = "for the whole sweep; the report tests the steady state itself";
                 self.class(&setting, Class::Approximate, note);
             }
         }
     }
 
-    /// The job, or with `offset_increment` one for each of its workers, further on each.
+    /// Returns the job, or with `offset_increment` one for each of its workers, each at a later
+    /// place.
     fn spread(&mut self) -> Result<Vec<Job>, Malformed> {
-        /// Jobs of a sweep that a person still reads.
+        /// Most jobs of a readable sweep.
         const MOST_JOBS: u64 = 64;
         let step = match self.take("offset_increment") {
             Some(setting) if setting.value == "0" => None,
@@ -292,13 +288,13 @@ impl Reader {
         let at = |worker| {
             let mut one = job.clone();
             one.value("workers", 1);
-            one.text("offset", &format!("{} B", offset + worker * step));
+            one.size("offset", offset + worker * step);
             one
         };
         Ok((0..n).map(at).collect())
     }
 
-    /// What is loaded, and how much of it.
+    /// Reads the target and its extent.
     fn target(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<(), Malformed> {
         let (file, folder) = (self.take("filename"), self.take("directory"));
         let sizes = [self.take("filesize"), self.take("size")];
@@ -328,7 +324,7 @@ impl Reader {
                 "several files: give each a job of its own, or name one with --map".to_owned(),
             ),
             _ if !at.is_absolute() => {
-                (Class::Refused, format!("say where that is: --map '{written}=/...'"))
+                (Class::Refused, format!("name it on this host: --map '{written}=/...'"))
             }
             _ if is_scratch => {
                 (Class::Approximate, format!("a scratch file without a name in {chosen}"))
@@ -351,7 +347,7 @@ impl Reader {
             }
             Some(setting) => {
                 let bytes = self.bytes(&setting, &setting.value)?;
-                self.job.text("offset", &format!("{bytes} B"));
+                self.job.size("offset", bytes);
                 self.class(&setting, Class::Exact, "offset");
                 Some(bytes)
             }
@@ -376,24 +372,19 @@ impl Reader {
                 continue;
             }
             let bytes = self.bytes(&setting, &setting.value)?;
-            // A scratch file holds what lies before the offset too.
-            let room = if is_scratch { bytes.saturating_add(offset.unwrap_or(0)) } else { bytes };
-            self.job
-                .text(if is_scratch { "size" } else { "span" }, &format!("{} B", room.max(LEAST)));
+            let is_exact = self.job.job.extent(is_scratch, bytes, offset.unwrap_or(0));
             let note = if is_scratch { "size of the scratch file" } else { "span" };
-            match room {
-                LEAST.. => self.class(&setting, Class::Exact, note),
-                _ => self.class(
-                    &setting,
-                    Class::Approximate,
-                    format!("{note}: 1 MiB, the least there is"),
-                ),
+            if is_exact {
+                self.class(&setting, Class::Exact, note);
+            } else {
+                let note = format!("{note}: 1 MiB, the minimum");
+                self.class(&setting, Class::Approximate, note);
             }
         }
         Ok(())
     }
 
-    /// A key that no other part took.
+    /// Classes a key that no other part took.
     fn other(&mut self, setting: &Setting) {
         let as_here = AS_HERE.iter().find(|(key, _)| *key == setting.key);
         if let Some((_, why)) = HARMLESS.iter().find(|(key, _)| *key == setting.key) {
@@ -401,15 +392,11 @@ impl Reader {
         } else if as_here.is_some_and(|(_, values)| {
             values.is_empty() || values.contains(&setting.value.as_str())
         }) {
-            self.class(setting, Class::Ignored, "it is so anyway");
+            self.class(setting, Class::Ignored, "the same as here");
         } else if let Some((_, why)) = CANNOT.iter().find(|(key, _)| setting.key.starts_with(key)) {
             self.class(setting, Class::Refused, *why);
         } else {
-            self.class(
-                setting,
-                Class::Refused,
-                "no key that is known here: whether it changes the load cannot be told",
-            );
+            self.class(setting, Class::Refused, "unknown key: it may change the load");
         }
     }
 }
@@ -427,7 +414,7 @@ mod tests {
         read(text, &SimulatedHost::default().targets(&[]))
     }
 
-    /// A parameter as JSON.
+    /// Returns a parameter as JSON.
     fn param(imported: &Imported, sweep: usize, job: usize, name: &str) -> Option<String> {
         imported.sweeps[sweep].jobs[job].params.get(name).map(Value::to_string)
     }
@@ -487,13 +474,13 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_the_load_is_refused_by_name() {
+    fn a_key_that_would_change_the_load_is_refused_by_name() {
         for (line, why) in [
             ("rw=trimwrite", "discards only"),
             ("ioengine=rbd", "io_uring, libaio"),
             ("offset=10%", "in bytes"),
             ("offset_increment=1g", "on a device"),
-            ("no_such_key=1", "cannot be told"),
+            ("no_such_key=1", "unknown key"),
             ("filename=/tmp/a:/tmp/b", "several files"),
             ("nrfiles=4", "a job of its own"),
             ("filesize=4k-8k", "one size"),
@@ -517,7 +504,7 @@ mod tests {
         }
     }
 
-    /// The parameters of the only job of `lines`, by name.
+    /// Returns the parameters of the only job of `lines`, by name.
     fn job_of(lines: &str) -> std::collections::BTreeMap<String, String> {
         let imported =
             alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n")).expect("well formed");
@@ -534,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_becomes_what_it_does() {
+    fn each_key_becomes_its_parameter() {
         for (lines, name, value) in [
             ("rw=write\nfsync=8", "flush", "\"fsync\""),
             ("rw=write\nfsync=8", "flush_every", "8"),
@@ -617,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_rates_the_lower_one_holds() {
+    fn the_lower_one_of_two_rates_applies() {
         for (operations, expected) in [(500, "\"500 pps\""), (2_000, "\"1000 pps\"")] {
             let job = job_of(&format!("rw=read\nbs=4k\nrate=4096000\nrate_iops={operations}"));
             assert_eq!(job["rate"], expected);
@@ -625,11 +612,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_flushed_of_what_is_trimmed() {
+    fn discards_are_not_flushed() {
         let imported =
             alone("[job]\nfilename=/dev/sdx\nsize=1m\nrw=trim\nfsync=8\n").expect("well formed");
         let flush =
-            imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is told");
+            imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is classed");
         assert_eq!(
             (flush.class, flush.note.as_str()),
             (Class::Ignored, "nothing is written that could be flushed")
@@ -668,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_foreign_is_told_with_its_place() {
+    fn a_file_that_is_cut_off_or_foreign_is_refused_with_its_place() {
         for (text, line, what) in [
             ("", 1, "no job"),
             ("[global]\nrw=read\n", 2, "no job"),
@@ -704,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_file_includes_not_thousands_of_files() {
+    fn a_job_file_cannot_include_thousands_of_files() {
         let level =
             |n: u32| (format!("/jobs/{n}.inc"), format!("include {}.inc\n", n + 1).repeat(2));
         let mut files: Vec<(String, String)> = (0..12).map(level).collect();

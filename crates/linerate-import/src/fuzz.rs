@@ -1,5 +1,5 @@
-//! Any bytes as a foreign file: a plan, or where and why there is none; and what is written of one
-//! is TOML.
+//! Arbitrary bytes as a foreign file: either a plan, which must be TOML, or an error with its
+//! place.
 
 use super::simulated::SimulatedHost;
 use super::{Class, Imported, Malformed, Targets, plan};
@@ -10,11 +10,10 @@ pub(super) mod driver;
 /// Reads the text of one kind of file.
 type Reader = fn(&str, &Targets<'_>) -> Result<Imported, Malformed>;
 
-/// Reads `bytes` as `reader` does, writes the plan and reads it; returns the class of what was
-/// said.
+/// Reads `bytes` by `reader`, writes the plan and reads it back; returns the class of the result.
 pub(super) fn of_any(reader: Reader, bytes: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(bytes);
-    // Nothing is there to be included.
+    // There are no files to include.
     let imported = match reader(&text, &SimulatedHost::default().targets(&[])) {
         Err(wrong) => {
             assert!(

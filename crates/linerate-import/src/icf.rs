@@ -1,87 +1,40 @@
-//! Iometer's configuration files (.icf), versions 2003 to 1.1.0: text whose keys begin with an
-//! apostrophe and whose values follow on lines of their own; an apostrophe before blanks begins a
-//! caption.
+//! Iometer's configuration files (.icf), versions 2003 to 1.1.0. Keys begin with an apostrophe, and
+//! their values follow on lines of their own. An apostrophe before blanks begins a caption.
 //!
-//! One access specification of each worker at a time is a sweep, its workers times targets are the
-//! jobs. A network worker over TCP becomes a stream of messages, or with replies requests and
-//! responses. Not taken: VI, cycling of targets and workers.
+//! One access specification of each worker at a time is a sweep, whose jobs are workers times
+//! targets. A network worker over TCP becomes a stream of messages, or with replies requests and
+//! responses. Not supported: VI, cycles of targets and workers.
 
+mod entries;
 mod network;
+mod sweeps;
 
-use std::path::Path;
-
-use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
+use entries::{Entry, entries, fields, numbers};
 
-/// What Iometer counts sizes and starts of targets in.
+/// Unit of sizes and starts of targets.
 const SECTOR: u64 = 512;
-/// Test types that can be had, by name and as old files number them: everything at once; once for
-/// each depth.
+/// Supported test types, by name and by number in old files: everything at once; once for each
+/// depth.
 const NORMAL: (&str, &str) = ("NORMAL", "0");
 const CYCLE_DEPTH: (&str, &str) = ("CYCLE_OUTSTANDING_IOS", "6");
-/// A run that Iometer would only end by hand.
+/// Duration of a run that Iometer would only end by hand.
 const ENDLESS_SECONDS: f64 = 60.0;
-/// The most depths in a cycle; Iometer's steps may be one.
+/// Most depths of a cycle, because Iometer's steps may be one.
 const MOST_DEPTHS: usize = 64;
-/// A scratch file where Iometer would have filled the volume.
-const SCRATCH: &str = "256 MiB";
-
-/// A key and the values below it.
-struct Entry<'a> {
-    line: usize,
-    key: &'a str,
-    values: Vec<(usize, &'a str)>,
-}
-
-impl<'a> Entry<'a> {
-    fn is(&self, start: &str) -> bool {
-        self.key.get(..start.len()).is_some_and(|key| key.eq_ignore_ascii_case(start))
-    }
-
-    /// Its only value.
-    fn value(&self) -> Result<(usize, &'a str), Malformed> {
-        let missing = || Malformed {
-            line: self.line,
-            what: format!("`{}` has no value: is the file cut off?", self.key),
-        };
-        self.values.first().copied().ok_or_else(missing)
-    }
-
-    /// The numbers in its value, which are divided by blanks or commas.
-    fn numbers(&self, least: usize) -> Result<Vec<u64>, Malformed> {
-        let (line, text) = self.value()?;
-        numbers(line, text, least)
-    }
-}
-
-fn fields(text: &str) -> Vec<&str> {
-    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|field| !field.is_empty()).collect()
-}
-
-fn numbers(line: usize, text: &str, least: usize) -> Result<Vec<u64>, Malformed> {
-    let wrong = |what: String| Malformed { line, what };
-    let number =
-        |field: &str| field.parse().map_err(|_| wrong(format!("`{field}` is not a number")));
-    let found = fields(text)
-        .into_iter()
-        .take_while(|field| field.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
-    let found = found.map(number).collect::<Result<Vec<u64>, _>>()?;
-    if found.len() < least {
-        return Err(wrong(format!("`{text}` has {} numbers, and {least} are needed", found.len())));
-    }
-    Ok(found)
-}
+/// Size of a scratch file where Iometer would have filled the volume.
+const SCRATCH_BYTES: u64 = 256 << 20;
 
 #[derive(Clone, Default)]
 struct Specification {
     name: String,
     /// Line of the file, and the line of a `storage` access specification.
     lines: Vec<(usize, String)>,
-    /// The same as it stands.
+    /// The same lines as numbers.
     raw: Vec<RawLine>,
 }
 
-/// An access line: bytes, shares in per cent, milliseconds.
+/// Access line: bytes, shares in per cent, milliseconds.
 #[derive(Clone, Copy)]
 struct RawLine {
     size: u64,
@@ -90,17 +43,17 @@ struct RawLine {
     reply: u64,
 }
 
-/// What a worker loads.
+/// Load of a worker.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Kind {
     #[default]
     Disk,
     Tcp,
-    /// The Virtual Interface Architecture, or nothing known.
+    /// The Virtual Interface Architecture, or an unknown type.
     Other,
 }
 
-/// The name under which a target for files without workers is mapped.
+/// Name of the mapped target for files without workers.
 const ANY: &str = "*";
 
 #[derive(Clone, Default)]
@@ -108,10 +61,10 @@ struct Worker {
     line: usize,
     name: String,
     depth: u32,
-    /// Transactions from opening a target to closing it, if that is tested.
+    /// Transactions per opening of a target, if the test reopens it.
     reopens: Option<u64>,
     span: u64,
-    /// Bytes that are left out at the start of the target.
+    /// Bytes skipped at the start of the target.
     offset: u64,
     specifications: Vec<(usize, String)>,
     targets: Vec<(usize, String)>,
@@ -141,7 +94,7 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
         if SECTIONS.iter().any(|name| entry.is(name)) {
             if let Some(open) = section {
                 let what = format!("section `{}` of line {} was not ended", open.key, open.line);
-                return Err(Malformed { line: entry.line, what });
+                return Err(Malformed::new(entry.line, what));
             }
             section = Some(entry);
         } else if section.is_some_and(|open| {
@@ -155,7 +108,7 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
     match section {
         Some(open) => {
             let what = format!("section `{}` does not end: the file is cut off", open.key);
-            Err(Malformed { line: open.line, what })
+            Err(Malformed::new(open.line, what))
         }
         None => Ok(reader.finish(targets)),
     }
@@ -163,53 +116,6 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
 
 const SECTIONS: [&str; 4] =
     ["test setup", "results display", "access specifications", "manager list"];
-
-/// Keys with their values; the file must begin and end with its version.
-fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
-    let is_version = |line: &str| {
-        line.trim_start_matches('\'')
-            .get(..8)
-            .is_some_and(|start| start.eq_ignore_ascii_case("version "))
-    };
-    let lines: Vec<(usize, &str)> =
-        (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty()).collect();
-    let (Some((_, first)), Some((last_at, last))) = (lines.first(), lines.last()) else {
-        return Err(Malformed { line: 1, what: "the file is empty".into() });
-    };
-    if !is_version(first) {
-        return Err(Malformed {
-            line: 1,
-            what: "no Iometer configuration begins so: its first line is `Version ...`".into(),
-        });
-    }
-    if lines.len() < 2 || !is_version(last) {
-        return Err(Malformed {
-            line: *last_at,
-            what: "the file is cut off: its last line is not `Version ...` again".into(),
-        });
-    }
-    let mut entries: Vec<Entry<'_>> = Vec::new();
-    for &(line, text) in &lines[1..lines.len() - 1] {
-        match text.strip_prefix('\'') {
-            // A caption of the columns below it.
-            Some(caption) if caption.starts_with(char::is_whitespace) => {}
-            Some(key) => {
-                entries.push(Entry {
-                    line,
-                    key: key.trim_end_matches('=').trim(),
-                    values: Vec::new(),
-                });
-            }
-            None => match entries.last_mut() {
-                Some(entry) => entry.values.push((line, text)),
-                None => {
-                    return Err(Malformed { line, what: format!("`{text}` stands under no key") });
-                }
-            },
-        }
-    }
-    Ok(entries)
-}
 
 impl Reader {
     fn class(&mut self, entry: &Entry<'_>, class: Class, note: impl Into<String>) {
@@ -272,7 +178,7 @@ impl Reader {
     }
 
     fn other(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
-        /// Keys that change nothing that is measured, and why.
+        /// Keys that change no measured value, with the reason.
         const HARMLESS: [(&str, &str); 12] = [
             ("test description", "the ledger has the plan's name"),
             ("default disk workers", "workers are those of the list"),
@@ -289,16 +195,13 @@ impl Reader {
         ];
         match HARMLESS.iter().find(|(key, _)| entry.is(key)) {
             Some((_, why)) => self.class(entry, Class::Ignored, *why),
-            None => self.class(entry, Class::Refused, "no Iometer known here writes this key"),
+            None => self.class(entry, Class::Refused, "this key is unknown"),
         }
         Ok(())
     }
 
     fn worker(&mut self, entry: &Entry<'_>) -> Result<&mut Worker, Malformed> {
-        let what = || Malformed {
-            line: entry.line,
-            what: format!("`{}` stands outside of a worker", entry.key),
-        };
+        let what = || Malformed::new(entry.line, format!("`{}` is outside of a worker", entry.key));
         self.workers.last_mut().ok_or_else(what)
     }
 
@@ -323,9 +226,9 @@ impl Reader {
         let (line, text) = entry.value()?;
         let (start, end, step) = (numbers[0], numbers[1], numbers[2]);
         if start == 0 || step == 0 {
-            return Err(Malformed { line, what: format!("`{text}`: depths and steps begin at 1") });
+            return Err(Malformed::new(line, format!("`{text}`: depths and steps begin at 1")));
         }
-        // Iometer takes a factor of 1 for a sum.
+        // Iometer treats a factor of 1 as a sum.
         let is_factor = fields(text)
             .last()
             .is_some_and(|kind| kind.eq_ignore_ascii_case("exponential") || *kind == "1")
@@ -363,7 +266,7 @@ impl Reader {
 
     fn specification(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         let (_, text) = entry.value()?;
-        // The name may hold commas; what it is assigned to by default may not.
+        // The name may have commas; its default assignment may not.
         let name = text.rsplit_once(',').map_or(text, |(name, _)| name);
         self.specifications
             .push(Specification { name: name.to_owned(), ..Specification::default() });
@@ -381,16 +284,16 @@ impl Reader {
             let n = numbers(line, text, 6)?;
             let (align, reply) = (n.get(6).copied().unwrap_or(0), n.get(7).copied().unwrap_or(0));
             if n[0] < SECTOR || n[2] > 100 || n[3] > 100 {
-                return Err(Malformed {
+                return Err(Malformed::new(
                     line,
-                    what: format!("`{text}`: a size below {SECTOR} B or a share above 100 %"),
-                });
+                    format!("`{text}`: a size below {SECTOR} B or a share above 100 %"),
+                ));
             }
             whole += n[1];
             let reply = if reply > 0 { format!(", reply {reply} B") } else { String::new() };
             let align = if align == 0 { SECTOR } else { align };
             let delay = if n[4] > 0 { format!(", delay {} ms", n[4]) } else { String::new() };
-            let told = format!(
+            let access = format!(
                 "{} B, weight {} %, read {} %, random {} %, burst {}{delay}, align {align} \
                     B{reply}",
                 n[0],
@@ -400,12 +303,9 @@ impl Reader {
                 n[5].clamp(1, 1 << 30)
             );
             let Some(specification) = self.specifications.last_mut() else {
-                return Err(Malformed {
-                    line,
-                    what: "an access line stands under no specification".into(),
-                });
+                return Err(Malformed::new(line, "an access line is under no specification"));
             };
-            specification.lines.push((line, told));
+            specification.lines.push((line, access));
             specification.raw.push(RawLine {
                 size: n[0],
                 read: n[2],
@@ -414,10 +314,10 @@ impl Reader {
             });
         }
         if !entry.values.is_empty() && whole != 100 {
-            return Err(Malformed {
-                line: entry.line,
-                what: format!("the lines' shares of size add up to {whole} %, not 100 %"),
-            });
+            return Err(Malformed::new(
+                entry.line,
+                format!("the lines' shares of size add up to {whole} %, not 100 %"),
+            ));
         }
         let name = self.specifications.last().map_or(String::new(), |one| one.name.clone());
         let n = entry.values.len();
@@ -438,7 +338,7 @@ impl Reader {
             self.class(
                 entry,
                 Class::Refused,
-                "neither a disk nor TCP: the Virtual Interface Architecture cannot be had",
+                "neither a disk nor TCP: the Virtual Interface Architecture is not supported",
             );
         }
         Ok(())
@@ -449,8 +349,7 @@ impl Reader {
         let (line, text) = entry.value()?;
         let depth = numbers(line, text, 1)?[0];
         let depth = u32::try_from(depth).ok().filter(|depth| *depth > 0);
-        let depth =
-            depth.ok_or_else(|| Malformed { line, what: format!("`{text}`: not a depth") })?;
+        let depth = depth.ok_or_else(|| Malformed::new(line, format!("`{text}`: not a depth")))?;
         self.worker(entry)?.depth = depth;
         let on = |place: usize| {
             fields(text).get(place).is_some_and(|field| field.eq_ignore_ascii_case("enabled"))
@@ -458,9 +357,8 @@ impl Reader {
         if on(1) {
             let each =
                 fields(text).get(2).and_then(|field| field.parse().ok()).filter(|each| *each > 0);
-            let each = each.ok_or_else(|| Malformed {
-                line,
-                what: format!("`{text}`: no transactions per connection"),
+            let each = each.ok_or_else(|| {
+                Malformed::new(line, format!("`{text}`: no transactions per connection"))
             })?;
             self.worker(entry)?.reopens = Some(each);
             let note = "depth; reopen_every for disks (opened again when none is under way), \
@@ -470,7 +368,7 @@ impl Reader {
             self.class(
                 entry,
                 Class::Approximate,
-                "depth; the seed is the campaign's, and the sequence another",
+                "depth; the seed is the campaign's, so the sequence differs",
             );
         } else {
             self.class(entry, Class::Exact, "depth, for each worker and target");
@@ -493,198 +391,11 @@ impl Reader {
             self.class(
                 entry,
                 Class::Approximate,
-                "all of the target; data is unlike any other, whatever the pattern",
+                "all of the target; every block differs, whatever the pattern",
             );
         }
         Ok(())
     }
-
-    /// A file without workers is one in which a person chose target and specifications by hand each
-    /// time.
-    fn without_workers(&mut self, targets: &Targets<'_>) {
-        let all: Vec<(usize, String)> = self
-            .specifications
-            .iter()
-            .filter_map(|one| Some((one.lines.first()?.0, one.name.clone())))
-            .collect();
-        if !self.workers.is_empty() || all.is_empty() || targets.mapped(ANY).is_none() {
-            return;
-        }
-        let note = "the file has no workers: one worker runs each of its specifications on the \
-            target of --map";
-        self.imported.class(1, "the whole file", Class::Approximate, note);
-        let targets = vec![(1, ANY.to_owned())];
-        self.workers.push(Worker {
-            line: 1,
-            depth: 1,
-            specifications: all,
-            targets,
-            ..Worker::default()
-        });
-    }
-
-    /// The specification of that name, or the only one if it has none.
-    fn specified(&self, name: &str) -> Option<Specification> {
-        let mut unnamed = self.specifications.iter().filter(|one| one.name.is_empty());
-        let only = unnamed.next().filter(|_| unnamed.next().is_none());
-        let known = self.specifications.iter().find(|one| one.name.eq_ignore_ascii_case(name));
-        known.or(only).cloned()
-    }
-
-    /// One sweep for each place in the workers' lists of specifications.
-    fn finish(mut self, targets: &Targets<'_>) -> Imported {
-        self.without_workers(targets);
-        let n = self.workers.iter().map(|worker| worker.specifications.len()).max().unwrap_or(0);
-        let mut told: Vec<String> = Vec::new();
-        for place in 0..n {
-            let mut sweep =
-                Sweep { warmup: self.warmup, seconds: self.seconds, ..Sweep::default() };
-            for worker in self.workers.clone() {
-                let Some((line, name)) = worker.specifications.get(place) else { continue };
-                if name.eq_ignore_ascii_case("idle") {
-                    continue;
-                }
-                let Some(specification) = self.specified(name).filter(|one| !one.lines.is_empty())
-                else {
-                    self.imported.class(
-                        *line,
-                        name.clone(),
-                        Class::Refused,
-                        "no such access specification in the file",
-                    );
-                    continue;
-                };
-                if !sweep.name.split(", ").any(|one| one == name) {
-                    sweep.name = if sweep.name.is_empty() {
-                        name.clone()
-                    } else {
-                        format!("{}, {name}", sweep.name)
-                    };
-                }
-                if worker.kind == Kind::Tcp {
-                    let made = match self.cycles {
-                        true => Err(
-                            "a network worker in a cycle of depths: set the test type to NORMAL"
-                                .to_owned(),
-                        ),
-                        false => network::job(&specification, worker.targets.len(), worker.reopens),
-                    };
-                    match made {
-                        Ok((job, note)) => {
-                            if place == 0 {
-                                self.imported.class(
-                                    worker.line,
-                                    worker.name.clone(),
-                                    Class::Approximate,
-                                    note,
-                                );
-                            }
-                            sweep.jobs.push(job);
-                        }
-                        Err(why) => self.imported.class(
-                            worker.line,
-                            worker.name.clone(),
-                            Class::Refused,
-                            why,
-                        ),
-                    }
-                    for (line, target) in worker.targets.iter().filter(|_| place == 0) {
-                        let note = "the other end is the plan's `b`: run it with --to";
-                        self.imported.class(*line, target.clone(), Class::Approximate, note);
-                    }
-                    continue;
-                }
-                for (line, target) in &worker.targets {
-                    let job =
-                        job(&worker, &specification, targets.mapped(target), self.cycles, targets);
-                    if !told.contains(target) {
-                        told.push(target.clone());
-                        let (class, note) = match targets.mapped(target) {
-                            Some(here) => (Class::Exact, format!("target {here}")),
-                            None => (
-                                Class::Refused,
-                                format!("say what it is here: --map '{target}=/dev/...'"),
-                            ),
-                        };
-                        self.imported.class(*line, target.clone(), class, note);
-                    }
-                    sweep.push(job);
-                }
-            }
-            if self.cycles {
-                sweep.depths.clone_from(&self.depths);
-            }
-            if sweep.name.is_empty() {
-                sweep.name = format!("specification {}", place + 1);
-            }
-            if !sweep.jobs.is_empty() {
-                self.imported.sweeps.push(sweep);
-            }
-        }
-        for worker in self.workers.iter().filter(|worker| worker.targets.is_empty()) {
-            self.imported.class(
-                worker.line,
-                worker.name.clone(),
-                Class::Ignored,
-                "a worker without targets does nothing",
-            );
-        }
-        if self.imported.sweeps.is_empty()
-            && self.imported.keys.iter().all(|key| key.class != Class::Refused)
-        {
-            self.imported.class(
-                1,
-                "the whole file",
-                Class::Refused,
-                format!(
-                    "no worker has both a target and an access specification; of a file without \
-                        workers \
-                     --map '{ANY}=TARGET' runs each specification on a target of yours"
-                ),
-            );
-        }
-        self.imported.keys.sort_by_key(|key| key.line);
-        self.imported
-    }
-}
-
-fn job(
-    worker: &Worker,
-    specification: &Specification,
-    target: Option<&str>,
-    cycles: bool,
-    targets: &Targets<'_>,
-) -> Job {
-    let mut job = Job::default();
-    let target = target.unwrap_or_default();
-    job.text("target", target);
-    if targets.is_folder(Path::new(target)) {
-        let span = worker.span.max(1 << 20);
-        let size = if worker.span > 0 {
-            format!("{} B", span + worker.offset)
-        } else {
-            SCRATCH.to_owned()
-        };
-        job.text("size", &size);
-    } else if worker.span > 0 {
-        job.text("span", &format!("{} B", worker.span.max(1 << 20)));
-    }
-    if worker.offset > 0 {
-        job.text("offset", &format!("{} B", worker.offset));
-    }
-    let lines: Vec<&str> = specification.lines.iter().map(|(_, line)| line.as_str()).collect();
-    job.text("access", &lines.join("; "));
-    job.text("weight_of", "bursts");
-    // Iometer's workers all begin at the same sector.
-    job.text("regions", "same");
-    if !cycles {
-        job.value("depth", worker.depth);
-    }
-    if let Some(each) = worker.reopens {
-        job.value("reopen_every", each.min(1 << 30));
-    }
-    job.value("workers", 1);
-    job
 }
 
 #[cfg(test)]
@@ -692,12 +403,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::fuzz::{driver, of_any};
+    use super::super::plan::Job;
     use super::super::simulated::SimulatedHost;
     use super::*;
 
     const SAMPLE: &str = include_str!("../tests/fixtures/mixed.icf");
 
-    /// Reads `text` with targets of a person's.
+    /// Reads `text` with the targets of a user.
     fn with(text: &str, map: &[(&str, &str)]) -> Result<Imported, Malformed> {
         read(text, &SimulatedHost::default().targets(map))
     }
@@ -736,14 +448,14 @@ mod tests {
         let (plan, problems) = linerate_model::plan::parse(&text);
         assert!(plan.is_some() && problems.is_empty(), "{problems:?}\n{text}");
         assert!(!text.contains("consent ="), "{text}");
-        // What `*` names is for files without workers.
+        // The target `*` is for files without workers.
         let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy"), (ANY, "/dev/sdz")];
         let again = with(SAMPLE, &map).expect("well formed");
         assert_eq!(crate::plan::text("mixed", "mixed.icf", &again), text);
     }
 
     #[test]
-    fn a_target_that_nobody_named_is_refused_and_so_is_what_cannot_be_had() {
+    fn a_target_without_a_name_here_is_refused_and_so_is_an_unsupported_key() {
         let refused = |text: &str| {
             let imported = with(text, &[("sda", "/dev/sdx")]).expect("well formed");
             imported
@@ -753,10 +465,10 @@ mod tests {
                 .map(|key| key.note)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(refused(SAMPLE), ["say what it is here: --map 'C: \"label\"=/dev/...'"]);
+        assert_eq!(refused(SAMPLE), ["name it on this host: --map 'C: \"label\"=/dev/...'"]);
         for (from, to, why) in [
             ("CYCLE_OUTSTANDING_IOS", "CYCLE_TARGETS", "cycles of workers"),
-            ("'Test Description", "'Test Foo", "no Iometer known"),
+            ("'Test Description", "'Test Foo", "this key is unknown"),
             ("\tDISK\n'Default", "\tNETWORK,TCP\n'Default", "cycle of depths"),
             ("\tDISK\n'Default", "\tNETWORK,VI\n'Default", "Virtual Interface"),
         ] {
@@ -844,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_foreign_is_told_with_its_place() {
+    fn a_file_that_is_cut_off_or_foreign_is_refused_with_its_place() {
         let lines: Vec<&str> = SAMPLE.lines().collect();
         for n in 0..lines.len() {
             let cut = lines[..n].join("\n");
@@ -853,7 +565,7 @@ mod tests {
         }
         let foreign = with("[global]\nrw=randread\n", &[]).expect_err("foreign");
         assert!(
-            foreign.line == 1 && foreign.what.contains("no Iometer configuration"),
+            foreign.line == 1 && foreign.what.contains("not an Iometer configuration"),
             "{foreign:?}"
         );
         let shares = with(&SAMPLE.replacen("4096,100,", "4096,90,", 1), &[]).expect_err("90 %");

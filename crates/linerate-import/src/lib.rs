@@ -56,7 +56,7 @@ pub enum Kind {
     Fio,
 }
 
-/// What becomes of a key.
+/// Fate of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -64,17 +64,17 @@ pub enum Class {
     Exact,
     /// The plan does nearly the same; the note says how it differs.
     Approximate,
-    /// It changes nothing that is measured.
+    /// It changes no measured value.
     Ignored,
-    /// It cannot be had: there is no plan.
+    /// It is not supported: there is no plan.
     Refused,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 4] = [Self::Exact, Self::Approximate, Self::Ignored, Self::Refused];
 
-    /// Its name.
+    /// Returns the name of the class.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -89,23 +89,29 @@ impl Class {
 /// A key of a foreign file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Key {
-    /// Its line, from 1.
+    /// Line, from 1.
     pub line: usize,
     /// As written.
     pub key: String,
-    /// What becomes of it.
+    /// Its class.
     pub class: Class,
-    /// What it becomes, or why it does not.
+    /// Its counterpart in the plan, or the reason for its class.
     pub note: String,
 }
 
-/// A file that is not what it should be, and where.
+/// Error in a foreign file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub what: String,
+}
+
+impl Malformed {
+    fn new(line: usize, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
 }
 
 /// A foreign file, read.
@@ -127,20 +133,20 @@ impl Imported {
         self.keys.push(Key { line, key: key.into(), class, note: note.into() });
     }
 
-    /// How many keys are refused.
+    /// Returns the number of refused keys.
     #[must_use]
     pub fn n_refused(&self) -> usize {
         self.keys.iter().filter(|key| key.class == Class::Refused).count()
     }
 
-    /// The plan it amounts to, called `name`, of the file `origin`; `None` if a key is refused.
+    /// Returns the plan, called `name`, of the file `origin`; `None` if a key is refused.
     #[must_use]
     pub fn plan(&self, name: &str, origin: &str) -> Option<String> {
         (self.n_refused() == 0).then(|| plan::text(name, origin, self))
     }
 }
 
-/// What is at a path.
+/// Kind of the entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// A folder.
@@ -149,33 +155,33 @@ pub enum PathKind {
     Other,
 }
 
-/// What an importer asks of the host it runs on.
+/// Facts of the host that importers need.
 pub trait Surroundings {
-    /// What is at `path`; `None` if nothing is.
+    /// Returns the kind of the entry at `path`; `None` if there is none.
     fn at(&self, path: &Path) -> Option<PathKind>;
 
-    /// The text of the file at `path`, of at most `most_bytes`.
+    /// Returns the text of the file at `path`, of at most `most_bytes`.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// The reason for which it cannot be read.
     fn text(&self, path: &Path, most_bytes: u64) -> Result<String, String>;
 
-    /// The environment variable `name`.
+    /// Returns the environment variable `name`.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
-/// What targets of the file are here.
+/// Counterparts of the file's targets on this host.
 pub struct Targets<'a> {
-    /// Names in the file, and what stands for them here.
+    /// Names in the file and on this host.
     pub map: Vec<(&'a str, &'a str)>,
-    /// Where the file lies: what it includes is looked for there.
+    /// Folder of the file, where its includes are found.
     pub folder: &'a Path,
     /// The host.
     pub here: &'a dyn Surroundings,
 }
 
 impl Targets<'_> {
-    /// What stands for `name`, if a person said so.
+    /// Returns the counterpart of `name`, if the user named one.
     fn mapped(&self, name: &str) -> Option<&str> {
         self.map.iter().find(|(from, _)| *from == name).map(|(_, to)| *to)
     }
@@ -188,7 +194,7 @@ impl Targets<'_> {
 /// Reads the text of a file of `kind`.
 ///
 /// # Errors
-/// If it is no such file, or not all of one.
+/// If it is not such a file, or an incomplete one.
 pub fn read(kind: Kind, text: &str, targets: &Targets<'_>) -> Result<Imported, Malformed> {
     match kind {
         Kind::Icf => icf::read(text, targets),

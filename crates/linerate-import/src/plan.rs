@@ -1,10 +1,13 @@
-//! The plan that an imported file becomes.
+//! Plan of an imported file.
 
 use linerate_model::plan::{Draft, DraftCampaign, DraftJob, DraftSweep};
 use linerate_model::{Lines, Nanos, Params, printable};
 use serde_json::Value;
 
 use super::Imported;
+
+/// Smallest target or span of a plan.
+const LEAST_BYTES: u64 = 1 << 20;
 
 /// Jobs that run side by side.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,12 +17,12 @@ pub(super) struct Sweep {
     pub(super) warmup: f64,
     pub(super) seconds: f64,
     pub(super) jobs: Vec<Job>,
-    /// Depths to go through; empty: each job's own.
+    /// Axis of depths; empty: each job's own.
     pub(super) depths: Vec<u32>,
 }
 
 impl Sweep {
-    /// Adds `job`, or a worker to the one that is the same.
+    /// Adds `job`, or a worker to an equal one.
     pub(super) fn push(&mut self, job: Job) {
         let alike = |known: &&mut Job| {
             let rest = |job: &Job| {
@@ -36,7 +39,7 @@ impl Sweep {
     }
 }
 
-/// What a job does: the workload `storage` unless it says otherwise.
+/// Workload of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Workload {
     #[default]
@@ -68,7 +71,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Sets a parameter to text.
+    /// Sets a parameter to a text.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         self.params.set(name, value);
     }
@@ -78,7 +81,21 @@ impl Job {
         self.params.set(name, value);
     }
 
-    /// A parameter that was set to a number, or to a size in bytes.
+    /// Sets a parameter to a size in bytes.
+    pub(super) fn size(&mut self, name: &str, bytes: u64) {
+        self.text(name, &format!("{bytes} B"));
+    }
+
+    /// Sets the used extent of the target, at least [`LEAST_BYTES`]; returns true if it is `bytes`.
+    /// A scratch file also has the bytes before `offset`.
+    pub(super) fn extent(&mut self, is_scratch: bool, bytes: u64, offset: u64) -> bool {
+        let (name, room) =
+            if is_scratch { ("size", bytes.saturating_add(offset)) } else { ("span", bytes) };
+        self.size(name, room.max(LEAST_BYTES));
+        room >= LEAST_BYTES
+    }
+
+    /// Returns a parameter that is a number, or a size in bytes.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         match self.params.get(name)? {
             Value::String(text) => text.trim_end_matches(" B").parse().ok(),
@@ -91,22 +108,22 @@ impl Job {
     }
 }
 
-/// How long transfers that are under way at the end of a sweep may take.
+/// Longest time of transfers in flight at the end of a sweep.
 const DRAIN: Nanos = Nanos::from_secs(1);
 
-/// The plan `imported` amounts to, named `name`, of the file `origin`.
+/// Returns the plan of `imported`, named `name`, of the file `origin`.
 pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
     let origin = printable(origin, Lines::One);
     let draft = draft(name, imported).text();
     format!(
-        "# Imported from {origin}. It carries no consent to write: a device needs `consent`, as of \
-            linerate disk claim.\n\n{draft}"
+        "# Imported from {origin}. It carries no consent to write: a device needs `consent` \
+            (linerate disk claim).\n\n{draft}"
     )
 }
 
 fn draft(name: &str, imported: &Imported) -> Draft {
     let sweep = |(number, sweep): (usize, &Sweep)| {
-        // Names of sweeps are distinct; those of foreign files need not be.
+        // Names of sweeps must be distinct; those of foreign files need not be.
         let taken = imported.sweeps[..number].iter().any(|other| other.name == sweep.name);
         let name =
             if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };

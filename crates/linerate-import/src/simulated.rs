@@ -1,4 +1,5 @@
-//! A host for tests: folders `/tmp` and `/dev`, a few files with their texts, and one variable.
+//! Simulated host for tests: folders `/tmp` and `/dev`, a few files with their texts, and one
+//! variable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,14 @@ pub(crate) struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// One with these files.
+    /// Creates a host with these files.
     pub(crate) fn with<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Self {
         Self {
             files: files.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect(),
         }
     }
 
-    /// Targets of a file that lies in its folder `/jobs`.
+    /// Returns the targets of a file in the folder `/jobs`.
     pub(crate) fn targets<'a>(&'a self, map: &[(&'a str, &'a str)]) -> Targets<'a> {
         Targets { map: map.to_vec(), folder: Path::new("/jobs"), here: self }
     }

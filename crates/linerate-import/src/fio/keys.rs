@@ -1,7 +1,7 @@
-//! Keys of fio that change nothing here, that do so only if they say otherwise, and that cannot be
-//! had, with the reason for each.
+//! Keys of fio by class: without effect here, without effect at certain values, and unsupported,
+//! each with the reason.
 
-/// Keys that change nothing that is measured, and why.
+/// Keys that change no measured value, with the reason.
 pub(super) const HARMLESS: [(&str, &str); 77] = [
     ("allrandrepeat", "the campaign's seed decides"),
     ("bwavgtime", "intervals are those of the plan"),
@@ -11,31 +11,31 @@ pub(super) const HARMLESS: [(&str, &str); 77] = [
     ("create_fsync", "the scratch file is filled and flushed before the trial"),
     ("create_on_open", "the scratch file is filled before the trial"),
     ("create_serialize", "the scratch file is filled before the trial"),
-    ("description", "a word"),
+    ("description", "text only"),
     ("disable_bw", "all is kept"),
     ("disable_clat", "all is kept"),
     ("disable_lat", "all is kept"),
     ("disable_slat", "all is kept"),
     ("end_fsync", "the flush comes after the load, outside of what is measured"),
-    ("error_dump", "a word"),
-    ("eta", "a word"),
+    ("error_dump", "text only"),
+    ("eta", "text only"),
     ("exit_what", "jobs of a trial end together"),
     ("exitall", "jobs of a trial end together"),
     ("fallocate", "the scratch file is filled"),
     ("filename_format", "the scratch file has no name"),
     ("fixedbufs", "always, where the kernel can"),
     ("flow_sleep", "no job has a flow"),
-    ("flow_watermark", "fio has not looked at it since 3.27"),
+    ("flow_watermark", "fio has ignored it since 3.27"),
     ("fsync_on_close", "the flush comes after the load, outside of what is measured"),
     ("group_reporting", "workers of a job are reported together"),
     ("gtod_reduce", "a batch shares a stamp"),
     ("invalidate", "reads go past the cache"),
-    ("iodepth_batch", "a batch is what has just completed"),
-    ("iodepth_batch_complete", "a batch is what has just completed"),
-    ("iodepth_batch_complete_max", "a batch is what has just completed"),
-    ("iodepth_batch_complete_min", "a batch is what has just completed"),
-    ("iodepth_batch_submit", "a batch is what has just completed"),
-    ("iodepth_low", "a batch is what has just completed"),
+    ("iodepth_batch", "a batch is the transfers that have just completed"),
+    ("iodepth_batch_complete", "a batch is the transfers that have just completed"),
+    ("iodepth_batch_complete_max", "a batch is the transfers that have just completed"),
+    ("iodepth_batch_complete_min", "a batch is the transfers that have just completed"),
+    ("iodepth_batch_submit", "a batch is the transfers that have just completed"),
+    ("iodepth_low", "a batch is the transfers that have just completed"),
     ("iopsavgtime", "intervals are those of the plan"),
     ("lat_percentiles", "all are kept"),
     ("latency_run", "the search goes on for all of the measurement"),
@@ -55,11 +55,11 @@ pub(super) const HARMLESS: [(&str, &str); 77] = [
     ("random_generator", "the sequence of places is linerate's own"),
     ("rate_cycle", "a rate holds for each transfer, not on average"),
     ("ratecycle", "a rate holds for each transfer, not on average"),
-    ("ratemin", "the report says what was reached; fio would end the job below it"),
-    ("rate_min", "the report says what was reached; fio would end the job below it"),
-    ("refill_buffers", "data is unlike any other anyway"),
+    ("ratemin", "the report has the rate reached; fio would end the job below it"),
+    ("rate_min", "the report has the rate reached; fio would end the job below it"),
+    ("refill_buffers", "every block differs anyway"),
     ("registerfiles", "always, where the kernel can"),
-    ("scramble_buffers", "data is unlike any other anyway"),
+    ("scramble_buffers", "every block differs anyway"),
     ("slat_percentiles", "all are kept"),
     ("ss_dur", "the report has its own test of the steady state"),
     ("ss_interval", "the report has its own test of the steady state"),
@@ -69,20 +69,20 @@ pub(super) const HARMLESS: [(&str, &str); 77] = [
     ("steadystate_ramp_time", "the report has its own test of the steady state"),
     ("thread", "workers are threads"),
     ("threads", "fio has no such key (it has `thread`); workers are threads"),
-    ("unified_rw_reporting", "reads and writes are told apart"),
+    ("unified_rw_reporting", "reads and writes are reported separately"),
     ("unit_base", "the report has its own units"),
     ("unlink", "the scratch file has no name"),
     ("verify_dump", "a flaw ends the trial with its place"),
     ("verify_interval", "linerate's own stamps, one in each 512 B"),
     ("verify_pattern", "linerate's own stamps"),
-    ("verify_state_save", "the campaign does not go on with it"),
+    ("verify_state_save", "no later campaign uses it"),
     ("write_bw_log", "the ledger has all intervals"),
     ("write_hist_log", "the ledger has all intervals"),
     ("write_iops_log", "the ledger has all intervals"),
     ("write_lat_log", "the ledger has all intervals"),
 ];
 
-/// Keys that are harmless when they say what is so anyway.
+/// Keys without effect at the values that linerate uses anyway.
 pub(super) const AS_HERE: [(&str, &[&str]); 10] = [
     ("file_service_type", &["roundrobin", "sequential", "random"]),
     ("hipri", &["0"]),
@@ -96,11 +96,11 @@ pub(super) const AS_HERE: [(&str, &[&str]); 10] = [
     ("zonemode", &["none"]),
 ];
 
-/// Keys that would change the load and cannot be had, and why; a key's family by what it begins
-/// with.
+/// Unsupported keys that would change the load, with the reason. An entry covers all keys that
+/// begin with it.
 pub(super) const CANNOT: [(&str, &str); 23] = [
-    ("atomic", "writes are not asked to be atomic (RWF_ATOMIC)"),
-    ("buffer_pattern", "data is unlike any other, never a pattern"),
+    ("atomic", "atomic writes (RWF_ATOMIC) are not supported"),
+    ("buffer_pattern", "every block differs; patterns are not supported"),
     ("cpus_allowed", "pinning is the testbed's: `cpus` of an endpoint"),
     ("file_service_type", "a job has one target"),
     ("hipri", "only io_uring polls the device"),
@@ -121,8 +121,8 @@ pub(super) const CANNOT: [(&str, &str); 23] = [
     ("verify_fatal", "a flaw ends the trial"),
     (
         "verify_write_sequence",
-        "stamps carry their place and their run: a block written twice cannot be told",
+        "stamps have place and run only: they cannot show that a block was written twice",
     ),
-    ("zero_buffers", "data is unlike any other, never zeros"),
+    ("zero_buffers", "every block differs; zeros are not supported"),
     ("zone", "zones of a zoned device are not known (zonemode=strided is)"),
 ];

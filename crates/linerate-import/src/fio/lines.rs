@@ -1,4 +1,4 @@
-//! The lines of an access specification that a job's sizes amount to, and the I/O priorities of
+//! Lines of the access specification that follows from a job's sizes, and the I/O priorities of
 //! their transfers.
 
 use linerate_sys::storage::Priority;
@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) priority: Option<Priority>,
 }
 
-/// A part of the transfers of one direction that has a priority of its own.
+/// Part of the transfers of one direction with a priority of its own.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Of transfers of this size only.
@@ -28,7 +28,7 @@ struct Part {
     priority: Priority,
 }
 
-/// Directions as fio orders their values.
+/// Directions in fio's order.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
@@ -41,7 +41,7 @@ impl Line {
         format!("{bytes} B, weight {weight} %, read {read} %, random {random} %{align}{priority}")
     }
 
-    /// The same as reads and writes apart.
+    /// Splits the line into reads and writes.
     fn apart(&self) -> [Self; 2] {
         let part = |read: f64, share: f64| Self {
             weight: self.weight * share / 100.0,
@@ -52,7 +52,7 @@ impl Line {
     }
 }
 
-/// `lines` with those parts of each direction apart that have a priority.
+/// Splits off the parts of `lines` in each direction that have a priority.
 fn split(lines: &[Line], parts: &[Vec<Part>; 2]) -> Vec<Line> {
     let mut split = Vec::new();
     for line in lines.iter().flat_map(Line::apart).filter(|line| line.weight > 0.0) {
@@ -74,8 +74,8 @@ fn split(lines: &[Line], parts: &[Vec<Part>; 2]) -> Vec<Line> {
 }
 
 impl Reader {
-    /// Writes down `lines`, of which `random` per cent go to random places: as parameters of their
-    /// own, or as an access specification.
+    /// Sets the parameters of `lines`, of which `random` per cent go to random places: single
+    /// parameters, or an access specification.
     pub(super) fn lines(
         &mut self,
         lines: Vec<Line>,
@@ -91,11 +91,11 @@ impl Reader {
             return Ok(());
         };
         self.job.block = Some(line.bytes);
-        self.job.text("block_size", &format!("{} B", line.bytes));
+        self.job.size("block_size", line.bytes);
         self.job.text("read", &format!("{} %", line.read));
         self.job.text("random", &format!("{random} %"));
         if let Some(align) = align {
-            self.job.text("align", &format!("{align} B"));
+            self.job.size("align", align);
         }
         if let Some(priority) = line.priority {
             self.job.text("priority", &priority.to_string());
@@ -103,7 +103,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `prioclass`, `prio` and `priohint`: of every transfer that has none of its own.
+    /// Reads `prioclass`, `prio` and `priohint`, for every transfer without a priority of its own.
     fn job_priority(&mut self) -> Result<(), Malformed> {
         let taken = ["prioclass", "prio", "priohint"].map(|key| self.take(key));
         if taken.iter().all(Option::is_none) {
@@ -113,7 +113,7 @@ impl Reader {
             Some(setting) => reader.number(setting),
             None => Ok(otherwise),
         };
-        // The kernel takes a level without a class for best-effort, and so does fio.
+        // The kernel takes a level without a class for best-effort, and fio does so too.
         let class = number(self, &taken[0], 2)?;
         let (level, hint) = (number(self, &taken[1], 0)?, number(self, &taken[2], 0)?);
         let priority = Priority::new(class, level, hint);
@@ -135,7 +135,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What `cmdprio_percentage` and `cmdprio_bssplit` ask for, of reads and of writes.
+    /// Reads `cmdprio_percentage` and `cmdprio_bssplit`, for reads and for writes.
     fn parts(&mut self) -> Result<[Vec<Part>; 2], Malformed> {
         let mut parts = [Vec::new(), Vec::new()];
         let default = self.default_parts()?;
@@ -165,7 +165,7 @@ impl Reader {
         Ok(parts)
     }
 
-    /// The priority that a part has unless it names one, of reads and of writes: realtime 0.
+    /// Reads the default priority of a part, for reads and for writes: realtime 0.
     fn default_parts(&mut self) -> Result<[Priority; 2], Malformed> {
         let mut numbers = [[1, 1], [0, 0], [0, 0]];
         let keys = ["cmdprio_class", "cmdprio", "cmdprio_hint"];
@@ -181,19 +181,17 @@ impl Reader {
         let of = |way: usize| Priority::new(class[way], level[way], hint[way]);
         match (of(READS), of(WRITES)) {
             (Some(reads), Some(writes)) => Ok([reads, writes]),
-            _ => Err(Malformed {
-                line: 1,
-                what: "cmdprio: classes are 1 to 3, levels and hints 0 to 7".into(),
-            }),
+            _ => Err(Malformed::new(1, "cmdprio: classes are 1 to 3, levels and hints 0 to 7")),
         }
     }
 }
 
 fn malformed(setting: &Setting, what: &str) -> Malformed {
-    Malformed { line: setting.line, what: format!("{}={}: {what}", setting.key, setting.value) }
+    Malformed::new(setting.line, format!("{}={}: {what}", setting.key, setting.value))
 }
 
-/// The value of one direction: what stands for both, or behind the comma for writes.
+/// Returns the value of one direction: the one before the comma for both, or the one behind it for
+/// writes.
 fn of_direction(text: &str, direction: usize) -> &str {
     let values: Vec<&str> = text.split(',').collect();
     values.get(direction).or(values.first()).copied().unwrap_or_default().trim()
@@ -204,7 +202,7 @@ fn share(setting: &Setting, text: &str) -> Result<f64, Malformed> {
     share.ok_or_else(|| malformed(setting, "not a share in per cent"))
 }
 
-/// `SIZE/PER CENT` or `SIZE/PER CENT/CLASS/LEVEL` or that with `/HINT`.
+/// Reads `SIZE/PER CENT` or `SIZE/PER CENT/CLASS/LEVEL` or that with `/HINT`.
 fn entry_of(setting: &Setting, entry: &str, default: Priority) -> Result<Part, Malformed> {
     let wrong = || {
         malformed(setting, &format!("`{entry}` is not SIZE/SHARE or SIZE/SHARE/CLASS/LEVEL/HINT"))

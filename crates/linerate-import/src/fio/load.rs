@@ -1,4 +1,4 @@
-//! The engine of a job, its depth, rate and durability.
+//! Engine of a job, its depth, rate and durability.
 
 use super::super::{Class, Malformed};
 use super::Reader;
@@ -22,7 +22,7 @@ impl Reader {
         let ours = match word {
             "io_uring" => Some("io_uring"),
             "libaio" if is_direct => Some("aio"),
-            // Buffered, native AIO blocks as it submits, whatever its depth.
+            // Buffered, native AIO blocks in its submission at any depth.
             "libaio" => Some("threads"),
             "psync" | "sync" | "pvsync" | "pvsync2" | "vsync" => Some("pread"),
             "posixaio" => Some("threads"),
@@ -75,7 +75,7 @@ impl Reader {
         Ok(())
     }
 
-    /// io_uring's own kinds.
+    /// Returns io_uring's own kinds.
     fn polled(&mut self, ours: &'static str) -> &'static str {
         let mut found = ours;
         for (key, kind) in [("hipri", "io_uring_polling"), ("sqthread_poll", "io_uring_thread")] {
@@ -89,7 +89,7 @@ impl Reader {
         found
     }
 
-    /// How many, when, at which rate, and what of it is checked.
+    /// Reads workers, start, rate and verification.
     pub(super) fn load(&mut self) -> Result<(), Malformed> {
         let mut workers = 1;
         if let Some(setting) = self.exact("numjobs", "workers") {
@@ -100,10 +100,8 @@ impl Reader {
         self.job.text("regions", "same");
         self.rates(workers)?;
         if let Some(setting) = self.take("thinktime") {
-            let what = || Malformed {
-                line: setting.line,
-                what: format!("thinktime={}: not a time", setting.value),
-            };
+            let what =
+                || Malformed::new(setting.line, format!("thinktime={}: not a time", setting.value));
             let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
             self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
             self.class(
@@ -123,7 +121,7 @@ impl Reader {
         self.verify()
     }
 
-    /// `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers
+    /// Reads `rate_iops` and `rate`, which fio counts by job and direction; ours is of all workers
     /// together.
     fn rates(&mut self, workers: u32) -> Result<(), Malformed> {
         let (read, block) = (self.job.read, self.job.block);
@@ -146,8 +144,8 @@ impl Reader {
                 if text.is_empty() || share <= 0.0 {
                     continue;
                 }
-                // The direction that reaches its limit first holds back the other: the mixture is
-                // kept.
+                // The direction that reaches its limit first delays the other, so the mixture stays
+                // the same.
                 lowest = lowest.min(self.bytes(&setting, text)? as f64 / unit as f64 / share);
             }
             if lowest.is_finite() {
@@ -189,7 +187,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `fsync`, `fdatasync` and `sync`.
+    /// Reads `fsync`, `fdatasync` and `sync`.
     fn durability(&mut self) -> Result<(), Malformed> {
         let writes = self.job.read < 1.0 && !self.job.has("trim");
         let mut flushes = 0;
@@ -215,7 +213,7 @@ impl Reader {
         }
         let Some(setting) = self.take("sync") else { return Ok(()) };
         match setting.value.as_str() {
-            "0" | "none" => self.class(&setting, Class::Ignored, "it is so anyway"),
+            "0" | "none" => self.class(&setting, Class::Ignored, "the same as here"),
             _ if !writes => {
                 self.class(&setting, Class::Ignored, "nothing is written that could be durable")
             }
@@ -236,7 +234,7 @@ impl Reader {
         let reads_back = self.take("do_verify");
         let is_off = reads_back.as_ref().is_some_and(|setting| setting.value == "0");
         if let Some(setting) = reads_back {
-            let note = if is_off { "nothing is read back" } else { "it is so anyway" };
+            let note = if is_off { "nothing is read back" } else { "the same as here" };
             self.class(&setting, Class::Ignored, note);
         }
         let [backlog, batch] = ["verify_backlog", "verify_batch"].map(|key| self.take(key));
@@ -266,7 +264,8 @@ impl Reader {
         Ok(())
     }
 
-    /// `verify_backlog` and `verify_batch`; whether written blocks are read back in between.
+    /// Reads `verify_backlog` and `verify_batch`; returns true if written blocks are read back in
+    /// between.
     fn backlog(
         &mut self,
         backlog: Option<Setting>,
@@ -279,7 +278,7 @@ impl Reader {
         let writes = self.job.read < 1.0 && !self.job.has("trim");
         if let Some(setting) = &backlog {
             match every {
-                0 => self.class(setting, Class::Ignored, "it is so anyway"),
+                0 => self.class(setting, Class::Ignored, "the same as here"),
                 _ if !writes => self.class(
                     setting,
                     Class::Ignored,

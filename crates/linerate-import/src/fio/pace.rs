@@ -1,4 +1,4 @@
-//! What holds a job back beside its rate (`flow`, `latency_target`), and what its writes carry
+//! Limits of a job beside its rate (`flow`, `latency_target`), and contents of its writes
 //! (`dedupe_percentage`, `buffer_compress_percentage`).
 
 use super::super::{Class, Malformed};
@@ -6,7 +6,7 @@ use super::Reader;
 use super::text::{MICROS, Setting, seconds};
 
 impl Reader {
-    /// `flow` and its kin.
+    /// Reads `flow` and related keys.
     pub(super) fn flow(&mut self) -> Result<(), Malformed> {
         let Some(setting) = self.take("flow") else { return Ok(()) };
         let weight: i64 = self.number(&setting)?;
@@ -33,7 +33,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `latency_target` and its kin.
+    /// Reads `latency_target` and related keys.
     pub(super) fn latency_target(&mut self) -> Result<(), Malformed> {
         let window = self.take("latency_window");
         let share = self.take("latency_percentile");
@@ -45,7 +45,7 @@ impl Reader {
         };
         let time = |setting: &Setting| {
             let what = format!("{}={}: not a time", setting.key, setting.value);
-            seconds(&setting.value, MICROS).ok_or(Malformed { line: setting.line, what })
+            seconds(&setting.value, MICROS).ok_or(Malformed::new(setting.line, what))
         };
         let target = time(&setting)?;
         if target <= 0.0 {
@@ -71,7 +71,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What is written: zeros in it, and copies.
+    /// Reads the contents of writes: zeros in them, and copies.
     pub(super) fn contents(&mut self) -> Result<(), Malformed> {
         let writes = self.job.read < 1.0 && !self.job.has("trim");
         for (key, name) in
@@ -80,13 +80,13 @@ impl Reader {
             let Some(setting) = self.take(key) else { continue };
             let share: f64 = self.number(&setting)?;
             if !(0.0..=100.0).contains(&share) {
-                return Err(Malformed {
-                    line: setting.line,
-                    what: format!("{key}={share}: not a share in per cent"),
-                });
+                return Err(Malformed::new(
+                    setting.line,
+                    format!("{key}={share}: not a share in per cent"),
+                ));
             }
             if share <= 0.0 || !writes {
-                let note = if writes { "it is so anyway" } else { "nothing is written" };
+                let note = if writes { "the same as here" } else { "nothing is written" };
                 self.class(&setting, Class::Ignored, note);
                 continue;
             }
@@ -111,7 +111,7 @@ impl Reader {
         self.copies()
     }
 
-    /// Of what the copies are.
+    /// Reads the contents of copies.
     fn copies(&mut self) -> Result<(), Malformed> {
         let keys = ["dedupe_mode", "dedupe_working_set_percentage", "dedupe_global"];
         let [mode, set, global] = keys.map(|key| self.take(key));
@@ -145,7 +145,7 @@ impl Reader {
                     self.class(
                         &set,
                         Class::Exact,
-                        format!("copies_of {n}: so many blocks are that share of the size"),
+                        format!("copies_of {n}: this many blocks are that share of the size"),
                     );
                 }
                 (None, true) => self.class(
@@ -166,7 +166,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `zonemode=strided`: a window that moves on.
+    /// Reads `zonemode=strided`: a window that moves on.
     pub(super) fn strided(&mut self) -> Result<bool, Malformed> {
         let mode = self.take("zonemode");
         let has_size = self.settings.iter().any(|setting| setting.key == "zonesize");
@@ -174,7 +174,7 @@ impl Reader {
         if let Some(mode) = mode {
             match is_strided {
                 true => self.class(&mode, Class::Exact, "zone_size, zone_range and zone_skip"),
-                // What it is is told of the keys that nothing took.
+                // The mode is classed with the keys that no part took.
                 false => self.settings.push(mode),
             }
         }
@@ -182,18 +182,18 @@ impl Reader {
             return Ok(false);
         }
         if !has_size {
-            return Err(Malformed { line: 1, what: "zonemode=strided needs zonesize".into() });
+            return Err(Malformed::new(1, "zonemode=strided needs zonesize"));
         }
         for (key, name) in
             [("zonesize", "zone_size"), ("zonerange", "zone_range"), ("zoneskip", "zone_skip")]
         {
             let Some(setting) = self.take(key) else { continue };
             if setting.value == "0" {
-                self.class(&setting, Class::Ignored, "it is so anyway");
+                self.class(&setting, Class::Ignored, "the same as here");
                 continue;
             }
             let bytes = self.bytes(&setting, &setting.value)?;
-            self.job.text(name, &format!("{bytes} B"));
+            self.job.size(name, bytes);
             self.class(&setting, Class::Exact, name);
         }
         Ok(true)

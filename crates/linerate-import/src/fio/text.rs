@@ -1,4 +1,4 @@
-//! The text of fio's job files: sections, keys, comments, included files, variables, and sizes and
+//! Text of fio's job files: sections, keys, comments, included files, variables, and sizes and
 //! times as fio reads them.
 
 use std::path::Path;
@@ -8,10 +8,10 @@ use super::super::{Malformed, Targets};
 /// Microseconds in a second.
 pub(super) const MICROS: f64 = 1e6;
 
-/// A key as it stands.
+/// Key as written.
 #[derive(Clone)]
 pub(super) struct Setting {
-    /// From 1.
+    /// Line, from 1.
     pub(super) line: usize,
     pub(super) key: String,
     pub(super) value: String,
@@ -24,14 +24,14 @@ pub(super) struct Section {
     pub(super) settings: Vec<Setting>,
 }
 
-/// Files that include files that include files: fio's own limit.
+/// Most levels of included files: fio's own limit.
 const MOST_INCLUDED: u32 = 16;
-/// Files that one job file may include in all: each of 16 levels might include the next many times.
+/// Most included files of one job file: each of 16 levels might include the next many times.
 const MOST_FILES: u32 = 256;
-/// The largest file that is included.
+/// Size of the largest included file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The sections of a file. Settings of an included file have the line of the `include`.
+/// Reads the sections of a file. Settings of an included file have the line of the `include`.
 pub(super) fn sections(text: &str, targets: &Targets<'_>) -> Result<Vec<Section>, Malformed> {
     let mut sections = Vec::new();
     add(&mut sections, text, targets, (targets.folder, 0), None, &mut 0)?;
@@ -48,14 +48,14 @@ fn add(
 ) -> Result<(), Malformed> {
     for (number, text) in (1..).zip(text.lines()) {
         let line = included_at.unwrap_or(number);
-        // fio ends a line at a comment wherever it begins.
+        // fio ends a line at a comment, wherever that begins.
         let text = text.split([';', '#']).next().unwrap_or_default().trim();
         if text.is_empty() {
             continue;
         }
         if let Some(name) = text.strip_prefix("include ").map(str::trim) {
             let path = folder.join(name);
-            let failed = |why: String| Malformed { line, what: format!("include {name}: {why}") };
+            let failed = |why: String| Malformed::new(line, format!("include {name}: {why}"));
             if depth >= MOST_INCLUDED {
                 return Err(failed(format!("more than {MOST_INCLUDED} files include each other")));
             }
@@ -79,29 +79,29 @@ fn add(
         }
         if let Some(rest) = text.strip_prefix('[') {
             let Some((name, _)) = rest.split_once(']') else {
-                return Err(Malformed {
+                return Err(Malformed::new(
                     line,
-                    what: format!("`{text}`: the section's name is cut off"),
-                });
+                    format!("`{text}`: the section's name is cut off"),
+                ));
             };
             sections.push(Section { line, name: name.to_owned(), settings: Vec::new() });
             continue;
         }
         let Some(section) = sections.last_mut() else {
-            return Err(Malformed {
+            return Err(Malformed::new(
                 line,
-                what: format!("`{text}` stands before any section: this is no fio job file"),
-            });
+                format!("`{text}` stands before any section: this is no fio job file"),
+            ));
         };
         let (key, value) = text.split_once('=').unwrap_or((text, "1"));
-        let value = expand(value.trim(), targets).map_err(|what| Malformed { line, what })?;
+        let value = expand(value.trim(), targets).map_err(|what| Malformed::new(line, what))?;
         section.settings.push(Setting { line, key: key.trim().to_lowercase(), value });
     }
     Ok(())
 }
 
-/// `${NAME}` is the environment's. fio takes one that is not set for empty, and then complains of
-/// the value.
+/// Replaces `${NAME}` by the environment variable. fio treats an unset one as empty, and then
+/// refuses the value.
 fn expand(value: &str, targets: &Targets<'_>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = value;
@@ -122,7 +122,7 @@ fn expand(value: &str, targets: &Targets<'_>) -> Result<String, String> {
     Ok(expanded)
 }
 
-/// Bytes as fio reads them; see the file.
+/// Reads bytes as fio does; see the file.
 pub(super) fn size(text: &str) -> Option<u64> {
     let text = text.trim().to_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -147,7 +147,7 @@ pub(super) fn size(text: &str) -> Option<u64> {
     number.checked_mul(if decimal { 1000_u64 } else { 1024 }.checked_pow(power)?)
 }
 
-/// Seconds as fio reads times, whose unit is `per_second` to the second unless it is written.
+/// Reads seconds as fio does. Times without a unit count `per_second` to the second.
 pub(super) fn seconds(text: &str, per_second: f64) -> Option<f64> {
     let text = text.trim().to_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

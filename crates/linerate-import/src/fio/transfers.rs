@@ -5,7 +5,7 @@ use super::Reader;
 use super::lines::Line;
 use super::text::Setting;
 
-/// A share in per cent; `None` where it is left out.
+/// Share in per cent; `None` if it is omitted.
 fn share_of(text: &str) -> Result<Option<f64>, String> {
     match text.trim() {
         "" => Ok(None),
@@ -16,7 +16,7 @@ fn share_of(text: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// Shares that add up to 100: those left out divide the rest.
+/// Returns shares that add up to 100: omitted ones divide the rest.
 fn filled(shares: impl Iterator<Item = Option<f64>>) -> Result<Vec<f64>, String> {
     let shares: Vec<Option<f64>> = shares.collect();
     let given: f64 = shares.iter().flatten().sum();
@@ -29,7 +29,7 @@ fn filled(shares: impl Iterator<Item = Option<f64>>) -> Result<Vec<f64>, String>
 }
 
 impl Reader {
-    /// Sizes, directions and places of transfers.
+    /// Reads sizes, directions and places of transfers.
     pub(super) fn transfers(&mut self, name: &str) -> Result<(), Malformed> {
         let mode = self.take("rw").or_else(|| self.take("readwrite"));
         let mode = mode.unwrap_or(Setting { line: 0, key: "rw".into(), value: "read".into() });
@@ -41,7 +41,7 @@ impl Reader {
             "randwrite" => Some((0.0, 100.0)),
             "rw" | "readwrite" => Some((50.0, 0.0)),
             "randrw" => Some((50.0, 100.0)),
-            // Discards only: what the share of reads is does not matter.
+            // Discards only: the share of reads has no effect.
             "trim" => Some((100.0, 0.0)),
             "randtrim" => Some((100.0, 100.0)),
             _ => None,
@@ -84,10 +84,10 @@ impl Reader {
             let Some(setting) = self.take(key) else { continue };
             let share: f64 = self.number(&setting)?;
             if !(0.0..=100.0).contains(&share) {
-                return Err(Malformed {
-                    line: setting.line,
-                    what: format!("{key}={share}: not a share in per cent"),
-                });
+                return Err(Malformed::new(
+                    setting.line,
+                    format!("{key}={share}: not a share in per cent"),
+                ));
             }
             if is_mixed {
                 read = if is_writes { 100.0 - share } else { share };
@@ -109,8 +109,8 @@ impl Reader {
         self.places(name, random)
     }
 
-    /// `rw=read:112k` leaves so much out after each transfer of a sequence; a negative one goes
-    /// back.
+    /// Reads `rw=read:112k`: the bytes skipped after each transfer of a sequence; a negative number
+    /// goes back.
     fn holes(&mut self, mode: &Setting, hole: &str) -> Result<(), Malformed> {
         let (is_back, text) = hole.strip_prefix('-').map_or((false, hole), |text| (true, text));
         let hole = i128::from(self.bytes(mode, text)?);
@@ -135,7 +135,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `bs`, with one size for reads and one for writes, or `bssplit`.
+    /// Reads `bs`, with one size for reads and one for writes, or `bssplit`.
     fn sizes(&mut self, read: f64, random: f64) -> Result<(), Malformed> {
         let align = match self.exact("blockalign", "align").or_else(|| self.exact("ba", "align")) {
             Some(setting) => Some(self.bytes(&setting, &setting.value)?),
@@ -153,7 +153,7 @@ impl Reader {
         let nowhere = Setting { line: 0, key: "bs".into(), value: text.clone() };
         let setting = setting.unwrap_or(nowhere);
         let of = |place: usize| match parts.get(place).copied() {
-            // One that is left out is as fio's default; those behind the last are as that.
+            // An omitted value has fio's default; values beyond the last equal the last.
             Some("") => Ok(4096),
             Some(part) => self.bytes(&setting, part),
             None => self.bytes(&setting, parts.last().copied().unwrap_or("4096")),
@@ -172,7 +172,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `LOW-HIGH`: multiples of the lowest size, each as often as every other.
+    /// Reads `LOW-HIGH`: multiples of the lowest size, each as often as every other.
     fn range(
         &mut self,
         setting: &Setting,
@@ -180,7 +180,7 @@ impl Reader {
         random: f64,
         align: Option<u64>,
     ) -> Result<(), Malformed> {
-        /// Lines of an access specification that are still readable.
+        /// Most lines of a readable access specification.
         const MOST_SIZES: u64 = 256;
         let ends = setting.value.split_once('-').filter(|_| !setting.value.contains(','));
         let Some((low, high)) = ends else {
@@ -208,8 +208,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `SIZE/PER CENT:...`, of writes apart behind a comma; shares that are left out divide the
-    /// rest.
+    /// Reads `SIZE/PER CENT:...`, with writes behind a comma; omitted shares divide the rest.
     fn split(
         &mut self,
         setting: &Setting,
@@ -236,9 +235,8 @@ impl Reader {
 
     /// Sizes and their shares in per cent, which add up to 100.
     fn shares(&self, setting: &Setting, text: &str) -> Result<Vec<(u64, f64)>, Malformed> {
-        let wrong = |what: String| Malformed {
-            line: setting.line,
-            what: format!("{}={}: {what}", setting.key, setting.value),
+        let wrong = |what: String| {
+            Malformed::new(setting.line, format!("{}={}: {what}", setting.key, setting.value))
         };
         let mut parts = Vec::new();
         for part in text.split(':') {
@@ -249,7 +247,7 @@ impl Reader {
         Ok(parts.into_iter().map(|(bytes, _)| bytes).zip(shares).collect())
     }
 
-    /// Where random transfers go.
+    /// Reads the distribution of random transfers.
     fn places(&mut self, name: &str, random: f64) -> Result<(), Malformed> {
         let repeats = self.is_set("norandommap", "places may come again");
         if self.strided()? {
@@ -278,9 +276,8 @@ impl Reader {
             (Some(("zipf", theta)), Some(law)) => {
                 let theta: f64 = match theta.split(':').next().unwrap_or("") {
                     "" => 1.1,
-                    text => text.parse().map_err(|_| Malformed {
-                        line: law.line,
-                        what: format!("zipf:{text}: not a number"),
+                    text => text.parse().map_err(|_| {
+                        Malformed::new(law.line, format!("zipf:{text}: not a number"))
                     })?,
                 };
                 self.job.text("pattern", "zipf");
@@ -304,12 +301,10 @@ impl Reader {
         Ok(())
     }
 
-    /// `zoned:PER CENT OF TRANSFERS/PER CENT OF THE RANGE:...`.
+    /// Reads `zoned:PER CENT OF TRANSFERS/PER CENT OF THE RANGE:...`.
     fn zones(&mut self, law: &Setting, text: &str) -> Result<(), Malformed> {
-        let wrong = |what: String| Malformed {
-            line: law.line,
-            what: format!("{}={}: {what}", law.key, law.value),
-        };
+        let wrong =
+            |what: String| Malformed::new(law.line, format!("{}={}: {what}", law.key, law.value));
         if text.contains(',') {
             self.class(law, Class::Refused, "zones of reads and of writes apart");
             return Ok(());

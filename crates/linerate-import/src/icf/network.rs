@@ -1,14 +1,14 @@
-//! Network workers over TCP as jobs of the workloads that do the same.
+//! Jobs of network workers over TCP.
 //!
-//! Iometer's server sends what it "writes" and receives what it "reads", one message at a time on
-//! each connection; a reply is the answer in the other direction. Shares of random places and
-//! alignments mean nothing on a network.
+//! Iometer's server sends its "writes" and receives its "reads", one message at a time on each
+//! connection; a reply is the answer in the other direction. Shares of random places and alignments
+//! have no meaning on a network.
 
 use super::super::plan::{Job, Workload};
 use super::Specification;
 
-/// The job of a worker with `connections`, each closed and opened again after `each` transactions
-/// if that is tested, and how it differs; or why there is none.
+/// Returns the job of a worker with `connections`, each reopened after `each` transactions if the
+/// test does so, and how it differs. Returns the reason if there is none.
 pub(super) fn job(
     specification: &Specification,
     connections: usize,
@@ -37,10 +37,10 @@ pub(super) fn job(
     };
     let exchange = |job: &mut Job, workload| {
         job.workload = workload;
-        // Whoever sends first asks: of reads that is the other end.
+        // The end that sends first sends requests: for reads that is the other end.
         job.is_reversed = is_read;
-        job.text("request_size", &format!("{} B", line.size));
-        job.text("response_size", &format!("{} B", line.reply));
+        job.size("request_size", line.size);
+        job.size("response_size", line.reply);
         job.value("streams", connections);
     };
     let mut job = Job::default();
@@ -63,7 +63,7 @@ pub(super) fn job(
     } else {
         job.workload = Workload::TcpStream;
         job.text("direction", if is_read { "rx" } else { "tx" });
-        job.text("message_size", &format!("{} B", line.size));
+        job.size("message_size", line.size);
         job.value("streams", connections);
         "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the \
             receiver"
