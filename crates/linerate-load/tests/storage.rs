@@ -256,11 +256,7 @@ fn conditioning_overwrites_a_range_as_often_as_requested_and_the_row_says_so() {
 fn in_memory_the_engine_is_chosen_for_the_size_of_transfers_and_named_with_the_reason() {
     for (size, engine, reason) in [
         ("4 KiB", "aio", "chosen for depth 8 in memory: it copies in the call"),
-        (
-            "1 MiB",
-            "io_uring",
-            "chosen for depth 8 in memory: kernel threads share the copying",
-        ),
+        ("1 MiB", "io_uring", "chosen for depth 8 in memory: kernel threads share the copying"),
     ] {
         let report = run(&Disks::none(), in_memory(json!({ "depth": 8, "block_size": size })), 50)
             .expect("it runs");
