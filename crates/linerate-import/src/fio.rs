@@ -68,7 +68,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
                 is_timed |= read.is_timed;
             }
             Some(_) => {
-                let note = "it runs beside the job before it for a different time: add `stonewall`, or \
+                let note = "it runs beside the job before it for a different time: add \
+                    `stonewall`, or \
                     set equal times";
                 imported.class(section.line, format!("[{}]", section.name), Class::Refused, note);
             }

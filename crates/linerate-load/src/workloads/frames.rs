@@ -5,9 +5,10 @@
 //! A *mode* selects how frames are sent and received: one workload has several [`backend`]s, and
 //! every result names the mode obtained. Frames that the kernel took count as sent. Frames that a
 //! queue or driver refused count as `send_drops` only, so an overloaded sender shows as operations
-//! not started, not as loss. Received frames are identified by a tag that only this trial's ends can
-//! make. Duplicates, reordering and late frames have their own counters, and a frame that returned
-//! to its sender is *reflected*, not received. The kernel counts each drop of the receiving ring.
+//! not started, not as loss. Received frames are identified by a tag that only this trial's ends
+//! can make. Duplicates, reordering and late frames have their own counters, and a frame that
+//! returned to its sender is *reflected*, not received. The kernel counts each drop of the
+//! receiving ring.
 //!
 //! Where both ends are on one kernel, `response` is the time from a frame's *scheduled* departure
 //! to the kernel's receipt, and `service` that from its actual hand-over: one clock, no correction.

@@ -6,8 +6,8 @@
 //! own that the client opens (passive mode). The client connects for data to the server it has
 //! logged in at, whatever address a reply names, and the server takes data from the address that
 //! logged in only: no reply can direct data to a third host. With TLS (RFC 4217, explicit) commands
-//! and files are encrypted in user space, see `protection`. Not supported: implicit TLS (`ftps://`),
-//! active mode, text (TYPE A) conversion.
+//! and files are encrypted in user space, see `protection`. Not supported: implicit TLS
+//! (`ftps://`), active mode, text (TYPE A) conversion.
 
 use linerate_model::{ParamError, ServerAddress};
 

@@ -1,6 +1,6 @@
-//! Ports chosen beforehand: one for each flow at the active end, one destination for all. Flows then
-//! land on chosen members of a port channel, or on chosen receive queues. `linerate flows plan` and
-//! `flows probe` print such ports.
+//! Ports chosen beforehand: one for each flow at the active end, one destination for all. Flows
+//! then land on chosen members of a port channel, or on chosen receive queues. `linerate flows
+//! plan` and `flows probe` print such ports.
 //!
 //! An address translator replaces them, so they have no effect behind one.
 

@@ -90,7 +90,8 @@ impl SocketOptions {
             Some("endpoint") => {
                 local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
                     what: format!("bind to the interface of endpoint `{}`", local.name),
-                    why: "the testbed does not name it: give the endpoint a `device`, or an address that \
+                    why: "the testbed does not name it: give the endpoint a `device`, or an \
+                        address that \
                     an interface has"
                         .into(),
                 })

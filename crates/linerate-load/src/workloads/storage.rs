@@ -3,10 +3,10 @@
 //! after its completion is reaped, a batch that is handed over at once sharing each stamp.
 //!
 //! Each worker is one pinned thread with an engine of its own (`linerate_sys::storage`). A closed
-//! load keeps `depth` transfers in flight per worker; an open one starts them at intended times, and
-//! `response` counts from those. `linerate_disk` decides which targets may be written. A transfer
-//! that fails, or moves fewer bytes than requested, ends the trial. This does not see the device's
-//! own cache, nor the work of the page cache for a buffered file.
+//! load keeps `depth` transfers in flight per worker; an open one starts them at intended times,
+//! and `response` counts from those. `linerate_disk` decides which targets may be written. A
+//! transfer that fails, or moves fewer bytes than requested, ends the trial. This does not see the
+//! device's own cache, nor the work of the page cache for a buffered file.
 //!
 //! A rate in bits per second becomes a rate of transfers through their mean size.
 //!

@@ -3,13 +3,13 @@
 //!
 //! The side that closes first keeps the port pair in TIME_WAIT for a minute (RFC 9293 clause
 //! 3.6.1), and an address has some 28 000 ephemeral ports: a client that closes first runs out of
-//! them within seconds. These connections count as failed, and the flow's modes name the cause. Each
-//! connection opens with the session's secret (16 bytes), which is part of what is sent but not of
-//! `request_size`.
+//! them within seconds. These connections count as failed, and the flow's modes name the cause.
+//! Each connection opens with the session's secret (16 bytes), which is part of what is sent but
+//! not of `request_size`.
 //!
-//! `streams` connections are under way at once, dealt to `workers` threads; each worker has one flow
-//! report. Its TCP state, at the active end, sums the counters of its connections and has the times
-//! of the last one. Each connection is read just before it is closed, so the sum includes
+//! `streams` connections are under way at once, dealt to `workers` threads; each worker has one
+//! flow report. Its TCP state, at the active end, sums the counters of its connections and has the
+//! times of the last one. Each connection is read just before it is closed, so the sum includes
 //! retransmissions of handshakes but no segments of closes. The state is reported once, at the end,
 //! because readings per interval are taken to be of lasting connections. The workload does not see
 //! which part of the time was the handshake.

@@ -5,8 +5,8 @@
 //! `service` counts from when the request was written, `response` from when it was *meant* to be
 //! (docs/methodology/latency.md#two-times-per-request): under an open load a stall delays the
 //! requests behind it, and their response times include that delay. A connection that breaks loses
-//! its outstanding requests. It does not see the wire, nor, with `depth` above 1, how long a request
-//! waited behind others of its flow.
+//! its outstanding requests. It does not see the wire, nor, with `depth` above 1, how long a
+//! request waited behind others of its flow.
 
 use std::net::TcpListener;
 use std::time::Duration;

@@ -274,7 +274,8 @@ impl Parameters for FramesParams {
         if self.realtime && self.placement.wait == Waiting::Spin {
             return Err(wrong(
                 "realtime",
-                "a worker that never sleeps would block its CPU for all others: set `wait = \"block\"`",
+                "a worker that never sleeps would block its CPU for all others: set `wait \
+                    = \"block\"`",
             ));
         }
         if self.outer_vlan.is_some() && self.vlan.is_none() {

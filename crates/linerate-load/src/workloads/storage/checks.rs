@@ -37,7 +37,8 @@ impl StorageParams {
         self.check_lines()?;
         if self.engine == Wanted::Pread && self.depth > 1 {
             let cause = format!(
-                "`pread` has one transfer in flight, not {}: set depth = 1, or engine = \"threads\"",
+                "`pread` has one transfer in flight, not {}: set depth = 1, or engine \
+                    = \"threads\"",
                 self.depth
             );
             return Err(wrong("engine", cause));

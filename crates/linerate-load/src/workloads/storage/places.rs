@@ -13,8 +13,8 @@ use crate::parameter::{Words, wrong};
 pub(super) enum Pattern {
     /// Each as likely as every other, with replacement.
     Uniform,
-    /// Few places often: the k-th most popular has a weight of k to the minus `skew`. Popular places
-    /// are spread over the range.
+    /// Few places often: the k-th most popular has a weight of k to the minus `skew`. Popular
+    /// places are spread over the range.
     Zipf,
     /// Each once before any again.
     Permutation,

@@ -383,7 +383,8 @@ fn needed(params: &StorageParams) -> Vec<Operation> {
 fn cannot(engine: Engine, operation: Operation) -> String {
     let what = if operation == Operation::Trim { "discards" } else { "flushes" };
     format!(
-        "{}: it has no {what} of this target: set engine = \"threads\", or \"pread\" with depth = 1",
+        "{}: it has no {what} of this target: set engine = \"threads\", or \"pread\" with depth = \
+            1",
         engine.name()
     )
 }
@@ -410,7 +411,8 @@ fn check_polling(target: &Target) -> Result<(), LoadError> {
     match polling.as_deref().map(str::trim) {
         Some("1") => Ok(()),
         _ => Err(refused(format!(
-            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll): load the NVMe \
+            "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll): load the \
+                NVMe \
                 driver with poll_queues=N, or set engine = \"io_uring\""
         ))),
     }

@@ -161,8 +161,8 @@ impl StorageWorker {
         started
     }
 
-    /// Reopens the target if it is time to and nothing is in flight. Returns true if the load has to
-    /// wait for that.
+    /// Reopens the target if it is time to and nothing is in flight. Returns true if the load has
+    /// to wait for that.
     #[inline]
     fn is_to_be_reopened(&mut self) -> bool {
         let Some(reopening) = self.pace.reopening.as_mut().filter(|one| one.since >= one.every)
@@ -232,8 +232,8 @@ impl StorageWorker {
             self.places.onwards(line.size, line.align)
         };
         let operation = match () {
-            // Drawn only if the load has discards, so that the sequence of all other loads stays the
-            // same.
+            // Drawn only if the load has discards, so that the sequence of all other loads stays
+            // the same.
             () if self.upkeep.trim > 0.0
                 && f64::from(self.random.next_u64() as u32) < self.upkeep.trim * WHOLE =>
             {
@@ -443,8 +443,8 @@ impl StorageWorker {
         self.launch(slot, flush)
     }
 
-    /// Starts due transfers, waits for the first completion, and counts all completions. Returns the
-    /// progress and the number of transfers started.
+    /// Starts due transfers, waits for the first completion, and counts all completions. Returns
+    /// the progress and the number of transfers started.
     #[inline]
     fn round(&mut self, due: Due, tally: &mut Tally) -> (Progress, u32) {
         let now = Nanos(clock::monotonic());

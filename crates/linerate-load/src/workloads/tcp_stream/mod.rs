@@ -2,13 +2,13 @@
 //!
 //! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at
 //! the receiver (layer 4). `payload_sent` counts the bytes that the sender's socket took: it runs
-//! ahead by the content of the buffers. Each connection opens with a hello of 28 bytes one way and a byte back, which
-//! the kernel's byte counters include and ours do not. TCP per RFC 9293; the options in force are
-//! reported per connection, from both ends.
+//! ahead by the content of the buffers. Each connection opens with a hello of 28 bytes one way and
+//! a byte back, which the kernel's byte counters include and ours do not. TCP per RFC 9293; the
+//! options in force are reported per connection, from both ends.
 //!
-//! It does not see packets and headers on the wire (the device's counters do), and the
-//! cost of the copy that a discarding or mapping receiver avoids. `MSG_ZEROCOPY` on a path that copies
-//! anyway is reported as such.
+//! It does not see packets and headers on the wire (the device's counters do), and the cost of the
+//! copy that a discarding or mapping receiver avoids. `MSG_ZEROCOPY` on a path that copies anyway
+//! is reported as such.
 
 mod flow;
 mod options;

@@ -286,7 +286,8 @@ impl Files {
         {
             return Err(wrong(
                 "checksum",
-                "needs the received bytes in memory: set sink = \"memory\" (or page_cache, by copy)",
+                "needs the received bytes in memory: set sink = \"memory\" (or page_cache, by \
+                    copy)",
             ));
         }
         if self.offset.0 > 0 && self.is_upload() {

@@ -155,7 +155,8 @@ impl FtpGuest {
     }
 
     /// Handles a data connection that ends early. A foreign client may want only a part of a file
-    /// (`curl -r`) and continue its session (RFC 959 clause 5.4, RETR). Otherwise it is a `failure`.
+    /// (`curl -r`) and continue its session (RFC 959 clause 5.4, RETR). Otherwise it is a
+    /// `failure`.
     pub(super) fn cut_off(
         &mut self,
         failure: Failure,
