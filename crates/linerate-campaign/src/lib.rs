@@ -34,9 +34,12 @@ pub mod checks;
 pub mod conduct;
 mod devices;
 pub mod diagnose;
+pub mod doctor;
 pub mod ends;
 mod failure;
+pub mod flows;
 pub mod keys;
+pub mod letters;
 mod observers;
 mod places;
 mod rates;
@@ -45,6 +48,7 @@ mod searches;
 #[cfg(test)]
 mod simulated;
 pub mod stages;
+pub mod standing;
 pub mod testbeds;
 pub mod tune;
 

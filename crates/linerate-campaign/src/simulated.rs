@@ -1,5 +1,8 @@
-//! A bench of two simulated hosts, in virtual time: what a path does with a load is a formula, and
-//! the conductor is the real one.
+//! A bench of two simulated hosts, in virtual time: the response of a path or disk to a load is a
+//! formula, and the conductor is the real one.
+
+mod disk;
+mod hose;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,29 +21,55 @@ use crate::conduct::exit_of;
 use crate::stages::{BeforeTrial, Bench};
 use crate::{Ended, Exit, Failure};
 
+pub(crate) use disk::SimulatedDisk;
+pub(crate) use hose::{HoseSettings, SimulatedHose};
+
 /// Payload of a segment, bytes.
 const MSS: u64 = 1448;
+
+/// A simulated path or disk.
+pub(crate) trait SimulatedLoad {
+    /// Returns the record of one end of `job`.
+    fn carry(&self, trial: &TrialSpec, job: &JobSpec, side: Side) -> JobRecord;
+}
+
+/// Returns the ends of the intervals of a trial, with a warm-up that its plan fixes.
+fn intervals(trial: &TrialSpec) -> Vec<(Nanos, Nanos)> {
+    let Phases { warmup, measure, interval, .. } = trial.phases;
+    let Warmup::Fixed(warmup) = warmup else { panic!("drafts have a warm-up of their own") };
+    let loaded = warmup + measure;
+    let ends = |number: u64| {
+        (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)))
+    };
+    (0..loaded.0.div_ceil(interval.0)).map(ends).collect()
+}
+
+/// Returns the factor by which a run differs: at most `noise` from one, by trial, sweep and `seed`.
+fn noise_of(trial: &TrialSpec, noise: f64, seed: u64) -> f64 {
+    let number = (seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64;
+    1.0 + noise * scatter(number)
+}
 
 /// A path between endpoint `a` on host `here` and `b` on host `far`.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulatedPath {
-    /// What it carries, bit/s.
+    /// Rate of the link, bit/s.
     pub(crate) link: f64,
     /// Round-trip time, s.
     pub(crate) rtt: f64,
-    /// Bytes that may be under way where nothing is asked for.
+    /// Default send buffer, bytes in flight.
     pub(crate) send_buffer: f64,
-    /// Whether goodput follows the send buffer; else `held` is all there is, whatever is changed.
+    /// Whether goodput follows the send buffer. Otherwise it is `held`, whatever is changed.
     pub(crate) follows: bool,
-    /// What all loads are held to for a reason that nothing shows, bit/s.
+    /// Limit of all loads for a reason that no counter shows, bit/s.
     pub(crate) held: f64,
-    /// Share of the time in which the sender waits for its buffer, if that is what it says.
+    /// Share of the time in which the sender waits for its buffer, where the buffer limits it.
     pub(crate) waits: f64,
-    /// Runs differ by so much, of one.
+    /// Most deviation of a run, as a ratio.
     pub(crate) noise: f64,
-    /// The same of runs beside which something is changed, whatever it is: a placebo works.
+    /// Factor of the goodput of placebo runs: 1 unless the placebo has an effect.
     pub(crate) placebo: f64,
-    /// What settings at hosts multiply goodput by.
+    /// Factor of the goodput with a changed setting of a host.
     pub(crate) settings: f64,
     /// Orders the noise.
     pub(crate) seed: u64,
@@ -64,10 +93,10 @@ impl Default for SimulatedPath {
     }
 }
 
-/// What goes wrong in a stage.
+/// Fault of a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
-    /// A person stops it as its so manieth trial begins, from 0.
+    /// A person interrupts it as this trial begins, from 0.
     Interrupted(u32),
     /// A host goes away.
     Leaves(Leaving),
@@ -79,31 +108,36 @@ pub(crate) enum Trouble {
 
 /// The bench.
 pub(crate) struct SimulatedBench {
-    path: SimulatedPath,
+    load: Box<dyn SimulatedLoad>,
     troubles: Vec<(String, Trouble)>,
-    /// Stages that were run, with the number of their trials that ended well.
+    /// Stages that were run, with the number of their complete trials.
     pub(crate) stages: RefCell<Vec<(String, usize)>>,
     /// Their plans.
     pub(crate) drafts: RefCell<Vec<Draft>>,
 }
 
 impl SimulatedBench {
-    pub(crate) fn new(path: SimulatedPath) -> Self {
-        Self { path, troubles: Vec::new(), stages: RefCell::default(), drafts: RefCell::default() }
+    pub(crate) fn new(load: impl SimulatedLoad + 'static) -> Self {
+        Self {
+            load: Box::new(load),
+            troubles: Vec::new(),
+            stages: RefCell::default(),
+            drafts: RefCell::default(),
+        }
     }
 
-    /// The same with `trouble` in the stage called `stage`.
+    /// Returns the bench with `trouble` in the stage called `stage`.
     pub(crate) fn with(mut self, stage: &str, trouble: Trouble) -> Self {
         self.troubles.push((stage.to_owned(), trouble));
         self
     }
 
-    /// Names of the stages that were run.
+    /// Returns the names of the stages that were run.
     pub(crate) fn names(&self) -> Vec<String> {
         self.stages.borrow().iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// How many trials of the stage called `name` ended well; `None` if it was not run.
+    /// Returns the number of complete trials of the stage called `name`; `None` if it was not run.
     pub(crate) fn n_completed(&self, name: &str) -> Option<usize> {
         self.stages
             .borrow()
@@ -117,7 +151,7 @@ impl SimulatedBench {
     }
 }
 
-/// The two hosts and their endpoints.
+/// Returns the two hosts and their endpoints.
 pub(crate) fn testbed() -> Testbed {
     let endpoint = |name: &str, host: &str| -> Endpoint {
         let text = json!({ "name": name, "host": host, "address": null, "device": "eth0" });
@@ -161,7 +195,7 @@ impl Bench for SimulatedBench {
             hosts: ["here".to_owned(), "far".to_owned()],
             load: Box::new(|trial, job, side| {
                 let trial = &by_number[&trial.0];
-                self.path.carry(trial, &trial.jobs[job as usize], side)
+                self.load.carry(trial, &trial.jobs[job as usize], side)
             }),
             starting: Box::new(|trial| {
                 if broken.is_none() {
@@ -198,7 +232,7 @@ impl Bench for SimulatedBench {
     }
 }
 
-/// A number in [-1, 1] that follows from `seed` (the finalizer of SplitMix64).
+/// Returns a number in [-1, 1] that follows from `seed` (the finalizer of SplitMix64).
 fn scatter(seed: u64) -> f64 {
     let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -207,7 +241,8 @@ fn scatter(seed: u64) -> f64 {
 }
 
 impl SimulatedPath {
-    /// Bytes that the sender may have under way: twice what is asked for, as the kernel grants it.
+    /// Returns the bytes that the sender may have in flight: the kernel grants twice the send buffer
+    /// that was requested.
     fn window(&self, job: &JobSpec) -> f64 {
         let asked = job
             .params
@@ -217,7 +252,7 @@ impl SimulatedPath {
         asked.map_or(self.send_buffer, |asked| 2.0 * asked.0 as f64)
     }
 
-    /// Goodput of a trial, bit/s, and whether the buffer is what limits it.
+    /// Returns the goodput of a trial, bit/s, and whether the buffer limits it.
     fn goodput(&self, trial: &TrialSpec, job: &JobSpec) -> (f64, bool) {
         let of_window = self.window(job) * 8.0 / self.rtt;
         let limit = self.link.min(self.held);
@@ -229,25 +264,20 @@ impl SimulatedPath {
             Some(Role::Changed) if settings => self.settings,
             _ => 1.0,
         };
-        let noise = 1.0
-            + self.noise
-                * scatter(
-                    (self.seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64,
-                );
+        let noise = noise_of(trial, self.noise, self.seed);
         (free * factor * noise, !self.follows || of_window < limit)
     }
+}
 
-    /// What one end of a job counts.
+impl SimulatedLoad for SimulatedPath {
     fn carry(&self, trial: &TrialSpec, job: &JobSpec, side: Side) -> JobRecord {
-        // Requests, floods and the other direction are nothing that these ladders follow.
+        // The ladders on this path judge streams in the forward direction only.
         if job.workload != "tcp_stream" || job.params.get("direction").is_some() {
             return JobRecord::default();
         }
-        let Phases { warmup, measure, interval, .. } = trial.phases;
-        let Warmup::Fixed(warmup) = warmup else { panic!("drafts have a warm-up of their own") };
-        let loaded = warmup + measure;
+        let intervals = intervals(trial);
+        let loaded = intervals.last().map_or(Nanos(0), |(_, end)| *end);
         let (goodput, is_held) = self.goodput(trial, job);
-        let n = loaded.0.div_ceil(interval.0);
         let state = |end: Nanos| {
             let bytes = (goodput / 8.0 * end.as_secs_f64()) as u64;
             let micros = end.0 / 1_000;
@@ -272,9 +302,7 @@ impl SimulatedPath {
                 ..TcpState::default()
             }
         };
-        let counted = |number: u64| {
-            let (start, end) =
-                (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)));
+        let counted = |(start, end): (Nanos, Nanos)| {
             let bytes = (goodput / 8.0 * end.since(start).as_secs_f64()) as u64;
             let mut counted = Interval { start, end, ..Interval::default() };
             match side {
@@ -294,6 +322,6 @@ impl SimulatedPath {
             flow.tcp = Some(state(loaded));
             flow.socket.insert("send_buffer".into(), granted);
         }
-        JobRecord { intervals: (0..n).map(counted).collect(), flows: vec![flow] }
+        JobRecord { intervals: intervals.into_iter().map(counted).collect(), flows: vec![flow] }
     }
 }

@@ -20,5 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod document;
+pub mod recipes;
 pub mod replay;
 pub mod reproduce;

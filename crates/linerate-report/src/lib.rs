@@ -36,7 +36,7 @@ pub mod text;
 mod words;
 
 use linerate_analysis::Study;
-use linerate_model::Campaign;
+use linerate_model::{Campaign, Finding};
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use document::Document;
@@ -52,6 +52,12 @@ use sections::{SECTIONS, Subject};
 #[must_use]
 pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
     sections::lead(study, linerate_analysis::headline(campaign, study).as_ref())
+}
+
+/// Returns `finding` as a document shows it.
+#[must_use]
+pub fn claim(finding: &Finding) -> document::Claim {
+    sections::claim(finding, &[&finding.subject])
 }
 
 /// What is to be said about `campaign`, judged by `study`.

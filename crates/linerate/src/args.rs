@@ -1,7 +1,7 @@
 //! Arguments that several commands share.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::{Args, ValueEnum};
@@ -16,7 +16,7 @@ pub(crate) struct Global {
     /// Print only results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print more of what is done
+    /// Print more progress
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// When to use colour
@@ -35,7 +35,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Where a report goes and in which formats.
+/// Formats and folder of a report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Output {
     /// Formats of the report
@@ -46,7 +46,7 @@ pub(crate) struct Output {
     pub(crate) out: PathBuf,
 }
 
-/// Where the answer of a command goes besides the terminal.
+/// Formats and folder of an answer that is also saved as a report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Saved {
     /// Also write the answer as a report in these formats
@@ -57,17 +57,39 @@ pub(crate) struct Saved {
     pub(crate) out: PathBuf,
 }
 
+impl Saved {
+    /// Returns that no report is written.
+    pub(crate) fn nowhere() -> Self {
+        Self { format: Vec::new(), out: PathBuf::new() }
+    }
+}
+
+/// Formats of the report of a command that has a folder for its results.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Formats {
+    /// Also write the answer as a report in these formats
+    #[arg(long, value_enum, value_delimiter = ',')]
+    format: Vec<ReportFormat>,
+}
+
+impl Formats {
+    /// Returns these formats with `folder` as the place of the report.
+    pub(crate) fn saved(&self, folder: &Path) -> Saved {
+        Saved { format: self.format.clone(), out: folder.to_owned() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// One self-contained page
     Html,
-    /// One file a table
+    /// One file for each table
     Csv,
     /// A workbook with native charts
     Xlsx,
     /// Markdown
     Md,
-    /// The study, as of its schema
+    /// The study, by its schema
     Json,
     /// Storage jobs, as fio writes its JSON
     FioJson,
@@ -75,22 +97,22 @@ pub(crate) enum ReportFormat {
     IometerCsv,
 }
 
-/// What is measured between.
+/// Place of a measurement.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PlaceArgs {
-    /// A lab file or preset: hosts emulated on this machine
+    /// Lab file or preset: hosts emulated on this machine
     #[arg(long, conflicts_with_all = ["testbed", "to"])]
     lab: Option<String>,
-    /// A testbed file: hosts, endpoints and CPUs by name
+    /// Testbed file: names of hosts, endpoints and CPUs
     #[arg(long, conflicts_with = "to")]
     testbed: Option<PathBuf>,
-    /// A host with an agent: endpoint `b` is there, `a` is here
+    /// Host with an agent: endpoint `b` is there, `a` is here
     #[arg(long, value_name = "HOST")]
     to: Option<String>,
 }
 
 impl PlaceArgs {
-    /// Where the endpoints are.
+    /// Returns where the endpoints are.
     pub(crate) fn place(&self) -> Place {
         Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to: self.to.clone() }
     }
@@ -98,39 +120,39 @@ impl PlaceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Address to listen on; beyond loopback only with a paired key [default: every address when
+    /// Address to listen on; other than loopback only with a paired key [default: every address when
     /// paired, else loopback]
     #[arg(long)]
     pub(crate) listen: Option<String>,
-    /// Speak on standard input and output, for ssh
+    /// Serve on standard input and output, for ssh
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdio: bool,
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
-    /// What paired conductors may do here [default: /etc/linerate/agent.toml if it exists; with
-    /// --stdio, whatever this user may]
+    /// Policy: the rights of paired conductors [default: /etc/linerate/agent.toml if it exists; with
+    /// --stdio, all rights of this user]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Let a conductor change the windows of this device's routes and where and how its work is
-    /// done (RPS, XPS, threaded NAPI, GRO, GSO, TSO, coalescing, rings, interrupts), or with `host`
-    /// tcp_rmem, tcp_wmem, the congestion control and the CPU quota of the agent's control group;
-    /// put back when it leaves
+    /// Let a conductor change settings of this device: the windows of its routes, RPS, XPS, threaded
+    /// NAPI, GRO, GSO, TSO, coalescing, rings and interrupts; with `host`: tcp_rmem, tcp_wmem, the
+    /// congestion control and the CPU quota of the agent's control group. They are put back when it
+    /// leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
     /// Let a conductor's jobs write to the disk with this serial number, once it is claimed
     /// (linerate disk claim)
     #[arg(long, value_name = "SERIAL")]
     pub(crate) allow_write: Vec<String>,
-    /// Let a conductor's jobs send the files in this folder to whoever asks for them (`root` of the
-    /// `ftp` and `http` workloads)
+    /// Let a conductor's jobs serve the files in this folder to any client (`root` of the `ftp` and
+    /// `http` workloads)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) allow_serve: Vec<PathBuf>,
 }
 
 static COLOR: OnceLock<bool> = OnceLock::new();
 
-/// Decides, once, whether messages are coloured.
+/// Decides whether messages are coloured; the first call counts.
 pub(crate) fn set_color(color: Color) {
     COLOR.get_or_init(|| match color {
         Color::Always => true,
@@ -142,7 +164,7 @@ pub(crate) fn set_color(color: Color) {
     });
 }
 
-/// Whether messages are coloured.
+/// Returns whether messages are coloured.
 pub(crate) fn color() -> bool {
     COLOR.get().copied().unwrap_or(false)
 }

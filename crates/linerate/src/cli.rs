@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::args::{self, AgentArgs, Global};
+use crate::args::{self, AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::diagnose::DiagnoseArgs;
@@ -27,8 +27,8 @@ use crate::commands::to::ToArgs;
 use crate::commands::tune::TuneArgs;
 use crate::exit::Failure;
 
-/// Find out how fast a machine moves data, what each packet costs, what theory would allow, and
-/// what is in the way.
+/// Measure how fast a machine moves data over networks and disks, the cost of each packet, the
+/// theoretical limits, and the bottleneck.
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, propagate_version = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -40,62 +40,65 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a short characterization in a lab of its own and write the report
+    /// Run a short characterization in a temporary lab and write the report
     Demo(DemoArgs),
-    /// Run a plan: a file, or the name of a preset (see `linerate list plans`)
+    /// Run a plan: a file, or a preset (see `linerate list plans`)
     Run(RunArgs),
-    /// Measure the path to a host, now, with the letters iperf3 users know
+    /// Measure the path to a host now, with the option letters of iperf3
     To(ToArgs),
-    /// Serve files to other programs (curl, wget, lftp, browsers) and measure what they take
+    /// Serve files to other programs (curl, wget, lftp, browsers) and measure their goodput
     Serve(ServeArgs),
-    /// Validate and expand a plan: its trials and how long they take
+    /// Check a plan and print its trials and their duration
     Plan(PlanArgs),
-    /// Study a ledger and write the report
+    /// Judge a recorded campaign and write the report
     Report(ReportArgs),
-    /// Set one recorded campaign against another: what got worse, what cannot be told, and what
-    /// differs around them
+    /// Compare two recorded campaigns: changes for the worse or better, changes that noise hides, and
+    /// differences between the hosts
     ///
-    /// Exit 1 if something got worse, 0 if nothing did.
+    /// Exit 1 if a figure got worse, 0 otherwise.
     Compare(CompareArgs),
-    /// Run a paper's tests on emulated testbeds and check the shapes of its results
+    /// Repeat a paper's tests on emulated testbeds and compare the shapes of the results
     Reproduce(ReproduceArgs),
-    /// Recompute a paper's printed figures and list what disagrees
+    /// Recompute a paper's printed figures and list those that disagree
     Replay(ReplayArgs),
-    /// Say what limits a path, and prove it by experiments beside a placebo
+    /// Find the bottleneck of a path, and prove it by experiments beside a placebo
     Diagnose(DiagnoseArgs),
-    /// Change a setting with consent, prove what it does, and put it back
+    /// Change a setting with consent, prove its effect, and put it back
     Tune(TuneArgs),
-    /// Print a ceiling with its derivation
+    /// Calculate an upper bound, with its derivation
     Limit,
-    /// Choose ports so that flows go on chosen members of a group, find where they go, and judge
-    /// how they are spread
+    /// Choose ports that put flows on chosen members of a link group, find the member of each flow,
+    /// and judge how flows are spread
     Flows(FlowsArgs),
-    /// Be measured from elsewhere
+    /// Serve measurements that other hosts run
     Agent(AgentArgs),
-    /// Exchange keys with another host, once, with a one-time token
+    /// Exchange keys with another host, with a one-time token
     Pair(PairArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
-    /// Check a ledger for damage, and save what can be read of a damaged one
+    /// Check a ledger for damage, and copy the readable part of a damaged one
     Ledger(LedgerArgs),
-    /// List disks, load one, and give or end the consent to write to one
+    /// List disks, load one, and give or end consent to write to one
     Disk(Box<DiskArgs>),
-    /// Turn a foreign job file into a plan, and tell what becomes of each of its keys
+    /// Convert a job file of fio or Iometer into a plan, with the fate of each of its keys
     ///
-    /// A key that would change the load and cannot be had here is refused: then there is no plan,
-    /// and exit 2. An imported plan carries no consent to write.
+    /// A key that changes the load and has no equivalent is refused: no plan is written, exit 2. An
+    /// imported plan carries no consent to write.
     Import(ImportArgs),
-    /// Talk NC-SI to the network controller behind a BMC's sideband (reads only, unless
+    /// Query the network controller behind a BMC's sideband over NC-SI (read-only without
     /// --allow-set)
     ///
-    /// Asks through the kernel's own NC-SI stack (generic netlink) where that owns the interface,
-    /// in raw frames elsewhere, and says which and why.
+    /// Queries go through the kernel's NC-SI stack (generic netlink) where that owns the interface,
+    /// and in raw frames elsewhere. The answer names the transport and the reason.
     Ncsi(NcsiArgs),
-    /// Print what this host is
+    /// Print the hardware and kernel facts of this host
     Facts,
-    /// Print what this host can and cannot measure, with the tool's own ceiling
-    Doctor,
-    /// Print a registry
+    /// Check what this host can and cannot measure, and the tool's own ceiling
+    Doctor {
+        #[command(flatten)]
+        saved: Saved,
+    },
+    /// List workloads, metrics, plans and other names
     List(ListArgs),
     /// Print shell completions
     #[command(hide = true)]
@@ -106,7 +109,7 @@ pub(crate) enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
-    /// Put back what an agent has changed here, when the standard input ends
+    /// Put back the settings that an agent changed here, when standard input ends
     #[command(hide = true)]
     Restore,
     /// Write the reference, page by page
@@ -117,7 +120,7 @@ pub(crate) enum Command {
     },
 }
 
-/// A command line as read: the arguments, and the matches of `limit`, whose options come from its
+/// Parsed command line: the arguments, and the matches of `limit`, whose options come from its
 /// registry.
 #[derive(Debug)]
 pub(crate) struct Invocation {
@@ -125,7 +128,7 @@ pub(crate) struct Invocation {
     pub(crate) limit: Option<ArgMatches>,
 }
 
-/// The whole command line, registries included.
+/// Returns the whole command line, registries included.
 pub(crate) fn command() -> clap::Command {
     Cli::command().mut_subcommand("limit", |command| {
         command
@@ -135,8 +138,8 @@ pub(crate) fn command() -> clap::Command {
     })
 }
 
-/// Reads the command line; help, version and mistakes end the program as clap does (mistakes with
-/// exit code 2).
+/// Parses the command line. Help, version and mistakes end the program as clap does, mistakes with
+/// exit code 2.
 pub(crate) fn parse() -> Result<Invocation, Failure> {
     let matches = command().get_matches();
     let cli = Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;

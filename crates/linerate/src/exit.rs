@@ -8,7 +8,7 @@ use linerate_campaign::Cause;
 
 use crate::problems;
 
-/// The code of a command that ended so.
+/// Returns the exit code of a command.
 pub(crate) const fn code(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -20,7 +20,7 @@ pub(crate) const fn code(exit: Exit) -> u8 {
     }
 }
 
-/// Prints what went wrong, and yields its code.
+/// Prints the failure and returns its exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     let message = match failure.cause() {
         Cause::Message(message) => message.clone(),

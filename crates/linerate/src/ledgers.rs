@@ -7,7 +7,8 @@ use linerate_store::{Ledger, Which};
 
 use crate::exit::Failure;
 
-/// Loads the campaign `name` means: the newest of the file, or the one after `#`.
+/// Loads the campaign that `name` selects: the newest of the file, or the one after `#`. Prints
+/// damage as warnings.
 pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
     let (path, id) = match name.rsplit_once('#') {
         Some((path, id)) if !Path::new(name).exists() => (path, Some(id)),

@@ -1,8 +1,7 @@
-//! linerate: how fast a machine moves data, what each byte and packet costs, what theory would
-//! allow, and what is in the way.
+//! The command line of linerate: arguments, exit codes and terminal output.
 //!
-//! This crate is the door: arguments become calls into the rooms, errors become exit codes. It
-//! holds no logic.
+//! Arguments become calls into the other crates, and their errors become exit codes. Decisions are
+//! in `linerate-campaign`, answers in `linerate-answers`.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +19,6 @@ mod progress;
 mod reference;
 mod reports;
 mod separation;
-mod show;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! What is printed. The standard macros panic when nobody reads on (`linerate run PLAN 2>&1 | head
-//! -1`), in the middle of a campaign or of a lab that stands. These, of the same names and all over
-//! this crate, do not: what is measured is worth more than what is said about it. Any other
-//! failure, such as a full disk, is told once, at the end.
+//! Printing without panics. The standard macros panic when the reader of a pipe has gone (`linerate
+//! run PLAN 2>&1 | head -1`), in the middle of a campaign. The macros here have the same names and go
+//! on: a measurement is worth more than its messages. Any other failure, such as a full disk, is
+//! reported once, at the end.
 
 use std::borrow::Cow;
 use std::fmt::Arguments;
@@ -28,12 +28,11 @@ macro_rules! eprintln {
     ($($argument:tt)*) => { $crate::output::err(format_args!("{}\n", format_args!($($argument)*))) };
 }
 
-/// Why standard output could not be written, if it could not.
+/// First error of standard output.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// `text` without the passwords of addresses in it, and with control characters written out,
-/// whoever put them there: the last place to do so. Where messages are coloured, sequences that
-/// only choose a colour or style pass.
+/// Returns `text` without the passwords of addresses, and with control characters escaped. Where
+/// messages are coloured, sequences that only choose a colour or style pass.
 fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
     let hidden = linerate_model::redacted(&text);
@@ -44,8 +43,8 @@ fn shown(text: Arguments<'_>) -> String {
         .collect()
 }
 
-/// `text` in parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48 clause
-/// 8.3.117); the last one has none.
+/// Splits `text` into parts, each with the style sequence after it (`ESC [ numbers m`, ECMA-48
+/// clause 8.3.117). The last part has none.
 fn styles(text: &str) -> Vec<(&str, &str)> {
     const START: &str = "\x1b[";
     let mut parts = Vec::new();

@@ -1,9 +1,9 @@
-//! Problems in a person's text, shown where they are.
+//! Problems in a person's text, shown at their places.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use linerate_model::{Lines, Problem, printable};
 
-/// Every problem of the text `source`, which was read from `origin`.
+/// Returns every problem of the text `source`, which was read from `origin`.
 pub(crate) fn shown(origin: &str, source: &str, problems: &[Problem]) -> String {
     let renderer = if crate::args::color() { Renderer::styled() } else { Renderer::plain() };
     let shown: Vec<String> =

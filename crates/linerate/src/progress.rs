@@ -1,11 +1,11 @@
 //! Progress for a person: a bar with an estimate on a terminal, a line a trial elsewhere.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
 use linerate_analysis::{Look, Reason, SearchTrial};
+use linerate_answers::plan::{coordinate, span};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
 use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
@@ -16,6 +16,15 @@ use crate::args::Global;
 pub(crate) fn watcher(global: Global) -> Watcher<'static> {
     let mut display = Display::new(global);
     Box::new(move |event| display.show(event))
+}
+
+/// Prints the incident that `event` reports, if it is one, unless only results are wanted.
+pub(crate) fn incident(event: &Progress<'_>, global: Global) {
+    if let Progress::Incident { incident, .. } = event
+        && !global.quiet
+    {
+        eprintln!("{}", incident.message);
+    }
 }
 
 /// Shows what happens, on standard error.
@@ -172,32 +181,6 @@ fn missing(result: &SearchTrial) -> String {
     match result.intended.saturating_sub(result.sent) {
         0 => lost,
         unsent => format!("{lost}, {unsent} not sent"),
-    }
-}
-
-/// A trial's coordinate in one line.
-pub(crate) fn coordinate(trial: &TrialSpec) -> String {
-    if trial.point.is_empty() {
-        let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
-        return jobs.join(" and ");
-    }
-    let value =
-        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    trial
-        .point
-        .iter()
-        .map(|(axis, v)| format!("{axis} {}", value(v)))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// A span of time as a person says it.
-pub(crate) fn span(seconds: f64) -> String {
-    let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
     }
 }
 

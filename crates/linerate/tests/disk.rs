@@ -217,7 +217,7 @@ fn a_sweep_tells_each_engine_and_each_kind_of_doubt_once() {
     let kinds: Vec<String> = lines("suspect: ")
         .iter()
         .map(|line| {
-            line.split(" (so or")
+            line.split(" (at ")
                 .next()
                 .unwrap_or_default()
                 .replace(|letter: char| letter.is_ascii_digit(), "")

@@ -162,7 +162,7 @@ fn a_controller_that_misbehaves_is_told_and_none_hangs() {
     }
     let lab = Standing::up("ncsis", "faults = { silent = true }");
     lab.refuses(&["version", "-i", SIDEBAND], 4, "no answer after 3 tries");
-    lab.refuses(&["discover", "-i", SIDEBAND], 4, "nobody answered");
+    lab.refuses(&["discover", "-i", SIDEBAND], 4, "no controller answered");
     drop(lab);
     let lab = Standing::up("ncsiw", "faults = { checksum = \"wrong\" }");
     lab.refuses(&["version", "-i", SIDEBAND], 4, "wrong checksum");
@@ -171,7 +171,7 @@ fn a_controller_that_misbehaves_is_told_and_none_hangs() {
         "ncsil",
         "faults = { lose_reply_one_in = 2, legacy_statistics = true }\nreported_buffer = \"7 B\"",
     );
-    lab.says(&["capabilities", "-i", SIDEBAND], &["cannot be bytes"]);
+    lab.says(&["capabilities", "-i", SIDEBAND], &["too small for a frame"]);
     lab.says(&["stats", "-i", SIDEBAND], &["rx packets dropped", "answered at try 2"]);
     drop(lab);
     let lab = Standing::up("ncsio", "faults = { all_ones = true }");

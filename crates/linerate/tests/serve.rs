@@ -76,8 +76,8 @@ fn a_client_of_http_is_given_the_file_and_what_was_served_is_said() {
         "{answer}"
     );
     let (ended, rest) = end(child, output);
-    assert!(rest.contains("ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
-    assert!(rest.contains("bit/s goodput while files were under way"), "{rest}");
+    assert!(rest.contains("Ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
+    assert!(rest.contains("bit/s goodput while files were in transfer"), "{rest}");
     ended.expect(130);
 }
 
@@ -108,7 +108,7 @@ fn a_client_of_ftp_is_given_the_file_and_what_was_served_is_said() {
     assert_eq!(received, CONTENTS);
     ask("", "226");
     let (ended, rest) = end(child, output);
-    assert!(rest.contains("ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
-    assert!(rest.contains("bit/s goodput while files were under way"), "{rest}");
+    assert!(rest.contains("Ended before its time: 1 files, "), "{rest}\n{}", ended.stderr);
+    assert!(rest.contains("bit/s goodput while files were in transfer"), "{rest}");
     ended.expect(130);
 }

@@ -64,9 +64,9 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     assert_eq!(
         unpaired.stderr,
         format!(
-            "linerate: listen on {AGENT}:{port}: no key is known, and without one an agent listens \
+            "linerate: listen on {AGENT}:{port}: no paired key, and without one an agent listens \
                 on loopback only \
-             (pair first: linerate pair offer)\n"
+             (pair first: `linerate pair offer`)\n"
         )
     );
 

@@ -10,17 +10,21 @@ use super::code::Code;
 use super::repository::Repository;
 
 /// Crates that get data typed and could ask for it.
-const ROOMS: [&str; 5] =
-    ["linerate", "linerate-analysis", "linerate-campaign", "linerate-control", "linerate-report"];
+const ROOMS: [&str; 6] = [
+    "linerate",
+    "linerate-analysis",
+    "linerate-answers",
+    "linerate-campaign",
+    "linerate-control",
+    "linerate-report",
+];
 /// Files that still do it, and in how many lines: what ssh, serde and clap say, and words of
 /// readings and side effects that are not typed yet. Only ever lowered.
-const ALLOWED: [(&str, usize); 9] = [
+const ALLOWED: [(&str, usize); 7] = [
     ("crates/linerate-analysis/src/diagnosis/rules/unknown.rs", 2),
     ("crates/linerate-analysis/src/limits/options.rs", 1),
     ("crates/linerate-campaign/src/testbeds.rs", 1),
     ("crates/linerate-campaign/src/tune/host.rs", 1),
-    ("crates/linerate-campaign/src/tune/outcome.rs", 1),
-    ("crates/linerate-campaign/src/tune/window.rs", 1),
     ("crates/linerate-report/src/render/path.rs", 1),
     ("crates/linerate-report/src/sections/answer/verdict.rs", 2),
     ("crates/linerate/src/reference.rs", 1),

@@ -7,6 +7,8 @@
 //! judged again.
 
 mod climb;
+#[cfg(test)]
+mod disk_tests;
 mod pairs;
 mod plans;
 mod scouts;

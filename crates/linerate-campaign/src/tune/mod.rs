@@ -10,7 +10,6 @@ pub mod profile;
 mod settings;
 #[cfg(test)]
 mod tests;
-pub mod told;
 pub mod window;
 
 use linerate_control::{ControlError, Setting, SettingState, Tuner};

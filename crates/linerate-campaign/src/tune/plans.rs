@@ -1,15 +1,16 @@
-//! The plans of `tune window`: they are recorded, and can be run again by hand.
+//! Plans of `tune window`. They are recorded with the results, so that a stage can be repeated by
+//! hand.
 
-use linerate_model::Nanos;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
+use linerate_model::{Nanos, metric};
 
 /// Length of an interval of a run that is longer.
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// How long a run waits for what is still under way, and the pause after it.
+/// Time that a run waits for data in flight, and the pause after it.
 const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(100);
 
-/// One sweep of one point: its name, how long it is, and what runs.
+/// A sweep of one point: its name, its length and its jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Stint {
     pub(super) name: String,
@@ -23,6 +24,16 @@ impl Stint {
     }
 }
 
+/// A figure that a setting is judged by.
+#[derive(Clone, Debug)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) jobs: Vec<DraftJob>,
+    pub(super) metric: &'static str,
+    /// Whether it is measured in each direction.
+    pub(super) both_ways: bool,
+}
+
 /// The path that is tuned, and the sender's congestion control.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -31,14 +42,14 @@ pub(super) struct Path {
     /// An endpoint of a third host.
     pub(super) other: Option<String>,
     pub(super) congestion: Option<String>,
-    /// How long every stream and every exchange lasts, instead of what suits each.
+    /// Length of every stream and every exchange; `None` for the usual length of each.
     pub(super) milliseconds: Option<u32>,
     /// Warm-up of every run.
     pub(super) omit_ms: u32,
 }
 
 impl Path {
-    /// The plan of `stints`, each run `repeats` times, in blocks of one run of each in random
+    /// Returns the plan of `stints`, each run `repeats` times, in blocks of one run of each in random
     /// order.
     pub(super) fn draft(&self, name: &str, repeats: u32, stints: &[Stint]) -> Draft {
         let sweep = |Stint { name, milliseconds, jobs }: &Stint| {
@@ -57,12 +68,12 @@ impl Path {
         Draft::new(name, repeats, stints.iter().map(sweep).collect())
     }
 
-    /// How long a run lasts for which `usual` suits.
+    /// Returns the length of a run whose usual length is `usual`, ms.
     pub(super) fn length(&self, usual: u32) -> u32 {
         self.milliseconds.unwrap_or(usual)
     }
 
-    /// A stream from the sender, with its own window or one that is clamped.
+    /// Returns a stream from the sender, with the host's own window or one clamped to `window` bytes.
     pub(super) fn stream(&self, window: Option<u64>) -> DraftJob {
         let congestion = self.congestion.as_deref().map(|name| ("congestion", name.into()));
         let clamp = window.map(|bytes| ("window_clamp", format!("{bytes} B").into()));
@@ -73,8 +84,8 @@ impl Path {
         DraftJob::new(workload, &self.from, &self.to)
     }
 
-    /// First look: the round trip with nothing waiting, what goes in and what comes out of the
-    /// hose, a stream as it is.
+    /// Returns the first stage: the round trip on an idle path, a flood that shows the rates into and
+    /// out of the buffer, and a stream with the host's own window.
     pub(super) fn look(&self) -> Vec<Stint> {
         vec![
             Stint::one("round trip", self.length(800), self.job("tcp_rr")),
@@ -83,7 +94,7 @@ impl Path {
         ]
     }
 
-    /// Trains of these lengths, `gap_ms` apart, some twenty of each.
+    /// Returns trains of these lengths, `gap_ms` apart, about twenty of each.
     pub(super) fn trains(&self, lengths: &[u32], gap_ms: u32) -> Vec<Stint> {
         const TRAINS: u32 = 20;
         let train = |&length: &u32| {
@@ -97,7 +108,7 @@ impl Path {
         lengths.iter().map(train).collect()
     }
 
-    /// A stream with its own window, and with each of these.
+    /// Returns a stream with the host's own window, and one with each of `windows`, bytes.
     pub(super) fn windows(&self, windows: &[u64]) -> Vec<Stint> {
         let own = Stint::one("own window", self.length(1_000), self.stream(None));
         let clamped = windows.iter().map(|&bytes| {
@@ -106,22 +117,33 @@ impl Path {
         [own].into_iter().chain(clamped).collect()
     }
 
-    /// What a setting is judged by, and what may get worse: figure, jobs. The first is the one it
-    /// is made for.
-    pub(super) fn figures(&self) -> Vec<(&'static str, Vec<DraftJob>)> {
-        let with =
-            |direction: &str| vec![self.stream(None).with([("direction", direction.into())])];
+    /// Returns the figures that a setting is judged by. The first is the one it is made for; the
+    /// others may get worse.
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let stream = |name, direction: Option<&str>| {
+            let direction = direction.map(|direction| ("direction", direction.into()));
+            Figure {
+                name,
+                jobs: vec![self.stream(None).with(direction)],
+                metric: metric::GOODPUT,
+                both_ways: false,
+            }
+        };
+        let requests = Figure {
+            name: "request and response",
+            jobs: vec![self.job("tcp_rr")],
+            metric: metric::RESPONSE_TIME_P50,
+            both_ways: false,
+        };
         let mut figures = vec![
-            ("to the host", vec![self.stream(None)]),
-            ("from the host", with("rx")),
-            ("both ways", with("both")),
-            ("request and response", vec![self.job("tcp_rr")]),
+            stream("to the host", None),
+            stream("from the host", Some("rx")),
+            Figure { both_ways: true, ..stream("both ways", Some("both")) },
+            requests,
         ];
         if let Some(other) = &self.other {
-            figures.push((
-                "from another host",
-                vec![DraftJob { from: other.clone(), ..self.stream(None) }],
-            ));
+            let job = DraftJob { from: other.clone(), ..self.stream(None) };
+            figures.push(Figure { jobs: vec![job], ..stream("from another host", None) });
         }
         figures
     }
@@ -141,10 +163,10 @@ mod tests {
             milliseconds: None,
             omit_ms: 300,
         };
-        let figures = path.figures().into_iter().map(|(name, jobs)| Stint {
-            name: name.into(),
+        let figures = path.figures().into_iter().map(|figure| Stint {
+            name: figure.name.into(),
             milliseconds: 1_000,
-            jobs,
+            jobs: figure.jobs,
         });
         for stints in
             [path.look(), path.trains(&[1, 6], 20), path.windows(&[2920, 7300]), figures.collect()]

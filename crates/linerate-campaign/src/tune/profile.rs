@@ -13,7 +13,7 @@
 //! after = "4096 131072 131072"
 //! why = "the sender waited for the peer's window 98 % of the time"
 //! proof = "goodput 28.9 Mbit/s -> 95.6 Mbit/s, x3.307 [3.1 to 3.4 at 95 %], n = 6 pairs; ..."
-//! side_effects = ["CPU for a gigabyte -8.0 % (better)"]
+//! side_effects = ["CPU time per gigabyte -8.0 % (better)"]
 //! ```
 //!
 //! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike:
@@ -99,7 +99,7 @@ impl From<&Tried> for Entry {
             } else {
                 format!("{}; but {}", tried.proof(), tried.why)
             },
-            side_effects: tried.beside(),
+            side_effects: tried.side_effect_lines(),
         }
     }
 }

@@ -335,17 +335,3 @@ fn a_profile_is_written_for_each_host_at_which_something_helps_and_for_no_other(
     let (nothing, _) = findings(path(1.0), &SimulatedHosts::default());
     assert_eq!(super::profile::write(folder.path(), &nothing).expect("nothing to write"), [""; 0]);
 }
-
-#[test]
-fn every_answer_is_told_as_text_and_as_data() {
-    for hosts in
-        [SimulatedHosts::default(), SimulatedHosts { consents: false, ..SimulatedHosts::default() }]
-    {
-        let (found, _) = findings(path(10.0), &hosts);
-        let (text, data) = (found.text(), found.json());
-        assert_eq!(data["tried"].as_array().map(Vec::len), Some(found.tried.len()));
-        assert_eq!(data["untried"].as_array().map(Vec::len), Some(found.untried.len()));
-        assert!(text.contains(SEND), "{text}");
-        assert_eq!(text.contains("nothing was tried"), found.tried.is_empty());
-    }
-}

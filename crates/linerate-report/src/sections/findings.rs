@@ -55,7 +55,7 @@ impl Section for Findings {
 }
 
 /// `finding` with its evidence, and where else the same was found.
-fn claim(finding: &Finding, subjects: &[&str]) -> Claim {
+pub(crate) fn claim(finding: &Finding, subjects: &[&str]) -> Claim {
     let evidence =
         finding.evidence.iter().map(|e| format!("{} ({})", e.observed, e.source)).collect();
     let mut parts = vec![("Evidence", evidence)];

@@ -1,4 +1,4 @@
-//! `linerate agent`: be measured from elsewhere.
+//! `linerate agent`: the agent of this host, which other hosts measure with.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failure::missing(format!("find this program: {error}")))?;
     consent.supervisor = Some(vec![program.into(), "restore".into()]);
-    // An agent that was killed here may have left something changed. Whatever cannot be put back,
-    // this one serves all the same.
+    // An agent that was killed here may have left settings changed. This one serves even if they
+    // cannot be put back.
     match restore(&consent.journals) {
         Ok(restored) => {
-            restored.into_iter().filter_map(super::tune::told).for_each(|told| eprintln!("{told}"))
+            restored.into_iter().filter_map(super::tune::line).for_each(|line| eprintln!("{line}"))
         }
         Err(why) => eprintln!("{why}"),
     }
@@ -74,18 +74,18 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     };
     if !paired && !address.ip().is_loopback() {
         return Err(Failure::missing(format!(
-            "listen on {address}: no key is known, and without one an agent listens on loopback \
-                only (pair first: linerate pair offer)"
+            "listen on {address}: no paired key, and without one an agent listens on loopback \
+                only (pair first: `linerate pair offer`)"
         )));
     }
     let store = separated.iter().fold(store, |store, separated| store.read_by(separated.broker()));
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
-    // Its own port may be one that only the privileged bind.
+    // Binding a low port needs a privilege, so it happens before the rights are given up.
     let serving = agent.listen(address, access)?;
     let rights = match &separated {
         Some(separated) => separated.confine()?,
         None => {
-            "not separated: this process has the rights of its account (`separate` in the policy)"
+            "not separated: this process has all rights of its account (`separate` in the policy)"
                 .to_owned()
         }
     };
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         let who = if paired {
             "paired hosts"
         } else {
-            "this user and root on this host only: no key is known"
+            "this user and root on this host only (no paired key)"
         };
         eprintln!("listening on {}, for {who}\n{rights}", serving.address());
     }
@@ -112,9 +112,9 @@ fn serve_stdio(agent: &Agent, changes: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Ends the process on SIGINT and SIGTERM only after what a conductor has changed is as it was.
+/// Puts back a conductor's changes on SIGINT and SIGTERM before the process ends.
 fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
-    /// How soon an interrupt is acted upon.
+    /// Interval between two looks for an interrupt.
     const POLL: Duration = Duration::from_millis(20);
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     let agent = agent.clone();
@@ -128,11 +128,11 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Supervises an agent: waits until the pipe to it ends, which the kernel sees to however the agent
-/// ends, and puts back what it left changed.
+/// Supervises an agent: waits until the pipe to it ends, and puts back the settings that it left
+/// changed. The kernel closes the pipe however the agent ends.
 pub(crate) fn restore_at_end() -> Outcome {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
-    // Nothing is read from it: its end is the message.
+    // No data comes: the end of the pipe is the message.
     let _end = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     restore(&Consent::default().journals).map_err(Failure::missing)?;
     Ok(Exit::Done)

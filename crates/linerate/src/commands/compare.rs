@@ -1,4 +1,4 @@
-//! `linerate compare`: two recorded campaigns, and what got worse from one to the other.
+//! `linerate compare`: the changes from one recorded campaign to another.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ use crate::{ledgers, reports};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The ledger to compare with; `LEDGER#ID` names one campaign of it, else the newest
+    /// Ledger of the baseline (`LEDGER#ID` selects a campaign, otherwise the newest counts)
     pub(crate) before: String,
-    /// The ledger to compare
+    /// Ledger to compare with it
     pub(crate) after: String,
-    /// A ledger that repeats the first campaign: what they differ by is the noise floor
+    /// Ledger that repeats the baseline: their difference is the noise floor
     #[arg(long, value_name = "LEDGER")]
     pub(crate) again: Option<String>,
-    /// A change smaller than this is none
+    /// Smallest change that counts
     #[arg(long, value_name = "RATIO", default_value_t = linerate_model::plan::DEFAULT_MARGIN)]
     pub(crate) margin: linerate_model::Ratio,
     /// Formats of the report
@@ -31,8 +31,8 @@ pub(crate) struct CompareArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Compares `args.after` with `args.before`, writes the report and prints the answer. Nothing in
-/// common is wrong, something worse is missed.
+/// Compares `args.after` with `args.before`, writes the report and prints the answer. A figure that
+/// got worse is a missed goal; campaigns without a common point are a mistake.
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     let (before, after) = (ledgers::load(&args.before)?, ledgers::load(&args.after)?);
     let again = args.again.as_deref().map(ledgers::load).transpose()?;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     Ok(if result.count(Change::Worse) > 0 { Exit::Missed } else { Exit::Done })
 }
 
-/// Why there is nothing to compare, and what to do about it.
+/// Returns why there is nothing to compare, and what to do about it.
 fn nothing(args: &CompareArgs, result: &Campaigns) -> String {
     let ledgers = [&args.before, &args.after];
     let blind: Vec<&str> = (0..2)

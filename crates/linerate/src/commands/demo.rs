@@ -1,16 +1,16 @@
-//! `linerate demo`: the main job in under two minutes, with nothing but this machine.
+//! `linerate demo`: a short characterization in under two minutes, on this machine alone.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use linerate_campaign::checks;
-use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::sandbox;
-use linerate_campaign::testbeds::{self, Place};
+use linerate_campaign::testbeds::Place;
 
 use crate::args::{Global, Output, ReportFormat};
-use crate::exit::{Failure, Outcome};
-use crate::progress::Display;
+use crate::commands::ends::make_folder;
+use crate::commands::measure;
+use crate::exit::Outcome;
 use crate::reports;
 
 #[derive(Debug, Args)]
@@ -25,28 +25,21 @@ const LAB: &str = "pair";
 /// The plan it runs.
 const PLAN: &str = "demo";
 
-/// Builds a lab, or says why it must do with loopback; runs, reports, and says where.
+/// Builds a lab, or falls back to loopback with a warning; runs the plan and writes the report.
 pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let lab_possible = sandbox::possible().is_ok() && sandbox::missing_tools().is_empty();
     let lab = lab_possible.then(|| LAB.to_owned());
     if !lab_possible && !global.quiet {
         eprintln!(
-            "no lab can be built here (see linerate doctor): measuring loopback, with both ends in \
-                one process"
+            "warning: no lab can be built here (`linerate doctor` says why); measuring loopback, \
+                with both ends in one process"
         );
     }
-    let mut ground = testbeds::prepare(&Place { lab, ..Place::default() })?;
     let (found, plan) = checks::read(PLAN, &[])?;
-    std::fs::create_dir_all(&args.out).map_err(|error| {
-        Failure::missing(format!("create folder {}: {error}", args.out.display()))
-    })?;
+    make_folder(&args.out)?;
     let ledger = args.out.join("demo.ledger");
-    let request =
-        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
-    let mut display = Display::new(global);
-    let (campaign, summary) = conduct::conduct(&request, &mut |event| display.show(&event))?;
-    drop(display);
-    ground.dismantle();
+    let place = Place { lab, ..Place::default() };
+    let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, false), global)?;
     let output = Output { format: vec![ReportFormat::Html], out: args.out.clone() };
     reports::finish(&campaign, &summary, &output, &ledger, global)
 }

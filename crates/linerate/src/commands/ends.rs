@@ -1,44 +1,74 @@
-//! Between which ends of which place an experiment's load runs.
+//! The path that an experiment measures: its place, its two ends, and the folder of its results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use linerate_campaign::Ended;
 use linerate_campaign::ends::Route;
-use linerate_campaign::testbeds::Place;
+use linerate_campaign::testbeds::{self, Ground, Place};
 
-/// The path that a command puts to the test: where it is, and its two ends.
+use crate::exit::{Exit, Failure, Outcome};
+
+/// The path under test.
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {
-    /// The host that receives: an agent's host, or with --lab or --testbed an endpoint [default:
-    /// the second one]
+    /// Receiver: a host with an agent, or with --lab or --testbed an endpoint [default: the second
+    /// endpoint]
     #[arg(long, value_name = "HOST")]
     pub(crate) to: Option<String>,
-    /// The endpoint that sends [default: the first one elsewhere]
+    /// Sender: an endpoint [default: the first endpoint on another host]
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) from: Option<String>,
-    /// A lab file or preset: hosts emulated on this machine
+    /// Lab file or preset: hosts emulated on this machine
     #[arg(long, conflicts_with = "testbed")]
     pub(crate) lab: Option<String>,
-    /// A testbed file: hosts, endpoints and CPUs by name
+    /// Testbed file: names of hosts, endpoints and CPUs
     #[arg(long)]
     pub(crate) testbed: Option<PathBuf>,
 }
 
 impl PathArgs {
-    /// Where the endpoints are.
+    /// Returns where the endpoints are.
     pub(crate) fn place(&self) -> Place {
         let to = if self.is_named() { None } else { self.to.clone() };
         Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to }
     }
 
-    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `--to`
-    /// is reached.
+    /// Returns whether the place is a lab or testbed, whose endpoints have names. Otherwise `--to`
+    /// names the host.
     fn is_named(&self) -> bool {
         self.lab.is_some() || self.testbed.is_some()
     }
 
-    /// Its two ends.
+    /// Returns the two ends.
     pub(crate) fn route(&self) -> Route {
         Route { to: self.to.clone(), from: self.from.clone(), is_named: self.is_named() }
     }
+}
+
+/// Prepares `place`, makes the folder `out`, runs `work`, and takes the place down.
+pub(crate) fn on_ground(
+    place: &Place,
+    out: &Path,
+    work: impl FnOnce(&mut Ground) -> Result<Exit, Ended>,
+) -> Outcome {
+    let mut ground = testbeds::prepare(place)?;
+    make_folder(out)?;
+    let ended = work(&mut ground);
+    ground.dismantle();
+    Ended::outcome(ended)
+}
+
+/// Makes the folder `out` and those above it.
+pub(crate) fn make_folder(out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::missing(format!("create folder {}: {error}", out.display())))
+}
+
+/// Checks the lengths of a run, s.
+pub(crate) fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<(), Failure> {
+    if seconds.is_none_or(|seconds| seconds > 0.0) && omit >= 0.0 {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!("{command}: --seconds must be above zero, and --omit zero or more")))
 }

@@ -1,4 +1,4 @@
-//! `linerate facts`: what this host is.
+//! `linerate facts`: hardware and kernel of this host.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn print_tree(value: &Value, depth: usize) {
     }
 }
 
-/// A value that fits a line; `None` for a subtree.
+/// Returns a value that fits on a line; `None` for a subtree.
 fn leaf(value: &Value) -> Option<String> {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! `linerate import`: a foreign job file becomes a plan, and every key of it is told.
+//! `linerate import`: a foreign job file as a plan, with the fate of every key.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ enum ImportWhat {
     /// An Iometer configuration (.icf): its disk workers, access specifications, ramp-up, run time
     /// and depth cycling
     Icf(FileArgs),
-    /// A fio job file: a strict subset; what is not known is refused
+    /// A fio job file: a strict subset; unknown keys are refused
     Fio(FileArgs),
 }
 
@@ -26,17 +26,16 @@ enum ImportWhat {
 struct FileArgs {
     /// The file
     file: PathBuf,
-    /// What a target of the file is here: a block device, a file to be read, or a folder for a
-    /// scratch file
+    /// Target on this host for a target of the file: a block device, a file to read, or a folder for
+    /// a scratch file
     #[arg(long, value_name = "NAME=TARGET")]
     map: Vec<String>,
-    /// Where the plan goes [default: standard output]
+    /// File for the plan [default: standard output]
     #[arg(short, long, value_name = "PLAN")]
     out: Option<PathBuf>,
 }
 
-/// This host, as an importer asks for it. Only regular files are read: a pipe or a device might
-/// never end.
+/// This host, for an importer. Only regular files are read: a pipe or a device might never end.
 struct ThisHost;
 
 impl Surroundings for ThisHost {
@@ -58,7 +57,7 @@ impl Surroundings for ThisHost {
     }
 }
 
-/// Reads the file, tells of every key, and writes the plan.
+/// Reads the file, reports the fate of every key, and writes the plan.
 pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     let (args, kind) = match &args.what {
         ImportWhat::Icf(args) => (args, Kind::Icf),
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     let name = args.file.display();
     let bytes = std::fs::read(&args.file)
         .map_err(|error| Failure::missing(format!("import {name}: {error}")))?;
-    // Iometer wrote the code page of its Windows; what matters is ASCII.
+    // Iometer wrote the code page of its Windows. All keys are ASCII.
     let text = String::from_utf8_lossy(&bytes);
     let pairs = args.map.iter().map(|text| match text.split_once('=') {
         Some((name, target)) => Ok((name.to_owned(), target.to_owned())),
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     if json {
         println!("{}", serde_json::json!({ "plan": plan, "keys": imported.keys }));
     } else {
-        tell(&imported.keys);
+        report(&imported.keys);
     }
     let Some(plan) = plan else {
         let refused = imported.n_refused();
@@ -110,8 +109,8 @@ fn stem(path: &Path) -> String {
         .map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// One line for each key, on standard error: the plan has standard output.
-fn tell(keys: &[Key]) {
+/// Prints one line for each key on standard error: the plan has standard output.
+fn report(keys: &[Key]) {
     for key in keys {
         eprintln!("{:>5}  {:<11}  {}: {}", key.line, key.class.word(), key.key, key.note);
     }

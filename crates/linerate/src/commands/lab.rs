@@ -2,7 +2,7 @@
 //!
 //! A lab that can stand alone has public names, as `ip netns` knows them, and stays. Any other is
 //! carried by its `linerate lab up`: its names are private to that process, and other commands find
-//! the process ([`maker`]).
+//! the process ([`linerate_campaign::standing`]).
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,16 +10,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use linerate_campaign::sandbox;
+use linerate_campaign::standing::{self, Claim, Maker};
 use linerate_campaign::testbeds::describe;
 use linerate_lab::Lab;
 use linerate_lab::element::{Class, Fate};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome};
-
-mod maker;
-
-use maker::{Claim, Maker};
 
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
@@ -29,20 +26,20 @@ pub(crate) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabAction {
-    /// Build a lab and leave it standing; one with delays, faults, controllers or CPU shares as
-    /// long as the command runs
+    /// Build a lab that stays; one with delays, faults, controllers or CPU shares stays as long as
+    /// the command runs
     Up {
         /// A lab file, or the name of a preset
         lab: String,
     },
-    /// Remove a lab that was left standing
+    /// Remove a lab
     Down {
         /// Its name
         lab: String,
     },
-    /// Print the labs that stand
+    /// List labs
     List,
-    /// Run a command on a host of a standing lab
+    /// Run a command on a host of a lab
     Exec {
         /// Its name
         lab: String,
@@ -52,22 +49,22 @@ pub(crate) enum LabAction {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
-    /// Remove what killed processes left behind
+    /// Remove the remains of killed processes
     Reap,
 }
 
-/// Prefix of the namespaces of labs left standing.
+/// Prefix of the namespaces of labs.
 const STANDING: &str = "lr-up.";
-/// How long an interrupt waits until it is seen.
+/// Interval between two looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// A lab's process that was asked to end does so within this.
+/// Longest time that a lab's process may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Does `action`.
 pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
     if !sandbox::is_root() {
         let message =
-            "lab: a lab that stands on its own needs root (labs of `run` and `demo` do not)";
+            "lab: root is needed for a lab of its own (labs of `run` and `demo` need none)";
         return Err(Failure::missing(message));
     }
     match action {
@@ -85,7 +82,7 @@ fn up(name: &str) -> Outcome {
     let instance = format!("up.{}", description.name);
     let stands_alone = linerate_lab::layout(&description, &instance).stands_alone();
     if !stands_alone {
-        // Where names are private, one that stands under the same name is not seen.
+        // With private names, a lab of the same name would not be seen.
         Lab::clear(&description, &instance).map_err(Failure::missing)?;
         sandbox::enter()?;
     }
@@ -105,19 +102,17 @@ fn up(name: &str) -> Outcome {
     let name = &description.name;
     println!("`linerate lab exec {name} HOST COMMAND` runs a command there");
     if stands_alone {
-        println!(
-            "it stays until `linerate lab down {name}` removes it, or the host is started again"
-        );
+        println!("it stays until `linerate lab down {name}` or the next boot");
         return Ok(Exit::Done);
     }
     println!(
-        "its delays, faults, controllers and CPU shares live as long as this command: Ctrl-C takes \
-            it down"
+        "its delays, faults, controllers and CPU shares last as long as this command: Ctrl-C \
+            removes the lab"
     );
     stay(&lab, claim)
 }
 
-/// Carries the frames of `lab` until an interrupt, and lets others find it.
+/// Carries the frames of `lab` until an interrupt, and answers commands that look for it.
 fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     while !linerate_sys::signal::interrupted() {
@@ -157,15 +152,14 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     match lab.emulation_losses() {
         0 => {}
         lost => println!(
-            "{lost} frames were lost by the emulation itself: what was measured meanwhile does not \
-                count"
+            "{lost} frames were lost by the emulation itself: measurements of that time are invalid"
         ),
     }
     Ok(Exit::Done)
 }
 
-/// Namespaces of labs that stand alone, without their prefix.
-fn standing() -> Result<Vec<String>, Failure> {
+/// Returns the namespaces of labs that no process carries, without their prefix.
+fn alone() -> Result<Vec<String>, Failure> {
     let list = Command::new("ip").args(["netns", "list"]).output();
     let list = list.map_err(|error| {
         Failure::missing(format!("run ip: {error} (install it: apt install iproute2)"))
@@ -175,10 +169,10 @@ fn standing() -> Result<Vec<String>, Failure> {
     Ok(names.filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned).collect())
 }
 
-/// Namespaces of labs that a process carries, without their prefix. A process that is not seen from
-/// here, or not root's, is left out: `lab exec` says why.
+/// Returns the namespaces of labs that a process carries, without their prefix. A process that is
+/// not visible from here, or not root's, is left out: `lab exec` reports the reason.
 fn carried() -> Vec<String> {
-    let makers = maker::carried().into_iter().filter_map(|lab| Maker::of(&lab).ok().flatten());
+    let makers = standing::carried().into_iter().filter_map(|lab| Maker::of(&lab).ok().flatten());
     let mut names = Vec::new();
     for maker in makers {
         let entries = std::fs::read_dir(maker.names()).into_iter().flatten().flatten();
@@ -194,7 +188,7 @@ fn carried() -> Vec<String> {
     names
 }
 
-/// Lab and node of a namespace, as its maker named them.
+/// Splits a namespace's name into lab and node.
 fn parts(full: &str) -> Option<(&str, &str)> {
     full.rsplit_once('-')
 }
@@ -203,13 +197,13 @@ fn down(name: &str) -> Outcome {
     if let Some(maker) = Maker::of(name)? {
         return end(name, &maker);
     }
-    let nodes: Vec<String> = standing()?
+    let nodes: Vec<String> = alone()?
         .into_iter()
         .filter(|full| parts(full).is_some_and(|(lab, _)| lab == name))
         .collect();
     if nodes.is_empty() {
         return Err(Failure::missing(format!(
-            "lab down {name}: no such lab stands (see linerate lab list)"
+            "lab down {name}: there is no such lab (see `linerate lab list`)"
         )));
     }
     for node in nodes {
@@ -225,7 +219,7 @@ fn down(name: &str) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Asks the process that carries the lab `name` to take it down, and waits until it has ended.
+/// Ends the process that carries the lab `name`, and waits until it has gone.
 fn end(name: &str, maker: &Maker) -> Outcome {
     let failed = |cause: String| {
         Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid))
@@ -242,17 +236,14 @@ fn end(name: &str, maker: &Maker) -> Outcome {
 }
 
 fn list(as_json: bool) -> Outcome {
-    let mut standing = standing()?;
-    standing.extend(carried());
-    // What stands between two nodes, to carry frames, is nothing a person built or can go to.
-    standing.retain(|full| parts(full).is_some_and(|(_, node)| !linerate_lab::is_device(node)));
+    let mut labs = alone()?;
+    labs.extend(carried());
+    // Devices between two nodes only carry frames: no command can run there.
+    labs.retain(|full| parts(full).is_some_and(|(_, node)| !linerate_lab::is_device(node)));
     if as_json {
-        println!("{}", json!(standing));
+        println!("{}", json!(labs));
     } else {
-        standing
-            .iter()
-            .filter_map(|full| parts(full))
-            .for_each(|(lab, node)| println!("{lab} {node}"));
+        labs.iter().filter_map(|full| parts(full)).for_each(|(lab, node)| println!("{lab} {node}"));
     }
     Ok(Exit::Done)
 }
@@ -265,7 +256,7 @@ fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
             "run ip: {error} (install it: apt install iproute2)"
         )));
     };
-    // Whoever enters the mounts of another process finds itself in their root.
+    // Entering the mounts of another process changes to their root directory.
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let mounts = format!("--mount=/proc/{}/ns/mnt", maker.pid);
     let error = Command::new("nsenter")

@@ -4,13 +4,15 @@ mod pcie;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use linerate_analysis::limits::{LIMITS, Limit, limit};
+use linerate_answers::ceilings as answers;
 use linerate_model::{Ceiling, Params};
 use serde_json::{Value, json};
 
+use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::show;
+use crate::reports;
 
-/// The calculators as subcommands, one for each entry of the registry.
+/// Returns a subcommand for each calculator of the registry.
 pub(crate) fn subcommands() -> Vec<Command> {
     LIMITS
         .iter()
@@ -42,10 +44,10 @@ fn help(meaning: &str, default: &str) -> String {
 }
 
 /// Prints the ceilings of the calculator chosen.
-pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
+pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
     let (name, matches) = matches
         .subcommand()
-        .ok_or_else(|| Failure::wrong("limit: name a calculator (see linerate limit --help)"))?;
+        .ok_or_else(|| Failure::wrong("limit: name a calculator (see `linerate limit --help`)"))?;
     let limit = limit(&name.replace('-', "_"))
         .ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
     let mut params = Params::default();
@@ -55,19 +57,16 @@ pub(crate) fn run(matches: &ArgMatches, as_json: bool) -> Outcome {
         }
     }
     if name == pcie::NAME {
-        return pcie::run(matches, params, as_json);
+        return pcie::run(matches, params, global);
     }
     let ceilings = ceilings(limit, &params)?;
-    if as_json {
-        let ceilings: Vec<_> = ceilings.iter().map(linerate_report::ceiling_json).collect();
-        println!("{}", json!({ "ceilings": ceilings }));
-    } else {
-        ceilings.iter().for_each(print);
-    }
+    let shown: Vec<_> = ceilings.iter().map(linerate_report::ceiling_json).collect();
+    let answer = answers::document(&[], &ceilings, json!({ "ceilings": shown }));
+    reports::answer(&answer, &Saved::nowhere(), global)?;
     Ok(Exit::Done)
 }
 
-/// What `limit` makes of `params`, or what is wrong with them in the words of the command line.
+/// Returns the ceilings of `limit` for `params`, or the mistakes in the words of the command line.
 fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
     limit.ceilings(params).map_err(|errors| {
         let name = limit.name();
@@ -84,25 +83,11 @@ fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure>
     })
 }
 
-/// A bare number is a count, `true` and `false` are themselves, all else is text with its unit.
+/// Returns a parameter's value: a bare number is a count, `true` and `false` are themselves, any
+/// other text is a quantity with its unit.
 fn value(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
         _ => Value::String(text.to_owned()),
     }
-}
-
-fn print(ceiling: &Ceiling) {
-    let layer = ceiling.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-    println!(
-        "{}: {}{layer}, {}",
-        ceiling.metric,
-        show::quantity(&ceiling.metric, ceiling.value, ceiling.unit),
-        ceiling.name()
-    );
-    for line in &ceiling.derivation {
-        println!("    {line}");
-    }
-    println!("    source: {}", ceiling.source);
-    println!();
 }

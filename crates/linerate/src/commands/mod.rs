@@ -14,6 +14,7 @@ pub(crate) mod lab;
 pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod list;
+mod measure;
 pub(crate) mod ncsi;
 pub(crate) mod pair;
 pub(crate) mod plan;
@@ -44,28 +45,28 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Run(args) => run::run(&args, global),
         Command::To(args) => to::run(&args, global),
         Command::Serve(args) => serve::run(&args, global),
-        Command::Plan(args) => plan::run(&args, global.json),
+        Command::Plan(args) => plan::run(&args, global),
         Command::Report(args) => report::run(&args, global),
         Command::Compare(args) => compare::run(&args, global),
         Command::Reproduce(args) => reproduce::run(&args, global),
         Command::Replay(args) => replay::run(&args, global),
         Command::Limit => match &invocation.limit {
-            Some(matches) => limit::run(matches, global.json),
+            Some(matches) => limit::run(matches, global),
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
         },
-        Command::Flows(args) => flows::run(&args.action, global.json),
+        Command::Flows(args) => flows::run(&args.action, global),
         Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
-        Command::Ledger(args) => ledger::run(&args.action, global.json),
+        Command::Ledger(args) => ledger::run(&args.action, global),
         Command::Lab(args) => lab::run(args.action, global.json),
         Command::Disk(args) => disk::run(*args, global),
         Command::Import(args) => import::run(&args, global.json),
         Command::Ncsi(args) => ncsi::run(&args, global),
         Command::Facts => facts::run(global.json),
-        Command::Doctor => doctor::run(global.json),
-        Command::List(args) => list::run(args.what, global.json),
+        Command::Doctor { saved } => doctor::run(&saved, global),
+        Command::List(args) => list::run(&args, global),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut cli::command(), "linerate", &mut std::io::stdout());
             Ok(Exit::Done)

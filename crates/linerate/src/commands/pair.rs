@@ -1,4 +1,4 @@
-//! `linerate pair`: exchange keys with another host, once.
+//! `linerate pair`: exchange keys with another host.
 
 use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// The port of an offer: beside the agent's, so that an agent may go on running.
+/// Port of an offer. It differs from the agent's, so that an agent may go on running.
 const PAIRING_PORT: u16 = testbeds::AGENT_PORT + 1;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct PairArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PairAction {
-    /// On the host to be measured: print a one-time token and wait for the other side
+    /// On the host to be measured: print a one-time token and wait for the other host
     Offer {
         /// Address to listen on
         #[arg(long)]
@@ -37,21 +37,21 @@ pub(crate) enum PairAction {
     },
     /// On the host that measures: use the token
     Accept {
-        /// The host that offers
+        /// Host that offers
         host: String,
-        /// The token it printed; without one, or with `-`, it is read from standard input, so that
-        /// no list of processes shows it
+        /// Token that it printed; without one, or with `-`, it is read from standard input, so that no
+        /// list of processes shows it
         token: Option<String>,
     },
-    /// Print own fingerprint, the known peers, what each may do, and where it is
+    /// Print this host's fingerprint, and the name, rights and addresses of each peer
     List,
-    /// Forget a paired host: it may neither conduct here nor be measured from here, and its
-    /// sessions end within a second
+    /// Forget a paired host: it may no longer measure here nor be measured from here; its sessions
+    /// end within a second
     Forget {
         /// Its name, or its key
         host: String,
     },
-    /// Let a paired host be reached at another address, too
+    /// Add an address at which a paired host is reached
     Bind {
         /// Its name, or its key where several have the name
         host: String,
@@ -89,7 +89,7 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
         }
         PairAction::Forget { host } => match store.forget(&host)? {
             0 => Err(Failure::wrong(format!(
-                "forget {host}: no paired host has this name, address or key (linerate pair list)"
+                "forget {host}: no paired host has this name, address or key (see `linerate pair list`)"
             ))),
             n => {
                 let hosts = if n == 1 { "host" } else { "hosts" };
@@ -104,18 +104,18 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
     }
 }
 
-/// A peer as a person reads it.
+/// Returns a peer in one line.
 fn line(peer: &KnownPeer) -> String {
     let may: Vec<&str> = peer.may.iter().map(|right| right.name()).collect();
     let at = match &peer.addresses {
         Some(addresses) if !addresses.is_empty() => format!(" at {}", addresses.join(", ")),
         Some(_) => String::new(),
-        None => " (its address is kept when it is reached next)".into(),
+        None => " (no address yet: recorded at the next connection)".into(),
     };
     printable(&format!("{}  {}  {}{at}", peer.key, peer.name, may.join(", ")))
 }
 
-/// The first line of standard input.
+/// Reads the token from the first line of standard input.
 fn token_from_input() -> Result<String, Failure> {
     if std::io::stdin().is_terminal() {
         eprint!("token: ");
@@ -135,7 +135,7 @@ fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
     eprintln!(
-        "waiting {minutes} minutes on {}; on the host that measures: linerate pair accept \
+        "waiting {minutes} minutes on {}; run on the host that measures: linerate pair accept \
             {own_name} (then type the token)",
         offering.address()
     );

@@ -11,13 +11,13 @@ use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The paper, or `all`
+    /// Paper, or `all`
     pub(crate) paper: String,
     #[command(flatten)]
     pub(crate) saved: Saved,
 }
 
-/// Recomputes a paper, or all of them, and lists what disagrees.
+/// Recomputes the figures of a paper, or of all, and lists those that disagree.
 pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
     let paper = &args.paper;
     let chosen: Vec<Replay> = REPLAYS

@@ -1,4 +1,4 @@
-//! `linerate report`: a ledger, judged by today's rules.
+//! `linerate report`: the report of a recorded campaign, by the rules of this version.
 
 use clap::Args;
 use linerate_analysis::study;
@@ -9,7 +9,7 @@ use crate::{ledgers, reports};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// A ledger; `LEDGER#ID` names one campaign of it, else the newest
+    /// Ledger (`LEDGER#ID` selects a campaign, otherwise the newest counts)
     pub(crate) ledger: String,
     #[command(flatten)]
     pub(crate) output: Output,

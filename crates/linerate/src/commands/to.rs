@@ -1,23 +1,22 @@
-//! `linerate to HOST`: the path to a host, now.
-
-mod answer;
+//! `linerate to HOST`: one measurement of the path to a host.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
-use linerate_campaign::catalog::PlanText;
-use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::testbeds;
+use linerate_answers::path::{self, Asked, Offered};
+use linerate_answers::quantity;
+use linerate_campaign::{letters, testbeds};
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Nanos, Unit, metric};
 use serde_json::Value;
 
 use crate::args::{Global, Saved};
+use crate::commands::measure::{self, size};
 use crate::exit::{Failure, Outcome};
-use crate::show;
+use crate::{progress, reports};
 
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -25,40 +24,40 @@ pub(crate) struct ToArgs {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// A host with an agent (`host` or `host:port`), `ssh:HOST` to start one there, or `loopback`
+    /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or `loopback`
     pub(crate) host: String,
-    /// What to measure
+    /// Kind of measurement
     #[arg(value_enum, default_value_t = ToMode::Tcp)]
     pub(crate) mode: ToMode,
-    /// Seconds to measure
+    /// Length of the measurement, in seconds
     #[arg(short = 't', long = "time", default_value_t = 10.0)]
     pub(crate) seconds: f64,
-    /// Seconds before the measurement that do not count
+    /// Warm-up before the measurement, in seconds
     #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
     pub(crate) omit: f64,
-    /// Streams at once
+    /// Number of parallel streams
     #[arg(short = 'P', long = "parallel", default_value_t = 1)]
     pub(crate) parallel: u32,
-    /// The host sends, this end receives
+    /// Reverse direction: the host sends, this end receives
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     pub(crate) reverse: bool,
-    /// Both ends send
+    /// Both directions at once
     #[arg(long)]
     pub(crate) bidir: bool,
-    /// Bytes a message or datagram; K, M are 1024 and 1024^2
+    /// Message or datagram size in bytes; K, M are 1024 and 1024^2
     #[arg(short = 'l', long = "length")]
     pub(crate) length: Option<String>,
-    /// Socket buffers, both ends; K, M are 1024 and 1024^2
+    /// Socket buffers at both ends, in bytes; K, M are 1024 and 1024^2
     #[arg(short = 'w', long = "window")]
     pub(crate) window: Option<String>,
-    /// Bits a second of each direction, all streams together; K, M, G are decimal, 0 is no limit
-    /// (udp: 1M unless given; tcp: no limit unless given, paced by the kernel)
+    /// Offered load in bit/s for each direction, all streams together; K, M, G are decimal, 0 is
+    /// unlimited [default: udp 1M, tcp unlimited; tcp is paced by the kernel]
     #[arg(short = 'b', long = "bitrate")]
     pub(crate) bitrate: Option<String>,
     /// Congestion control at both ends [default: each host's own]
     #[arg(short = 'C', long = "congestion")]
     pub(crate) congestion: Option<String>,
-    /// Send small messages at once
+    /// Send small messages without delay (TCP_NODELAY)
     #[arg(short = 'N', long)]
     pub(crate) no_delay: bool,
     /// TCP maximum segment size, bytes
@@ -70,16 +69,16 @@ pub(crate) struct ToArgs {
     /// Send without copying (sendfile)
     #[arg(short = 'Z', long)]
     pub(crate) zerocopy: bool,
-    /// Address of this end to use
+    /// Local address
     #[arg(short = 'B', long = "bind")]
     pub(crate) bind: Option<std::net::IpAddr>,
-    /// Seconds between the lines
+    /// Time between two lines, in seconds
     #[arg(short = 'i', long = "interval", default_value_t = 1.0)]
     pub(crate) interval: f64,
     /// Use IPv6
     #[arg(short = '6', long = "ipv6")]
     pub(crate) ipv6: bool,
-    /// Keep what was measured in this ledger
+    /// Keep the results in this ledger
     #[arg(long)]
     pub(crate) ledger: Option<PathBuf>,
     #[command(flatten)]
@@ -90,7 +89,7 @@ pub(crate) struct ToArgs {
 pub(crate) enum ToMode {
     /// TCP goodput
     Tcp,
-    /// UDP goodput, loss and order
+    /// UDP goodput, loss and reordering
     Udp,
     /// TCP request and response
     Rr,
@@ -100,55 +99,63 @@ pub(crate) enum ToMode {
     UdpRr,
 }
 
-/// The shortest span a line may have: workers hand on their counts every 100 ms.
+/// Shortest span of a line: workers report their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
-/// What `to HOST udp` offers unless told otherwise: the rate that users of iperf3 expect, which
-/// floods no path.
+/// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
 const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
 /// The congestion control that leaves the choice to each host.
 const HOST_DEFAULT: &str = "host";
 
-/// Measures, with a line a second, and prints one line of result.
+/// Measures with a line each second, then prints the result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let ground = match args.host.as_str() {
         "loopback" => testbeds::loopback(args.ipv6),
         host => testbeds::to_host(host, args.bind, args.ipv6)?,
     };
-    let (found, plan) = PlanText::drafted("to", &draft(args)?)?;
-    let scratch = tempfile::tempdir()
-        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
-    let ledger =
-        args.ledger.clone().unwrap_or_else(|| PathBuf::from(scratch.path()).join("to.ledger"));
-    let request =
-        Request { found: &found, plan: &plan, ground: &ground, ledger: &ledger, resume: false };
+    let draft = draft(args)?;
     let omit = Nanos::from_secs_f64(args.omit);
     let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
     let mut printer = Printer { omit, headed: false };
     let show = !global.quiet && !global.json;
-    let (campaign, summary) = conduct::conduct(&request, &mut |event| match event {
+    let watch = &mut |event: Progress<'_>| match event {
         Progress::Intervals { side, intervals, .. } if show => {
             printer.print(&lines.take(side, intervals))
         }
-        Progress::Incident { incident, .. } if !global.quiet => eprintln!("{}", incident.message),
-        _ => {}
-    })?;
+        event => progress::incident(&event, global),
+    };
+    let (campaign, summary) =
+        measure::drafted("to", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
     if show {
         printer.print(&lines.rest());
     }
     let study = study(&campaign);
-    let answer = answer::document(&campaign, &study, args);
-    crate::reports::measured(&answer, &campaign, &study, &args.saved, global)?;
-    crate::reports::end(&campaign, &study, &summary, global)
+    let (host, congestion) = (args.host.as_str(), args.congestion.as_deref());
+    let answer =
+        path::document(&campaign, &study, &Asked { host, congestion, offered: args.offered()? });
+    reports::measured(&answer, &campaign, &study, &args.saved, global)?;
+    reports::end(&campaign, &study, &summary, global)
 }
 
-/// The plan these options amount to: it is recorded, so that the measurement can be repeated.
+impl ToArgs {
+    /// Returns the offered load of datagrams.
+    fn offered(&self) -> Result<Offered, Failure> {
+        Ok(match self.bitrate.as_deref().map(rate).transpose()? {
+            _ if self.mode != ToMode::Udp => Offered::NoDatagrams,
+            None => Offered::Default(DEFAULT_UDP_RATE),
+            Some(0.0) => Offered::Unlimited,
+            Some(rate) => Offered::Chosen(BitRate(rate)),
+        })
+    }
+}
+
+/// Returns the plan of these options. It is recorded, so that the measurement can be repeated.
 fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     let mut params: Vec<(&str, Value)> = Vec::new();
     let stream = matches!(args.mode, ToMode::Tcp | ToMode::Udp);
     let tcp = !matches!(args.mode, ToMode::Udp | ToMode::UdpRr);
     let refuse = |letter: &str, what: &str| {
-        Err(Failure::wrong(format!("to: {letter} means nothing for {what}")))
+        Err(Failure::wrong(format!("to: {letter} does not apply to {what}")))
     };
     if stream {
         let direction = if args.bidir {
@@ -169,17 +176,17 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
             ToMode::Udp => "datagram_size",
             ToMode::Rr | ToMode::Crr | ToMode::UdpRr => "request_size",
         };
-        params.push((name, format!("{} B", binary("-l", length)?).into()));
+        params.push((name, size("to -l", length)?.to_string().into()));
     }
     if let Some(window) = &args.window {
-        let size = Value::String(format!("{} B", binary("-w", window)?));
+        let size = Value::String(size("to -w", window)?.to_string());
         match args.mode {
             ToMode::Udp => params.extend([("send_buffer", size.clone()), ("receive_buffer", size)]),
             ToMode::Tcp => params.push(("socket_buffer", size)),
             _ => return refuse("-w", "requests and responses"),
         }
     }
-    let rate = args.bitrate.as_ref().map(|rate| decimal("-b", rate)).transpose()?;
+    let rate = args.bitrate.as_deref().map(rate).transpose()?;
     let (name, default) = match args.mode {
         ToMode::Tcp => ("pacing_rate", 0.0),
         ToMode::Udp => ("rate", DEFAULT_UDP_RATE.0),
@@ -228,38 +235,16 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     Ok(Draft::new("to", 1, vec![DraftSweep::one("to", duration, warmup, job)]))
 }
 
-/// A size with iperf3's letters: K, M, G are 1024, 1024^2, 1024^3.
-pub(super) fn binary(option: &str, text: &str) -> Result<u64, Failure> {
-    suffixed(text, 1024.0).map(|value| value as u64).ok_or_else(|| {
+/// Reads the rate that a person gave as `-b`, bit/s.
+fn rate(text: &str) -> Result<f64, Failure> {
+    letters::rate(text).ok_or_else(|| {
         Failure::wrong(format!(
-            "to {option} {text}: not a size (a number of bytes, with K, M or G for 1024, 1024^2, \
-                1024^3)"
+            "to -b {text}: not a rate (expected bit/s, with K, M or G for 10^3, 10^6, 10^9)"
         ))
     })
 }
 
-/// A rate with iperf3's letters: K, M, G are 1000, 1000^2, 1000^3.
-fn decimal(option: &str, text: &str) -> Result<f64, Failure> {
-    let error = || {
-        Failure::wrong(format!(
-            "to {option} {text}: not a rate (bits a second, with K, M or G for 10^3, 10^6, 10^9)"
-        ))
-    };
-    suffixed(text, 1000.0).ok_or_else(error)
-}
-
-fn suffixed(text: &str, base: f64) -> Option<f64> {
-    let (number, power) = match text.as_bytes().last()?.to_ascii_lowercase() {
-        b'k' => (&text[..text.len() - 1], 1),
-        b'm' => (&text[..text.len() - 1], 2),
-        b'g' => (&text[..text.len() - 1], 3),
-        _ => (text, 0),
-    };
-    let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
-    Some(value * base.powi(power))
-}
-
-/// Prints lines as they are complete, with a head before the first.
+/// Printer of complete lines, with a heading before the first.
 struct Printer {
     omit: Nanos,
     headed: bool,
@@ -286,9 +271,9 @@ impl Printer {
         let none = || "-".to_owned();
         let rate = |bytes: f64| match bytes {
             0.0 => none(),
-            _ => show::quantity(metric::GOODPUT, bytes * 8.0 / seconds, Unit::BitPerSecond),
+            _ => quantity(metric::GOODPUT, bytes * 8.0 / seconds, Unit::BitPerSecond),
         };
-        // Those open are of the lines so far: none is missing between the lines and the result.
+        // Open operations are those of all lines so far, so that lines and result add up.
         let unanswered =
             line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
         let [forward, backward] = match of_requests {

@@ -3,13 +3,13 @@
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
+use linerate_answers::disks;
 use linerate_disk::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 use serde_json::json;
 
-use super::list;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Claims `device` for whoever names its serial number.
+/// Claims `device` for jobs that name its serial number.
 pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Outcome {
     let serial = match serial {
         Some(serial) => serial,
@@ -19,9 +19,8 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
     told("claimed", device, &claim, as_json);
     if !as_json {
         println!(
-            "wrote {CLAIM_BYTES} bytes at its start; loads write between byte {RESERVED_BYTES} and \
-                byte {}; \
-             jobs must name the serial number (consent = \"{serial}\")",
+            "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes {RESERVED_BYTES} \
+                and {}; jobs must name the serial number (consent = \"{serial}\")",
             claim.size_bytes - RESERVED_BYTES
         );
     }
@@ -34,8 +33,8 @@ pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     told("released", device, &claim, as_json);
     if !as_json {
         println!(
-            "wrote {CLAIM_BYTES} zeros at its start; what loads wrote is still there (blkdiscard \
-                -z makes it blank)"
+            "wrote {CLAIM_BYTES} zeros at its start; data of loads is still there (`blkdiscard -z` \
+                makes the disk blank)"
         );
     }
     Ok(Exit::Done)
@@ -54,17 +53,17 @@ fn told(what: &str, device: &Path, claim: &Claim, as_json: bool) {
     }
 }
 
-/// Shows the disk and has its serial number typed.
+/// Shows the disk and asks for its serial number.
 fn ask(device: &Path) -> Result<String, Failure> {
     let disk = linerate_disk::inspect(device)?;
     if !std::io::stdin().is_terminal() {
         return Err(Failure::wrong(format!(
-            "disk claim {}: name its serial number (--serial, see linerate disk list)",
+            "disk claim {}: name its serial number (--serial, see `linerate disk list`)",
             device.display()
         )));
     }
-    print!("{}", linerate_report::text::whole(&list::answer(std::slice::from_ref(&disk))));
-    eprintln!("everything on it may then be overwritten; type its serial number:");
+    print!("{}", linerate_report::text::whole(&disks::document(std::slice::from_ref(&disk))));
+    eprintln!("Consent lets loads overwrite everything on it. Type its serial number to continue:");
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Failure::missing(format!("read the serial number: {error}")))?;

@@ -1,16 +1,16 @@
-//! `linerate disk`: which disks there are, what is on them, the consent to write to one, and what
-//! one can do.
+//! `linerate disk`: list disks, give consent to write to one, and measure one.
 
 mod consent;
-mod list;
 mod load;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use linerate_answers::disks;
 
 use crate::args::{Global, Saved};
-use crate::exit::Outcome;
+use crate::exit::{Exit, Outcome};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiskArgs {
@@ -20,31 +20,30 @@ pub(crate) struct DiskArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskAction {
-    /// Print every disk, what is on it, and whether it may be written to, with every reason against
-    /// it
+    /// List every disk, its content, and each reason against writing to it
     List {
         #[command(flatten)]
         saved: Saved,
     },
-    /// Load a disk or file and print what it does: transfers and bytes per second, times, depth
+    /// Load a disk or file, and print its IOPS, throughput and latency
     Run(load::LoadArgs),
-    /// The same at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
+    /// Load a disk or file at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
     Sweep(load::LoadArgs),
-    /// Let linerate overwrite a blank disk: a claim is written into its first 4 KiB; loads leave
-    /// its first and last MiB alone
+    /// Give consent to overwrite a blank disk: writes a claim into its first 4 KiB; loads never touch
+    /// its first and last MiB
     ///
-    /// A disk that is in use or not blank is refused, and there is no way to force it: wipe it
-    /// yourself (wipefs -a, blkdiscard -z).
+    /// A disk that is in use or not blank is refused, and no option overrides that. Wipe it yourself
+    /// (wipefs -a, blkdiscard -z).
     Claim {
-        /// The device, or a partition that nobody uses
+        /// Device, or a partition that is not in use
         device: PathBuf,
-        /// Its serial number, as `disk list` prints it [default: asked for on a terminal]
+        /// Its serial number, as in `disk list` [default: asked on the terminal]
         #[arg(long)]
         serial: Option<String>,
     },
-    /// End a claim: zeros where it stood; what loads wrote stays
+    /// End consent: overwrites the claim with zeros; data of loads stays
     Release {
-        /// The device
+        /// Device
         device: PathBuf,
     },
 }
@@ -52,7 +51,10 @@ pub(crate) enum DiskAction {
 /// Lists, claims or releases.
 pub(crate) fn run(args: DiskArgs, global: Global) -> Outcome {
     match args.action {
-        DiskAction::List { saved } => list::run(&saved, global),
+        DiskAction::List { saved } => {
+            reports::answer(&disks::document(&linerate_disk::list()), &saved, global)?;
+            Ok(Exit::Done)
+        }
         DiskAction::Run(args) => load::run(&args, global),
         DiskAction::Sweep(args) => load::sweep(&args, global),
         DiskAction::Claim { device, serial } => consent::claim(&device, serial, global.json),

@@ -7,11 +7,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use linerate_analysis::limits::pcie::Pcie;
 use linerate_analysis::limits::pcie::link::Link;
 use linerate_analysis::limits::pcie::slots::{Slots, assumptions, known};
+use linerate_answers::ceilings as answers;
 use linerate_model::{BitRate, Params};
 use linerate_report::link_figures;
 use serde_json::{Value, json};
 
-use crate::args::{Output, ReportFormat};
+use crate::args::{Global, Output, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
 
@@ -61,7 +62,7 @@ pub(super) fn with_devices(command: Command) -> Command {
 
 /// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if
 /// asked.
-pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcome {
+pub(super) fn run(matches: &ArgMatches, params: Params, global: Global) -> Outcome {
     let devices: Vec<String> =
         matches.get_many::<String>(DEVICE).into_iter().flatten().cloned().collect();
     let mut lines = Vec::new();
@@ -75,7 +76,7 @@ pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcom
             ceilings.extend(slots.ceilings(assumed));
         }
         if !slots.settings_are_known() && params.get("mps").is_none() {
-            let why = "payload settings are not readable (run as root, or say --mps): the usual \
+            let why = "payload settings are not readable (run as root, or give --mps): the usual \
                 ones are shown in turn";
             lines.push(why.to_owned());
         }
@@ -87,17 +88,11 @@ pub(super) fn run(matches: &ArgMatches, params: Params, as_json: bool) -> Outcom
     if let Some(filled) = &filled {
         ceilings.extend(super::ceilings(&Pcie, filled)?);
     }
-    if as_json {
-        println!("{}", json!({ "tree": lines, "ceilings": ceilings }));
-    } else {
-        lines.iter().for_each(|line| println!("{line}"));
-        if !lines.is_empty() {
-            println!();
-        }
-        ceilings.iter().for_each(super::print);
-    }
+    let json = json!({ "tree": lines, "ceilings": ceilings });
+    let answer = answers::document(&lines, &ceilings, json);
+    reports::answer(&answer, &Saved::nowhere(), global)?;
     match matches.get_one::<PathBuf>(OUT) {
-        Some(out) => draw(matches, filled.as_ref(), out, as_json),
+        Some(out) => draw(matches, filled.as_ref(), out, global.json),
         None => Ok(Exit::Done),
     }
 }

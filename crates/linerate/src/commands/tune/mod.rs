@@ -1,7 +1,6 @@
-//! `linerate tune`: a setting changed with consent, what it does proven, and put back.
+//! `linerate tune`: a setting changed with consent, its effect proven, and put back.
 
 pub(crate) mod host;
-mod tell;
 pub(crate) mod window;
 
 use std::path::PathBuf;
@@ -25,24 +24,24 @@ pub(crate) struct TuneArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TuneAction {
     /// Find the receive window that a shallow buffer survives, apply the narrowest setting that
-    /// gives it, and prove what it does
+    /// gives it, and prove its effect
     Window(WindowArgs),
-    /// Try settings of both hosts of a path, each predicted, proven by pairs beside a placebo, and
-    /// put back; write a profile of what helps
+    /// Try settings of both hosts of a path: each is predicted, proven in pairs beside a placebo, and
+    /// put back; a profile records those that help
     Host(TuneHostArgs),
-    /// Make this host as a profile says, where it still is as the profile found it
+    /// Apply a profile to this host, unless a setting has changed since the profile was written
     Apply(ProfileArgs),
-    /// Say whether this host is as a profile says
+    /// Check whether this host matches a profile
     Check(ProfileArgs),
-    /// Put back what a profile changed on this host, where it still is as the profile made it
+    /// Revert a profile on this host, unless a setting has changed since it was applied
     Revert(ProfileArgs),
-    /// Put back what an agent that was killed here has left changed
+    /// Put back settings that a killed agent left changed
     Restore,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// The profile, as `linerate tune host` wrote it
+    /// Profile written by `linerate tune host`
     pub(crate) profile: PathBuf,
 }
 
@@ -69,11 +68,11 @@ fn turn(args: &ProfileArgs, turn: Turn, global: Global) -> Outcome {
     Ok(exit)
 }
 
-/// Puts back what a killed agent has left changed in this network namespace.
+/// Puts back the settings that a killed agent left changed in this network namespace.
 fn put_back(global: Global) -> Outcome {
     let restored = restore(&Consent::default().journals).map_err(Failure::missing)?;
     let failed = restored.iter().any(|restored| matches!(restored, Restored::Failed(_)));
-    let lines: Vec<String> = restored.into_iter().filter_map(told).collect();
+    let lines: Vec<String> = restored.into_iter().filter_map(line).collect();
     if global.json {
         println!("{}", json!(lines));
     } else if lines.is_empty() {
@@ -84,8 +83,8 @@ fn put_back(global: Global) -> Outcome {
     Ok(if failed { Exit::Missing } else { Exit::Done })
 }
 
-/// What was done about a change that was found, if anything was.
-pub(crate) fn told(restored: Restored) -> Option<String> {
+/// Returns what was done about a change that was found; `None` if nothing was.
+pub(crate) fn line(restored: Restored) -> Option<String> {
     match restored {
         Restored::PutBack(what) => Some(format!("put back: {what}")),
         Restored::Untouched => None,

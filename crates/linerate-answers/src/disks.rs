@@ -1,4 +1,4 @@
-//! `linerate disk list`.
+//! Answer of `linerate disk list`: every disk, its state, and each reason against writing to it.
 
 use linerate_disk::Inspection;
 use linerate_model::Bytes;
@@ -6,19 +6,10 @@ use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::json;
 
-use crate::args::{Global, Saved};
-use crate::exit::{Exit, Outcome};
-use crate::reports;
-
-/// Prints every disk, and writes the answer as `saved` asks.
-pub(super) fn run(saved: &Saved, global: Global) -> Outcome {
-    reports::answer(&answer(&linerate_disk::list()), saved, global)?;
-    Ok(Exit::Done)
-}
-
-/// The disks in a table, then each one's reasons against writing.
-pub(super) fn answer(disks: &[Inspection]) -> Document {
-    let values = json!({ "disks": disks.iter().map(document).collect::<Vec<_>>() });
+/// Returns the disks in a table, then the reasons against writing to each.
+#[must_use]
+pub fn document(disks: &[Inspection]) -> Document {
+    let values = json!({ "disks": disks.iter().map(json_of).collect::<Vec<_>>() });
     let heads = ["disk", "size", "kind", "model", "serial number", "state"];
     let rows: Vec<Vec<String>> = disks.iter().map(row).collect();
     let mut blocks = match disks {
@@ -40,15 +31,15 @@ pub(super) fn answer(disks: &[Inspection]) -> Document {
     )
 }
 
-/// As JSON: what is known, and the verdict in words.
-fn document(disk: &Inspection) -> serde_json::Value {
-    let mut document = serde_json::to_value(disk).unwrap_or_default();
-    if let Some(fields) = document.as_object_mut() {
+/// Returns everything known of a disk, with the verdict and its reasons in words.
+fn json_of(disk: &Inspection) -> serde_json::Value {
+    let mut json = serde_json::to_value(disk).unwrap_or_default();
+    if let Some(fields) = json.as_object_mut() {
         fields.insert("verdict".into(), json!(verdict(disk)));
         let reasons: Vec<String> = disk.refusals.iter().map(ToString::to_string).collect();
         fields.insert("why".into(), json!(reasons));
     }
-    document
+    json
 }
 
 fn row(disk: &Inspection) -> Vec<String> {

@@ -1,25 +1,49 @@
-//! The answer of `linerate to`: each figure with its interval or spread, its ceiling, and what the
-//! rules say.
+//! Answer of `linerate to`: each figure with its interval or range and its ceiling, then the
+//! findings of the rules.
 
 use std::collections::BTreeSet;
 
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
-use linerate_model::{BitRate, Campaign, Direction, Unit, Use, Verdict, metric};
+use linerate_model::{BitRate, Campaign, Direction, Unit, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text};
 
-use super::{DEFAULT_UDP_RATE, ToArgs, ToMode, decimal};
-use crate::show;
+use crate::figures::{figure, interval_of_percentile, quantity, verdict_word};
 
-/// The answer: a table of figures, then what a reader must know of them.
-pub(super) fn document(campaign: &Campaign, study: &Study, args: &ToArgs) -> Document {
+/// The choices of the person who asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The host.
+    pub host: &'a str,
+    /// The congestion control, if one was chosen.
+    pub congestion: Option<&'a str>,
+    /// The offered load of datagrams.
+    pub offered: Offered,
+}
+
+/// Offered load of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Offered {
+    /// The load has no datagrams.
+    NoDatagrams,
+    /// The default.
+    Default(BitRate),
+    /// The rate that was chosen.
+    Chosen(BitRate),
+    /// As fast as possible.
+    Unlimited,
+}
+
+/// Returns the answer: a table of figures, then notes on them.
+#[must_use]
+pub fn document(campaign: &Campaign, study: &Study, asked: &Asked<'_>) -> Document {
     let origin = Origin::Measured(campaign.header.testbed);
     let blocks =
-        study.points.first().map(|point| blocks(campaign, study, point, args)).unwrap_or_default();
+        study.points.first().map(|point| blocks(campaign, study, point, asked)).unwrap_or_default();
     let section = Section { id: "answer", title: "Result", blocks };
     Document::answer(
-        format!("Path to {}", args.host),
+        format!("Path to {}", asked.host),
         "one run",
         origin,
         vec![section],
@@ -27,9 +51,10 @@ pub(super) fn document(campaign: &Campaign, study: &Study, args: &ToArgs) -> Doc
     )
 }
 
-fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, args: &ToArgs) -> Vec<Block> {
+fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<'_>) -> Vec<Block> {
     // Datagrams that never came are in `loss_ratio`.
-    let is_shown = |name: &&str| *name != metric::UNANSWERED_RATIO || args.mode != ToMode::Udp;
+    let has_datagrams = asked.offered != Offered::NoDatagrams;
+    let is_shown = |name: &&str| *name != metric::UNANSWERED_RATIO || !has_datagrams;
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for job in &point.jobs {
@@ -48,11 +73,11 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, args: &ToArgs)
         "figure",
         "direction",
         "value",
-        "95 % of a percentile",
+        "interval at 95 %",
         "range over intervals",
         "share of ceiling",
     ];
-    // Columns in which nothing stands are left out.
+    // Empty columns are left out.
     let is_used = |column: &usize| {
         *column < 3 || rows.iter().any(|row: &[String; 6]| !row[*column].is_empty())
     };
@@ -65,38 +90,31 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, args: &ToArgs)
     let heads: Vec<&str> = columns.iter().map(|column| heads[*column]).collect();
     let mut table = Table::of_words("result", "Result of one run", &heads, &cells);
     let mut note =
-        "One run: no confidence interval. A range is over its intervals (a plan with repeats gives \
-            an interval)."
+        "One run: no confidence interval. The range is over its intervals. Use `linerate run` with \
+            repeats for an interval."
             .to_owned();
     if has_interval {
-        note += " The 95 % of a percentile are by the ranks of its operations, as if they did not \
-            depend on each other.";
+        note += " The interval of a percentile is by the ranks of its operations, which are taken \
+            as independent.";
     }
     table.note = Some(note);
-    notes.extend(conditions(campaign, point, args));
+    notes.extend(conditions(campaign, point, asked));
     notes.extend(point.unbounded.iter().map(|why| format!("no ceiling: {why}")));
     notes.extend(point.why.iter().map(|why| format!("{}: {why}", point.validity.word())));
     notes.extend(study.findings.iter().map(|finding| {
-        let word = match finding.verdict {
-            Verdict::Proven => "proven",
-            Verdict::Suspected => "suspected",
-            Verdict::Inconclusive => "inconclusive",
-        };
-        format!("likely limit ({word}): {}", finding.claim)
+        format!("likely limit ({}): {}", verdict_word(finding.verdict), finding.claim)
     }));
     let table = if cells.is_empty() { None } else { Some(Block::Table(table)) };
     let notes = if notes.is_empty() { None } else { Some(Block::List(notes)) };
     table.into_iter().chain(notes).collect()
 }
 
-/// The cells of one figure; `None` where there is none and nothing is known instead.
+/// Returns the cells of one figure; `None` if it has no value and no reason for that.
 fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6]> {
     let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
     let (value, interval) = match &metric.estimate {
-        Some(estimate) => {
-            (show::figure(metric, estimate.value), show::interval_of_percentile(job, metric))
-        }
-        // The levels stand in the reasons.
+        Some(estimate) => (figure(metric, estimate.value), interval_of_percentile(job, metric)),
+        // The reasons name the levels.
         None => {
             let settled = metric.settled.as_ref().filter(|settled| !settled.has_single_number)?;
             (format!("no single number: {}", settled.word), String::new())
@@ -113,9 +131,8 @@ fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6
     ])
 }
 
-/// The congestion control that was used and the rate that was offered: a user who chose neither
-/// must know.
-fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<String> {
+/// Returns the congestion control and the offered rate: a user who chose neither must know them.
+fn conditions(campaign: &Campaign, point: &PointStudy, asked: &Asked<'_>) -> Vec<String> {
     let congestion =
         point.jobs.iter().find_map(|job| job.obtained.get("congestion")).map(obtained_text);
     let congestion = congestion.map(|used| {
@@ -127,35 +144,28 @@ fn conditions(campaign: &Campaign, point: &PointStudy, args: &ToArgs) -> Vec<Str
             })
             .collect();
         let defaults = defaults.into_iter().collect::<Vec<_>>().join(", ");
-        match &args.congestion {
-            None => format!(
-                "congestion control: {used} (the default of the host; -C NAME chooses another)"
-            ),
-            Some(_) => format!(
-                "congestion control: {used} (asked for; the default of the hosts is {defaults})"
-            ),
+        match asked.congestion {
+            None => {
+                format!("congestion control: {used} (the host's default; -C NAME chooses another)")
+            }
+            Some(_) => {
+                format!("congestion control: {used} (chosen; the hosts' default is {defaults})")
+            }
         }
     });
-    let offered = (args.mode == ToMode::Udp).then(|| match args.bitrate.as_deref() {
-        None => format!(
-            "offered load: {DEFAULT_UDP_RATE} per direction, the default (-b RATE sets \
-            it, -b 0 sends as fast as possible)"
-        ),
-        Some(rate) if decimal("-b", rate).is_ok_and(|rate| rate == 0.0) => {
-            "offered load: as fast as possible (-b 0)".to_owned()
-        }
-        Some(rate) => {
-            format!(
-                "offered load: {} per direction (-b \
-                {rate})",
-                BitRate(decimal("-b", rate).unwrap_or_default())
-            )
-        }
-    });
+    let offered = match asked.offered {
+        Offered::NoDatagrams => None,
+        Offered::Default(rate) => Some(format!(
+            "offered load: {rate} per direction, the default (-b RATE sets it, -b 0 sends as fast \
+                as possible)"
+        )),
+        Offered::Chosen(rate) => Some(format!("offered load: {rate} per direction (chosen)")),
+        Offered::Unlimited => Some("offered load: as fast as possible (-b 0)".to_owned()),
+    };
     congestion.into_iter().chain(offered).collect()
 }
 
-/// What became of the requests or transfers that were due, if any was not answered.
+/// Returns the account of the operations that were due, if any was not answered.
 fn operations(job: &JobStudy) -> Option<String> {
     let count =
         |name: &str| job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
@@ -169,33 +179,33 @@ fn operations(job: &JobStudy) -> Option<String> {
     })
 }
 
-/// What a closed load hides: those of its percentiles that differ once it is filled in.
+/// Returns the tail percentiles of a closed load, corrected for the requests that it held back.
 fn corrected(job: &JobStudy) -> Option<String> {
     let corrected = job.corrected.as_ref()?;
     let seconds = |ns: Option<u64>| {
         ns.map_or_else(
             || "∞".to_owned(),
-            |ns| show::quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9, Unit::Second),
+            |ns| quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9, Unit::Second),
         )
     };
-    let told = |of: &Percentile| {
+    let shown = |of: &Percentile| {
         let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
         let interval = of.confidence.map_or_else(String::new, |_| ends());
         format!("p{} {}{interval}", of.quantile * 100.0, seconds(of.value_ns))
     };
     let tail = corrected.percentiles.iter().filter(|of| of.quantile > 0.5);
-    let told: Vec<String> = tail.map(told).collect();
-    (!told.is_empty()).then(|| {
+    let shown: Vec<String> = tail.map(shown).collect();
+    (!shown.is_empty()).then(|| {
         format!(
             "estimate of what a closed load hides ({} requests filled in at the pace of the \
                 median): {}",
             corrected.n_filled,
-            told.join(", ")
+            shown.join(", ")
         )
     })
 }
 
-/// Smallest to largest interval of the measurement.
+/// Returns the range of `metric` over the intervals of the measurement.
 fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else {
         return String::new();
@@ -221,6 +231,6 @@ fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     if values.len() < 2 {
         String::new()
     } else {
-        format!("{} to {}", show::quantity(metric, low, unit), show::quantity(metric, high, unit))
+        format!("{} to {}", quantity(metric, low, unit), quantity(metric, high, unit))
     }
 }

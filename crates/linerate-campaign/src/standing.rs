@@ -1,10 +1,10 @@
-//! The process that a lab lives in, found by the lab's name.
+//! Processes that carry a lab of `linerate lab up`, found by the lab's name.
 //!
 //! A lab with delays, faults, controllers or CPU shares lives as long as its `linerate lab up`. The
 //! names of its namespaces are private to that process, so that the kernel frees them however the
 //! process ends: by SIGKILL, or with its whole PID namespace. Other commands find it by an abstract
 //! Unix socket (unix(7)) that it listens on, which ends with it too. The socket is also the claim
-//! to the name: of two that build a lab of one name at once, one is refused.
+//! to the name: of two processes that build a lab of one name, one is refused.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::exit::Failure;
+use crate::Failure;
 
 /// Prefix of the sockets' names.
 const SOCKETS: &str = "linerate-lab-";
@@ -29,17 +29,20 @@ const BACKLOG: i32 = 128;
 /// A process that was killed has let go of its sockets within this.
 const FREED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The claim of this process to the name of a lab.
-pub(crate) struct Claim {
+/// Claim of this process to the name of a lab.
+pub struct Claim {
     socket: OwnedFd,
-    /// Commands that look for the lab: each sees by its connection that this process lives.
+    /// Connections of commands that look for the lab: an open one shows that this process lives.
     seekers: Vec<OwnedFd>,
 }
 
 impl Claim {
-    /// Claims the name `lab`. A killed process keeps the name until its last thread has ended, so
-    /// one that is taken is asked for again for a while.
-    pub(crate) fn new(lab: &str) -> Result<Self, Failure> {
+    /// Claims the name `lab`. A killed process keeps the name until its last thread has ended, so a
+    /// name that is taken is tried again for a while.
+    ///
+    /// # Errors
+    /// If another process has the name.
+    pub fn new(lab: &str) -> Result<Self, Failure> {
         let asked = Instant::now();
         loop {
             let claimed = open().and_then(|socket| {
@@ -66,8 +69,8 @@ impl Claim {
         }
     }
 
-    /// Takes in commands that look for the lab, and lets go of those that have ended.
-    pub(crate) fn answer(&mut self) {
+    /// Accepts commands that look for the lab, and forgets those that have ended.
+    pub fn answer(&mut self) {
         self.seekers.retain(is_open);
         while let Ok(seeker) = rustix::net::accept(&self.socket) {
             self.seekers.push(seeker);
@@ -75,19 +78,20 @@ impl Claim {
     }
 }
 
-/// A process that carries a lab.
-pub(crate) struct Maker {
-    pub(crate) pid: u32,
-    /// Open as long as the process is asked for: its end tells that the process has ended.
+/// Process that carries a lab.
+pub struct Maker {
+    /// Its number.
+    pub pid: u32,
+    /// It ends when the process does.
     connection: OwnedFd,
 }
 
 impl Maker {
-    /// The process that carries `lab`; `None` if there is none.
+    /// Returns the process that carries `lab`, or `None` if there is none.
     ///
     /// # Errors
     /// If it is not to be trusted or cannot be reached from here.
-    pub(crate) fn of(lab: &str) -> Result<Option<Self>, Failure> {
+    pub fn of(lab: &str) -> Result<Option<Self>, Failure> {
         let failed = |cause: &str| Failure::missing(format!("find lab {lab}: {cause}"));
         let connection = match open().and_then(|socket| {
             rustix::net::connect(&socket, &address(lab)?)?;
@@ -112,8 +116,8 @@ impl Maker {
         if maker.is_alive() { Ok(Some(maker)) } else { Ok(None) }
     }
 
-    /// Whether the process has not ended: its number may be another's otherwise.
-    pub(crate) fn is_alive(&self) -> bool {
+    /// Returns whether the process still runs. After its end the number may be another process's.
+    pub fn is_alive(&self) -> bool {
         is_open(&self.connection)
     }
 
@@ -121,7 +125,7 @@ impl Maker {
     ///
     /// # Errors
     /// If it has ended.
-    pub(crate) fn interrupt(&self) -> io::Result<()> {
+    pub fn interrupt(&self) -> io::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         // It lives now, so that the descriptor is its own.
@@ -131,20 +135,20 @@ impl Maker {
         Ok(pidfd_send_signal(&process, Signal::TERM)?)
     }
 
-    /// The folder of its namespaces' names, as the process sees it.
-    pub(crate) fn names(&self) -> PathBuf {
+    /// Returns the folder with the names of its namespaces, as the process sees it.
+    pub fn names(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root/run/netns", self.pid))
     }
 }
 
-/// Names of the labs that a process carries.
-pub(crate) fn carried() -> Vec<String> {
+/// Returns the names of the labs that a process carries.
+pub fn carried() -> Vec<String> {
     let text = std::fs::read(LISTED).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     labs_in(&text).into_iter().map(str::to_owned).collect()
 }
 
-/// The labs among the sockets in `text`.
+/// Returns the labs among the sockets in `text`.
 fn labs_in(text: &str) -> BTreeSet<&str> {
     let names = text.lines().filter_map(|line| {
         line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(SOCKETS)
@@ -154,7 +158,7 @@ fn labs_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Whether the other end of `connection`, on which nobody ever writes, is there.
+/// Returns whether the other end of `connection` is there. Nothing is ever written on it.
 fn is_open(connection: &OwnedFd) -> bool {
     matches!(rustix::net::recv(connection, &mut [0; 1], RecvFlags::DONTWAIT), Err(Errno::AGAIN))
 }

@@ -1,23 +1,21 @@
-//! What came of tuning a window, as data.
+//! Findings about a window, as data. The field names are those of `linerate tune window --json`.
 
 use linerate_analysis::fire_hose::{Attribution, Culprit, Hose, Inferred, Onset};
 use linerate_analysis::tune::{Choice, Effect, Proof, Report};
 use linerate_model::{BitRate, Bytes, Verdict};
 use serde::Serialize;
 
-use super::plans::Path;
-
-/// The least ratio at which a window is worth setting (docs/methodology/diagnosis.md#verdict).
+/// Least gain for which a window is worth setting, as a ratio of goodputs (docs/methodology/diagnosis.md#verdict).
 pub const WORTH: f64 = 1.1;
 
 /// A stream with one window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WindowRow {
-    /// Bytes; absent for the host's own.
+    /// Window, bytes; absent for the host's own.
     pub window: Option<u64>,
-    /// Bit/s.
+    /// Goodput, bit/s.
     pub goodput: f64,
-    /// Segments retransmitted per segment.
+    /// Segments sent again per segment.
     pub loss: f64,
     /// Largest window that the sender saw, bytes.
     pub seen: Option<u64>,
@@ -25,25 +23,25 @@ pub struct WindowRow {
 
 /// A setting that was tried.
 #[derive(Clone, Debug, Serialize)]
-pub struct Tried {
-    /// The command.
+pub struct TriedSetting {
+    /// The command that makes it by hand.
     pub command: String,
-    /// The largest window that the sender saw, bytes.
+    /// Largest window that the sender saw, bytes.
     pub seen: Option<u64>,
     /// Whether it gives the window.
     pub holds: bool,
-    /// Why it was not to be had.
+    /// Reason why it could not be set; empty if it was set.
     pub why: String,
 }
 
 /// The path.
 #[derive(Clone, Debug, Serialize)]
-pub struct PathTold {
-    /// Round trip with nothing waiting, s.
+pub struct MeasuredPath {
+    /// Round-trip time on the idle path, s.
     pub round_trip_s: f64,
-    /// What goes in, bit/s.
+    /// Rate into the buffer, bit/s.
     pub feed_bit_per_s: f64,
-    /// What comes out, bit/s.
+    /// Rate out of the buffer, bit/s.
     pub drain_bit_per_s: f64,
     /// A full frame, bytes.
     pub frame_bytes: u64,
@@ -51,159 +49,140 @@ pub struct PathTold {
     pub mss_bytes: u64,
 }
 
-/// The buffer, as trains found it.
+/// The buffer's size, bounded by trains.
 #[derive(Clone, Debug, Serialize)]
-pub struct BufferTold {
-    /// The longest train that came through whole.
+pub struct MeasuredBuffer {
+    /// Longest train that came through whole, frames.
     pub longest_train: u32,
-    /// It holds so much, bytes.
+    /// Lower bound, bytes.
     pub at_least_bytes: u64,
-    /// It holds less than this, bytes.
+    /// Upper bound, bytes.
     pub less_than_bytes: u64,
     /// Losses that no buffer explains.
     pub stray_losses: u64,
 }
 
-/// What the controller says of its buffer, and whether the trains agree.
+/// The size that the controller reports, beside the trains.
 #[derive(Clone, Debug, Serialize)]
-pub struct ReportTold {
-    /// What the controller says, bytes.
+pub struct ReportedBuffer {
+    /// Size as reported, bytes.
     pub reported_bytes: u64,
-    /// Absent where no train overran a buffer.
+    /// Agreement with the trains; absent where no train overran a buffer.
     pub trains: Option<Report>,
 }
 
-/// What the law of the buffer says, and whether the sweep agrees.
+/// Windows that the buffer allows by calculation, beside the sweep.
 #[derive(Clone, Debug, Serialize)]
-pub struct LawTold {
-    /// The largest window that is surely without loss, bytes.
+pub struct BufferLaw {
+    /// Largest window that is surely without loss, bytes.
     pub safe_window_bytes: u64,
-    /// Loss begins here at the earliest, bytes.
+    /// Smallest window at which loss may begin, bytes.
     pub onset_from_bytes: u64,
-    /// Loss begins here at the latest, bytes.
+    /// Smallest window at which loss must have begun, bytes.
     pub onset_to_bytes: u64,
     /// Whether a window without loss exists.
     pub loss_free_window_exists: bool,
     /// Whether the path can be filled without loss.
     pub full_rate_without_loss: bool,
-    /// The largest window without loss in the sweep, bytes.
+    /// Largest window without loss in the sweep, bytes.
     pub last_clean_bytes: Option<u64>,
-    /// The smallest with loss, bytes.
+    /// Smallest window with loss in the sweep, bytes.
     pub first_lossy_bytes: Option<u64>,
-    /// Whether the sweep agrees with the law.
+    /// Whether the sweep agrees with the calculation.
     pub onset_within_bracket: Option<bool>,
 }
 
-/// Who drops.
+/// The place that drops frames.
 #[derive(Clone, Debug, Serialize)]
-pub struct AttributionTold {
-    /// Who.
+pub struct DropPlace {
+    /// The place in words.
     pub culprit: &'static str,
-    /// By which counters.
+    /// The counters that show it.
     pub evidence: String,
-    /// Whether that is certain.
+    /// Whether the counters leave no other place.
     pub certain: bool,
 }
 
-/// The window that is chosen.
+/// The window to try.
 #[derive(Clone, Debug, Serialize)]
-pub struct ChoiceTold {
-    /// The window, bytes.
+pub struct ChosenWindow {
+    /// Window, bytes.
     pub window_bytes: u64,
-    /// What the law allows without loss, bit/s.
+    /// Calculated goodput without loss, bit/s.
     pub predicted_bit_per_s: f64,
-    /// Goodput over that of the host's own window.
+    /// Goodput in the sweep over that with the host's own window.
     pub gain_in_sweep: f64,
-    /// Whether it had no loss.
+    /// Whether it had no loss in the sweep.
     pub clean: bool,
 }
 
-/// Everything that is told.
-#[derive(Debug, Serialize)]
-pub struct Told {
-    /// Who sends.
+/// The effect of the setting on a figure other than the main one.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideEffect {
+    /// The metric.
+    pub metric: &'static str,
+    /// The effect, pair by pair.
+    #[serde(flatten)]
+    pub effect: Effect,
+}
+
+/// Findings of all stages.
+#[derive(Debug, Default, Serialize)]
+pub struct WindowFindings {
+    /// Endpoint that sends.
     pub from: String,
-    /// Who receives.
+    /// Endpoint that receives.
     pub to: String,
-    /// The interface that is touched.
+    /// Interface that is touched.
     pub interface: String,
     /// Whether the path is emulated.
     pub emulated: bool,
     /// Congestion control of the streams.
     pub congestion: Option<String>,
     /// The path.
-    pub path: Option<PathTold>,
-    /// The buffer.
-    pub buffer: Option<BufferTold>,
-    /// What the controller says of it.
-    pub reported_buffer: Option<ReportTold>,
-    /// The law.
-    pub law: Option<LawTold>,
-    /// Who drops.
-    pub attribution: Option<AttributionTold>,
+    pub path: Option<MeasuredPath>,
+    /// The buffer; absent if no train overran one.
+    pub buffer: Option<MeasuredBuffer>,
+    /// The size that the controller reports.
+    pub reported_buffer: Option<ReportedBuffer>,
+    /// Windows that the buffer allows by calculation.
+    pub law: Option<BufferLaw>,
+    /// The place that drops frames.
+    pub attribution: Option<DropPlace>,
     /// A stream with the host's own window.
     pub own_window: Option<WindowRow>,
     /// Streams with each window.
     pub windows: Vec<WindowRow>,
-    /// The window chosen.
-    pub choice: Option<ChoiceTold>,
+    /// The window to try.
+    pub choice: Option<ChosenWindow>,
     /// Settings that were tried.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedSetting>,
     /// The proof.
     pub proof: Option<Proof>,
-    /// Retransmitted share before and after.
+    /// Ratio of segments sent again, before and after.
     pub loss: Option<(f64, f64)>,
-    /// The placebo.
+    /// Command of the placebo.
     pub placebo: String,
-    /// What else changed.
-    pub side_effects: Vec<Effect>,
+    /// Effects on other figures.
+    pub side_effects: Vec<SideEffect>,
     /// The verdict.
     pub verdict: Option<Verdict>,
-    /// Whether nothing was to be changed.
+    /// Whether no setting was to be changed.
     pub dry_run: bool,
     /// Whether the setting stays.
     pub kept: bool,
-    /// Commands that set it, for an init script.
+    /// Commands that make the setting, for an init script.
     pub commands: Vec<String>,
-    /// The command that puts it back.
+    /// Command that puts the setting back.
     pub before: String,
     /// Whether the agent refused the settings.
     #[serde(skip)]
     pub refused: bool,
 }
 
-impl Told {
-    pub(super) fn new(path: &Path, device: &str, emulated: bool) -> Self {
-        Self {
-            from: path.from.clone(),
-            to: path.to.clone(),
-            interface: device.to_owned(),
-            emulated,
-            congestion: path.congestion.clone(),
-            path: None,
-            buffer: None,
-            reported_buffer: None,
-            law: None,
-            attribution: None,
-            own_window: None,
-            windows: Vec::new(),
-            choice: None,
-            tried: Vec::new(),
-            proof: None,
-            loss: None,
-            placebo: String::new(),
-            side_effects: Vec::new(),
-            verdict: None,
-            dry_run: false,
-            kept: false,
-            commands: Vec::new(),
-            before: String::new(),
-            refused: false,
-        }
-    }
-
-    pub(super) fn path(&mut self, hose: &Hose) {
-        self.path = Some(PathTold {
+impl WindowFindings {
+    pub(super) fn set_path(&mut self, hose: &Hose) {
+        self.path = Some(MeasuredPath {
             round_trip_s: hose.rtt.as_secs_f64(),
             feed_bit_per_s: hose.feed.0,
             drain_bit_per_s: hose.drain.0,
@@ -212,8 +191,8 @@ impl Told {
         });
     }
 
-    pub(super) fn buffer(&mut self, found: Option<&Inferred>) {
-        self.buffer = found.map(|found| BufferTold {
+    pub(super) fn set_buffer(&mut self, found: Option<&Inferred>) {
+        self.buffer = found.map(|found| MeasuredBuffer {
             longest_train: found.longest_train,
             at_least_bytes: found.buffer.start.0,
             less_than_bytes: found.buffer.end.0,
@@ -221,11 +200,11 @@ impl Told {
         });
     }
 
-    pub(super) fn reported(&mut self, reported_bytes: u64, trains: Option<Report>) {
-        self.reported_buffer = Some(ReportTold { reported_bytes, trains });
+    pub(super) fn set_reported(&mut self, reported_bytes: u64, trains: Option<Report>) {
+        self.reported_buffer = Some(ReportedBuffer { reported_bytes, trains });
     }
 
-    pub(super) fn sweep(
+    pub(super) fn set_sweep(
         &mut self,
         hose: &Hose,
         own: &WindowRow,
@@ -236,7 +215,7 @@ impl Told {
         let bracket = hose.bracket();
         let [from, to] = bracket.onset();
         let bytes = |window: Option<Bytes>| window.map(|window| window.0);
-        self.law = Some(LawTold {
+        self.law = Some(BufferLaw {
             safe_window_bytes: bracket.safe.0,
             onset_from_bytes: from.0,
             onset_to_bytes: to.0,
@@ -248,14 +227,23 @@ impl Told {
         });
         self.own_window = Some(own.clone());
         self.windows = rows;
-        self.attribution = attribution.map(|said| AttributionTold {
-            culprit: culprit(said.culprit),
-            evidence: said.evidence,
-            certain: said.certain,
+        self.attribution = attribution.map(|found| DropPlace {
+            culprit: culprit(found.culprit),
+            evidence: found.evidence,
+            certain: found.certain,
         });
     }
 
-    /// Whether the window did much good in too few pairs to be sure.
+    pub(super) fn set_choice(&mut self, choice: &Choice, predicted: BitRate) {
+        self.choice = Some(ChosenWindow {
+            window_bytes: choice.point.window.0,
+            predicted_bit_per_s: predicted.0,
+            gain_in_sweep: choice.gain,
+            clean: choice.clean,
+        });
+    }
+
+    /// Returns whether the window helped much in too few pairs for a proof.
     #[must_use]
     pub fn indicates(&self) -> bool {
         let enough = |proof: &Proof| proof.effect.interval.is_none() && proof.effect.shift >= WORTH;
@@ -263,26 +251,19 @@ impl Told {
             .as_ref()
             .is_some_and(|proof| proof.verdict == Verdict::Suspected && enough(proof))
     }
-
-    pub(super) fn choose(&mut self, choice: &Choice, predicted: BitRate) {
-        self.choice = Some(ChoiceTold {
-            window_bytes: choice.point.window.0,
-            predicted_bit_per_s: predicted.0,
-            gain_in_sweep: choice.gain,
-            clean: choice.clean,
-        });
-    }
 }
 
-fn culprit(culprit: Culprit) -> &'static str {
+const fn culprit(culprit: Culprit) -> &'static str {
     match culprit {
         Culprit::ControllerWindow => "the window overruns the controller's buffer",
         Culprit::ControllerOther => "the controller drops for another reason than the window",
         Culprit::Ring => "the host's receive ring or CPU",
         Culprit::Socket => "a socket of the host",
-        Culprit::Elsewhere => "somewhere before the controller",
+        Culprit::Elsewhere => "a place before the controller",
         Culprit::Pause => "pause frames",
-        Culprit::NotLoss => "nothing is lost: window, round trip or CPU",
+        Culprit::NotLoss => {
+            "nothing is lost: the window, the round trip or a CPU limits the stream"
+        }
         Culprit::Nothing => "nothing is lost",
         Culprit::Unknown => "not known: the counters needed are missing",
     }

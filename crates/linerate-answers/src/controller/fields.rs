@@ -1,4 +1,4 @@
-//! Answers of a controller as lines for a person and as values for a program.
+//! Fields of a controller's answers: lines for a person, JSON for a program.
 
 use linerate_observe::ncsi::kernel::Channel;
 use linerate_observe::ncsi::{FoundChannel, Reply};
@@ -8,10 +8,11 @@ use linerate_packet::ncsi::{
 };
 use serde_json::{Map, Value, json};
 
+/// Properties and their values, for a person.
 pub(super) type Lines = Vec<(String, String)>;
 
-/// An answer as lines for a person and as a value for a program.
-pub(super) fn told(reply: &Reply) -> (&'static str, Lines, Value) {
+/// Returns the name of an answer, its lines and its JSON.
+pub(super) fn of_reply(reply: &Reply) -> (&'static str, Lines, Value) {
     let line = |what: &str, text: String| (what.to_owned(), text);
     match &reply.answer {
         Answer::Capabilities(capabilities) => {
@@ -59,7 +60,7 @@ pub(super) fn told(reply: &Reply) -> (&'static str, Lines, Value) {
     }
 }
 
-/// Counters by name; one the controller does not have is no zero.
+/// Returns counters by name. A counter that the controller does not have is no zero.
 fn counters(
     group: &'static str,
     names: &[&str],
@@ -80,16 +81,13 @@ fn buffer_text(capabilities: &Capabilities) -> String {
     match capabilities.buffer_report() {
         BufferReport::Bytes(bytes) => {
             format!(
-                "{bytes} B ({} KiB) as reported; linerate tune window measures it",
+                "{bytes} B ({} KiB) as reported; `linerate tune window` measures it",
                 bytes / 1024
             )
         }
-        BufferReport::NotSaid => "not said; linerate tune window measures it".to_owned(),
+        BufferReport::NotSaid => "not reported; `linerate tune window` measures it".to_owned(),
         BufferReport::Implausible(bytes) => {
-            format!(
-                "{bytes}: cannot be bytes of a buffer that holds a frame; linerate tune window \
-                    measures it"
-            )
+            format!("{bytes}: too small for a frame; `linerate tune window` measures it")
         }
     }
 }
@@ -101,14 +99,14 @@ fn of_capabilities(capabilities: &Capabilities) -> Lines {
         ("buffer from the network", buffer_text(capabilities)),
         ("channels", capabilities.channels.to_string()),
         ("hardware arbitration", yes(0).to_owned()),
-        ("tells of the host's driver", yes(1).to_owned()),
+        ("reports the host's driver", yes(1).to_owned()),
         ("flow control to, from the BMC", format!("{}, {}", yes(2), yes(3))),
         (
             "filters",
             format!("{unicast} unicast, {multicast} multicast, {mixed} mixed, {vlan} VLAN"),
         ),
         ("VLAN modes", format!("{:03b}", capabilities.vlan_modes)),
-        ("broadcasts told apart", format!("{:04b}", capabilities.broadcast_filters)),
+        ("broadcast filters", format!("{:04b}", capabilities.broadcast_filters)),
         ("notifications", format!("{:03b}", capabilities.notifications)),
     ]
     .map(|(what, text)| (what.to_owned(), text))
@@ -172,7 +170,7 @@ fn of_parameters(parameters: &Parameters) -> Lines {
 /// The VLAN identifier in a tag (IEEE 802.1Q clause 9.6).
 const VLAN_MASK: u16 = 0x0fff;
 
-/// Filters in force, one a line, and how many are not.
+/// Returns the filters in force, one line each, and the number of the others.
 fn filters(what: &str, values: &[String], enabled: u32) -> Lines {
     let is_on = |idx: usize| enabled.checked_shr(idx as u32).unwrap_or(0) & 1 != 0;
     let mut lines: Lines = values
@@ -200,7 +198,7 @@ fn of_link(link: &LinkStatus) -> Lines {
     ]
 }
 
-/// What an answer to `command` is called when there is none.
+/// Returns the name of the answer to `command`, for when there is none.
 pub(super) const fn name_of(command: &Command) -> &'static str {
     match command {
         Command::GetPassThroughStatistics => "pass-through statistics",
@@ -213,9 +211,9 @@ pub(super) const fn name_of(command: &Command) -> &'static str {
     }
 }
 
-/// A channel that was found, as a value.
+/// Returns a channel that was found as JSON.
 pub(super) fn json_of_found(found: &FoundChannel) -> Value {
-    let of = |reply: Option<&Reply>| reply.map(|reply| told(reply).2);
+    let of = |reply: Option<&Reply>| reply.map(|reply| of_reply(reply).2);
     let mut value = json!({
         "package": found.address.package, "channel": found.address.channel, "initial_state": found.initial_state,
         "version": of(found.version.as_ref().ok()), "capabilities": of(found.capabilities.as_ref()),
@@ -230,16 +228,16 @@ pub(super) fn json_of_found(found: &FoundChannel) -> Value {
     value
 }
 
-/// What the kernel noted of a channel: all of it where the channel does not answer, else what only
-/// the kernel knows.
+/// Returns the kernel's record of a channel: all of it where the channel does not answer, else the
+/// part that only the kernel knows.
 pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
     let use_of_it = match (known.active, known.forced) {
-        (true, true) => "in use, as somebody told it to prefer",
+        (true, true) => "in use, and preferred by configuration",
         (true, false) => "in use",
-        (false, true) => "not in use, though somebody told it to prefer it",
+        (false, true) => "not in use, though preferred by configuration",
         (false, false) => "not in use",
     };
-    let mut lines = vec![("by the kernel".to_owned(), use_of_it.to_owned())];
+    let mut lines = vec![("use by the kernel".to_owned(), use_of_it.to_owned())];
     let mut add = |what: &str, text: String| lines.push((what.to_owned(), text));
     if !known.vlans.is_empty() {
         add(
@@ -250,12 +248,12 @@ pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
     if let Err(failure) = &found.version {
         add("no answer", failure.to_string());
         if let Some(standard) = known.standard_text() {
-            add("NC-SI, as the kernel noted", standard);
+            add("NC-SI, by the kernel's record", standard);
         }
-        add("firmware, as the kernel noted", known.firmware_name.clone());
+        add("firmware, by the kernel's record", known.firmware_name.clone());
     }
     if let (None, Some(link)) = (&found.link, known.link_status()) {
-        add("link, as the kernel noted", link_text(&link));
+        add("link, by the kernel's record", link_text(&link));
     }
     lines
 }
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_channel_is_told_as_the_kernel_noted_it() {
+    fn a_silent_channel_is_shown_by_the_kernels_record() {
         let known = Channel {
             number: 1,
             version: Some([0xf1f0_f100, 0]),
@@ -316,10 +314,10 @@ mod tests {
         let lines = of_known(&known, &one);
         let line =
             |what: &str| lines.iter().find(|(name, _)| name == what).map(|(_, text)| text.as_str());
-        assert_eq!(line("by the kernel"), Some("in use"));
+        assert_eq!(line("use by the kernel"), Some("in use"));
         assert_eq!(line("VLANs the kernel set"), Some("5, 7"));
-        assert_eq!(line("NC-SI, as the kernel noted"), Some("1.0.1"));
-        assert_eq!(line("link, as the kernel noted"), Some("up, 1000 Mbit/s, full duplex"));
+        assert_eq!(line("NC-SI, by the kernel's record"), Some("1.0.1"));
+        assert_eq!(line("link, by the kernel's record"), Some("up, 1000 Mbit/s, full duplex"));
         let value = json_of_found(&one);
         assert_eq!(value["failure"], "no answer after 3 tries");
         assert_eq!(value["version"], Value::Null);
@@ -331,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_did_not_note_is_a_gap() {
+    fn a_field_that_the_kernel_did_not_record_is_null() {
         let known = Channel::default();
         let value = json_of_found(&found(known, Failure::Withheld(0x15)));
         assert_eq!(

@@ -1,0 +1,46 @@
+//! Answers of the commands, as report documents.
+//!
+//! Each module turns the typed result of one command into a [`Document`](linerate_report::Document).
+//! So every answer exists as text, JSON, Markdown, HTML and tables alike. The document's `study` is
+//! the JSON that the command prints with `--json`; its field names are stable.
+//!
+//! | Module | Answer of |
+//! |---|---|
+//! | [`ceilings`] | `linerate limit` |
+//! | [`controller`] | `linerate ncsi` |
+//! | [`diagnosis`] | `linerate diagnose` |
+//! | [`disks`] | `linerate disk list` |
+//! | [`flows`] | `linerate flows` |
+//! | [`host_checks`] | `linerate doctor` |
+//! | [`host_settings`] | `linerate tune host` |
+//! | [`ledger`] | `linerate ledger` |
+//! | [`path`] | `linerate to` |
+//! | [`plan`] | `linerate plan` |
+//! | [`reference`] | the pages in `docs/reference` |
+//! | [`registries`] | `linerate list` |
+//! | [`served`] | `linerate serve` |
+//! | [`storage`] | `linerate disk run` and `disk sweep` |
+//! | [`window`] | `linerate tune window` |
+//!
+//! What this crate does *not* do: measure, read arguments, print, or write files.
+
+#![forbid(unsafe_code)]
+
+pub mod ceilings;
+pub mod controller;
+pub mod diagnosis;
+pub mod disks;
+mod figures;
+pub mod flows;
+pub mod host_checks;
+pub mod host_settings;
+pub mod ledger;
+pub mod path;
+pub mod plan;
+pub mod reference;
+pub mod registries;
+pub mod served;
+pub mod storage;
+pub mod window;
+
+pub use figures::quantity;

@@ -1,0 +1,191 @@
+//! Answer of `linerate list`: every name that a plan or command can use, with its meaning.
+
+use linerate_analysis::diagnosis::rules::RULES;
+use linerate_analysis::limits::LIMITS;
+use linerate_campaign::catalog::{self, LABS, PLANS, Preset};
+use linerate_load::WORKLOADS;
+use linerate_model::{METRICS, Metric};
+use linerate_observe::SAMPLERS;
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::sections::SECTIONS;
+use serde_json::{Value, json};
+
+/// A registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registry {
+    /// Loads and their parameters.
+    Workloads,
+    /// Readings taken during a trial.
+    Samplers,
+    /// Calculators of upper bounds.
+    Limits,
+    /// Diagnosis rules.
+    Rules,
+    /// Sections of a report.
+    Sections,
+    /// Plans that come with linerate.
+    Plans,
+    /// Labs that come with linerate.
+    Labs,
+    /// Metrics of a trial.
+    Metrics,
+}
+
+impl Registry {
+    /// Every registry, in the order of the command's help.
+    pub const ALL: [Self; 8] = [
+        Self::Workloads,
+        Self::Samplers,
+        Self::Limits,
+        Self::Rules,
+        Self::Sections,
+        Self::Plans,
+        Self::Labs,
+        Self::Metrics,
+    ];
+
+    /// Returns its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workloads => "workloads",
+            Self::Samplers => "samplers",
+            Self::Limits => "limits",
+            Self::Rules => "rules",
+            Self::Sections => "sections",
+            Self::Plans => "plans",
+            Self::Labs => "labs",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// Returns its content in a few words.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Workloads => "Loads and their parameters",
+            Self::Samplers => "Readings taken during a trial",
+            Self::Limits => "Calculators of upper bounds",
+            Self::Rules => "Diagnosis rules",
+            Self::Sections => "Sections of a report",
+            Self::Plans => "Plans that come with linerate",
+            Self::Labs => "Labs that come with linerate",
+            Self::Metrics => "Metrics of a trial",
+        }
+    }
+}
+
+/// Returns the entries of `what` with their parameters, as tables and as JSON.
+#[must_use]
+pub fn document(what: Registry) -> Document {
+    let entries = entries(what);
+    let columns: &[&str] = match what {
+        Registry::Metrics => &["name", "unit", "layer", "summary"],
+        _ => &["name", "summary"],
+    };
+    let cells = |entry: &Value| columns.iter().map(|column| text(entry, column)).collect();
+    let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
+    let mut blocks =
+        vec![Block::Table(Table::of_words(what.name(), what.summary(), columns, &rows))];
+    blocks.extend(entries.iter().filter_map(parameters));
+    let section = Section { id: "answer", title: what.summary(), blocks };
+    let title = format!("linerate list {}", what.name());
+    Document::answer(title, what.summary(), Origin::Read, vec![section], Value::Array(entries))
+}
+
+/// Returns the parameters of `entry`, if it has any.
+fn parameters(entry: &Value) -> Option<Block> {
+    let parameters = entry["parameters"].as_array().filter(|list| !list.is_empty())?;
+    let mut columns = vec!["name", "default", "takes", "meaning"];
+    columns.retain(|column| parameters.iter().any(|one| one[*column].is_string()));
+    let cells = |one: &Value| columns.iter().map(|column| text(one, column)).collect();
+    let rows: Vec<Vec<String>> = parameters.iter().map(cells).collect();
+    let name = text(entry, "name");
+    Some(Block::Table(Table::of_words(
+        format!("parameters-{name}"),
+        format!("Parameters of {name}"),
+        &columns,
+        &rows,
+    )))
+}
+
+fn text(entry: &Value, key: &str) -> String {
+    entry[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the entries of `what`: `name`, `summary`, and the fields of their kind.
+#[must_use]
+pub fn entries(what: Registry) -> Vec<Value> {
+    match what {
+        Registry::Workloads => WORKLOADS
+            .iter()
+            .map(|workload| {
+                let parameters: Vec<Value> = workload
+                    .parameters()
+                    .iter()
+                    .map(|p| json!({ "name": p.name, "takes": p.takes.to_string(), "default": p.default, "meaning": p.meaning }))
+                    .collect();
+                json!({ "name": workload.name(), "summary": workload.summary(), "parameters": parameters })
+            })
+            .collect(),
+        Registry::Samplers => named(SAMPLERS.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Limits => LIMITS
+            .iter()
+            .map(|limit| {
+                let parameters: Vec<Value> = limit
+                    .options()
+                    .iter()
+                    .map(|o| json!({ "name": o.name, "default": o.default, "meaning": o.meaning }))
+                    .collect();
+                json!({ "name": limit.name(), "summary": limit.summary(), "parameters": parameters })
+            })
+            .collect(),
+        Registry::Rules => named(RULES.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Sections => named(SECTIONS.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Plans => presets(PLANS),
+        Registry::Labs => presets(LABS),
+        Registry::Metrics => metrics(),
+    }
+}
+
+fn named(entries: impl Iterator<Item = (&'static str, &'static str)>) -> Vec<Value> {
+    entries.map(|(name, summary)| json!({ "name": name, "summary": summary })).collect()
+}
+
+fn presets(presets: &[Preset]) -> Vec<Value> {
+    let entry =
+        |preset: &Preset| json!({ "name": preset.name, "summary": catalog::summary(preset) });
+    presets.iter().map(entry).collect()
+}
+
+fn metrics() -> Vec<Value> {
+    let mut metrics: Vec<&Metric> = METRICS.iter().collect();
+    metrics.sort_unstable();
+    let entry = |m: &Metric| {
+        let layer = m.layer.map(|layer| layer.to_string());
+        json!({ "name": m.name, "unit": m.unit.symbol(), "layer": layer, "summary": m.meaning })
+    };
+    metrics.into_iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_report::text::whole;
+
+    use super::*;
+
+    #[test]
+    fn every_entry_and_parameter_is_in_the_text() {
+        for what in Registry::ALL {
+            let answer = document(what);
+            let shown = whole(&answer);
+            for entry in answer.study.as_array().expect("a list") {
+                assert!(shown.contains(&text(entry, "name")), "{entry}");
+                for one in entry["parameters"].as_array().into_iter().flatten() {
+                    assert!(shown.contains(&text(one, "name")), "{one}");
+                }
+            }
+        }
+    }
+}

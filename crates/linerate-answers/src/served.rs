@@ -1,0 +1,206 @@
+//! Answer of `linerate serve`: goodput to clients of other programs, a line for each second, and the
+//! result at the end.
+
+use std::collections::BTreeMap;
+
+use linerate_analysis::Study;
+use linerate_model::{Campaign, Counter, Interval, Nanos, Unit, Use, metric};
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
+use serde_json::Value;
+
+use crate::figures::quantity;
+
+const BITS_PER_BYTE: f64 = 8.0;
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// Sums of one second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Bytes that clients acknowledged.
+    acknowledged: u64,
+    /// Bytes that clients sent.
+    received: u64,
+    files: u64,
+    /// Time in which files were in transfer, ns; workers add up.
+    serving_ns: u64,
+}
+
+impl Sums {
+    const fn bytes(&self) -> u64 {
+        self.acknowledged + self.received
+    }
+}
+
+/// Sums by second, of the intervals taken so far.
+#[derive(Debug, Default)]
+pub struct Seconds {
+    sums: BTreeMap<u64, Sums>,
+    printed: u64,
+}
+
+impl Seconds {
+    /// Takes intervals of a worker. Returns a line for each second that is complete now and in which
+    /// something was transferred.
+    pub fn take(&mut self, intervals: &[Interval]) -> Vec<String> {
+        let mut reached = 0;
+        for interval in intervals {
+            let second = interval.start.0.midpoint(interval.end.0) / SECOND.0;
+            let sums = self.sums.entry(second).or_default();
+            sums.acknowledged += interval.counters[Counter::PayloadAcknowledged];
+            sums.received += interval.counters[Counter::PayloadReceived];
+            sums.files += interval.counters[Counter::Transactions];
+            sums.serving_ns += interval.counters[Counter::Serving];
+            reached = reached.max(interval.end.0 / SECOND.0);
+        }
+        // Workers report one after the other, so a second is complete once the next one has ended.
+        let complete = reached.saturating_sub(1);
+        let lines = (self.printed..complete).filter_map(|second| self.line(second)).collect();
+        self.printed = self.printed.max(complete);
+        lines
+    }
+
+    fn line(&self, second: u64) -> Option<String> {
+        let sums = self.sums.get(&second).filter(|sums| sums.bytes() + sums.files > 0)?;
+        let rate = sums.bytes() as f64 * BITS_PER_BYTE;
+        let rate = quantity(metric::GOODPUT, rate, Unit::BitPerSecond);
+        Some(format!("{second:>5} - {:<5}  {rate:>14}  {} files", second + 1, sums.files))
+    }
+
+    /// Returns the sums of all seconds in one line.
+    fn total(&self) -> String {
+        let add = |sum: Sums, one: &Sums| Sums {
+            acknowledged: sum.acknowledged + one.acknowledged,
+            received: sum.received + one.received,
+            files: sum.files + one.files,
+            serving_ns: sum.serving_ns + one.serving_ns,
+        };
+        let all = self.sums.values().fold(Sums::default(), add);
+        let bytes = format!(
+            "{} files, {} B acknowledged by clients, {} B received from clients",
+            all.files, all.acknowledged, all.received
+        );
+        if all.serving_ns == 0 {
+            return bytes;
+        }
+        let rate = all.bytes() as f64 * BITS_PER_BYTE / Nanos(all.serving_ns).as_secs_f64();
+        let rate = quantity(metric::GOODPUT_SERVED, rate, Unit::BitPerSecond);
+        format!("{bytes}; {rate} goodput while files were in transfer")
+    }
+
+    /// Returns whether something was transferred in the last second before `end`.
+    fn moved_until(&self, end: Nanos) -> bool {
+        let last = end.0.saturating_sub(1) / SECOND.0;
+        self.sums.get(&last).is_some_and(|sums| sums.bytes() > 0)
+    }
+}
+
+/// Returns the answer. `duration` is the time to serve, and `complete` whether all of it passed: an
+/// interrupted trial has no figures, though clients were served.
+#[must_use]
+pub fn document(
+    campaign: &Campaign,
+    study: &Study,
+    seconds: &Seconds,
+    (duration, complete): (Nanos, bool),
+) -> Document {
+    let mut blocks = Vec::new();
+    let mut notes = Vec::new();
+    if complete {
+        let rows = rows(study);
+        if rows.is_empty() {
+            let text = format!("No client transferred a file in {} s.", duration.as_secs_f64());
+            blocks.push(Block::Paragraph(text));
+        } else {
+            let heads = ["figure", "direction", "value"];
+            let table = Table::of_words("served", "Served to clients", &heads, &rows);
+            blocks.push(Block::Table(table));
+        }
+        notes.extend([
+            "goodput_served: bytes that the clients' TCP acknowledged (or sent), over the time in \
+                which a file was in transfer"
+                .to_owned(),
+            format!("goodput: the same over all {} s, idle time included", duration.as_secs_f64()),
+        ]);
+        let points = study.points.iter();
+        notes.extend(points.flat_map(|point| {
+            point.why.iter().map(|why| format!("{}: {why}", point.validity.word()))
+        }));
+    } else {
+        blocks.push(Block::Paragraph(format!("Ended before its time: {}.", seconds.total())));
+    }
+    if seconds.moved_until(duration) {
+        notes.push(
+            "The time ended while clients were served, and their transfers were cut off. Serve \
+                longer with -t SECONDS."
+                .to_owned(),
+        );
+    }
+    notes.extend(digests(campaign));
+    if !notes.is_empty() {
+        blocks.push(Block::List(notes));
+    }
+    let section = Section { id: "answer", title: "Result", blocks };
+    let origin = Origin::Measured(campaign.header.testbed);
+    Document::answer("Files served", "to clients", origin, vec![section], Value::Null)
+}
+
+fn rows(study: &Study) -> Vec<Vec<String>> {
+    let jobs = study.points.iter().flat_map(|point| &point.jobs);
+    jobs.flat_map(|job| {
+        Use::Served.metrics().flat_map(move |wanted| {
+            let found = job.metrics.iter().filter(move |metric| metric.name == wanted.name);
+            found.filter_map(|metric| {
+                let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
+                let value = quantity(&metric.name, metric.estimate?.value, metric.unit);
+                Some(vec![format!("{}{layer}", metric.name), metric.direction.to_string(), value])
+            })
+        })
+    })
+    .collect()
+}
+
+/// Returns the digest of the last file that each connection's place received.
+fn digests(campaign: &Campaign) -> Vec<String> {
+    let jobs = campaign.trials.iter().flat_map(|trial| &trial.jobs);
+    let flows = jobs.flat_map(|(_, passive)| &passive.flows);
+    flows
+        .filter_map(|flow| {
+            let digest = flow.modes.get("sha256_last")?;
+            Some(format!("connection {}: SHA-256 of the last file {digest}", flow.flow))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(second: u64, acknowledged: u64) -> Interval {
+        let (start, end) = (Nanos::from_secs(second), Nanos::from_secs(second + 1));
+        let mut interval = Interval { start, end, ..Interval::default() };
+        interval.counters[Counter::PayloadAcknowledged] = acknowledged;
+        interval.counters[Counter::Serving] = SECOND.0 / 2;
+        interval
+    }
+
+    #[test]
+    fn a_second_is_printed_once_the_next_has_ended_and_an_idle_one_never() {
+        let mut seconds = Seconds::default();
+        assert!(seconds.take(&[interval(0, 1_000_000)]).is_empty(), "another worker may follow");
+        assert!(seconds.take(&[interval(0, 1_000_000)]).is_empty());
+        let lines = seconds.take(&[interval(1, 0), interval(2, 5)]);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("16 Mbit/s"), "both workers: {lines:?}");
+        assert!(seconds.take(&[interval(3, 5)]).iter().all(|line| line.contains("2 - 3")));
+    }
+
+    #[test]
+    fn the_total_rate_leaves_out_idle_time() {
+        let mut seconds = Seconds::default();
+        seconds.take(&[interval(0, 500_000), interval(9, 500_000)]);
+        assert!(seconds.total().contains("; 8 Mbit/s goodput"), "{}", seconds.total());
+        assert!(seconds.moved_until(Nanos::from_secs(10)));
+        assert!(!seconds.moved_until(Nanos::from_secs(9)));
+    }
+}

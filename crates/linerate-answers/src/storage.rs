@@ -1,0 +1,358 @@
+//! Answer of `linerate disk run` and `disk sweep`: the load's rates and times, then the conditions
+//! they were measured under.
+
+use linerate_analysis::{JobStudy, Kind, MetricStudy, Obtained, PointStudy, Reason, Study};
+use linerate_model::{Campaign, Direction, Estimate, Unit, Validity, metric};
+use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
+use linerate_report::number::Scale;
+use linerate_report::{Document, obtained_text};
+use serde_json::Value;
+
+use crate::figures::{interval_of_percentile, quantity};
+
+/// A figure of the load.
+struct Figure {
+    name: &'static str,
+    metric: &'static str,
+    /// The table of a sweep that it belongs to.
+    group: Group,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Rates,
+    Times,
+    Flushes,
+    Costs,
+}
+
+impl Group {
+    const ALL: [Self; 4] = [Self::Rates, Self::Times, Self::Flushes, Self::Costs];
+
+    const fn id(self) -> &'static str {
+        match self {
+            Self::Rates => "rates",
+            Self::Times => "times",
+            Self::Flushes => "flushes",
+            Self::Costs => "costs",
+        }
+    }
+
+    const fn caption(self) -> &'static str {
+        match self {
+            Self::Rates => "Rates",
+            Self::Times => "Times from start to completion",
+            Self::Flushes => "Flushes and discards",
+            Self::Costs => "Depth, response times and CPU",
+        }
+    }
+}
+
+const fn figure(name: &'static str, metric: &'static str, group: Group) -> Figure {
+    Figure { name, metric, group }
+}
+
+/// Figures in the order in which they are shown.
+const FIGURES: [Figure; 19] = [
+    figure("IOPS", metric::IOPS, Group::Rates),
+    figure("rate", metric::TRANSFER_RATE, Group::Rates),
+    figure("binary rate", metric::TRANSFER_RATE_BINARY, Group::Rates),
+    figure("mean", metric::SERVICE_TIME_MEAN, Group::Times),
+    figure("p50", metric::SERVICE_TIME_P50, Group::Times),
+    figure("p99", metric::SERVICE_TIME_P99, Group::Times),
+    figure("p99.9", metric::SERVICE_TIME_P999, Group::Times),
+    figure("max", metric::SERVICE_TIME_MAX, Group::Times),
+    figure("flush rate", metric::FLUSH_RATE, Group::Flushes),
+    figure("flush p50", metric::FLUSH_TIME_P50, Group::Flushes),
+    figure("flush p99", metric::FLUSH_TIME_P99, Group::Flushes),
+    figure("discard rate", metric::TRIM_RATE, Group::Flushes),
+    figure("discard p50", metric::TRIM_TIME_P50, Group::Flushes),
+    figure("discard p99", metric::TRIM_TIME_P99, Group::Flushes),
+    figure("rate with replies", metric::EXCHANGE_RATE, Group::Costs),
+    figure("queue depth", metric::ACHIEVED_DEPTH, Group::Costs),
+    figure("response p99", metric::RESPONSE_TIME_P99, Group::Costs),
+    figure("CPU effectiveness", metric::CPU_EFFECTIVENESS, Group::Costs),
+    figure("IOPS per core", metric::IOPS_PER_CORE, Group::Costs),
+];
+
+/// Conditions that the load reports, in the order in which they are shown.
+const CONDITIONS: [&str; 9] = [
+    "engine",
+    "engine_why",
+    "cache",
+    "durability",
+    "contents",
+    "conditioning",
+    "steady_state",
+    "steady_rounds",
+    "device",
+];
+
+/// Returns the answer: a row for each figure of a single point, else a row for each point.
+#[must_use]
+pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
+    let basis = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
+    let note = format!("n = {repeats} for each point; medians. Intervals at 95 % are {basis}.");
+    let mut blocks: Vec<Block> = match &study.points[..] {
+        [point] => of_point(point, note).into_iter().map(Block::Table).collect(),
+        points => {
+            let tables = Group::ALL.into_iter().filter_map(|group| of_points(points, group));
+            tables.map(Block::Table).chain([Block::Paragraph(note)]).collect()
+        }
+    };
+    let lines: Vec<String> = conditions(study).into_iter().chain(reasons(study)).collect();
+    if !lines.is_empty() {
+        blocks.push(Block::List(lines));
+    }
+    let section = Section { id: "answer", title: "Transfers", blocks };
+    let origin = Origin::Measured(campaign.header.testbed);
+    Document::answer("Storage load", "one disk or file", origin, vec![section], Value::Null)
+}
+
+/// Returns the figures of one point, a row each; `None` if it has none.
+fn of_point(point: &PointStudy, note: String) -> Option<Table> {
+    let job = job(point)?;
+    let rows: Vec<Vec<String>> = FIGURES
+        .iter()
+        .flat_map(|figure| measured(&[point], figure).into_iter().map(move |way| (figure, way)))
+        .filter_map(|(figure, way)| row_of(job, figure, way))
+        .collect();
+    let heads = ["figure", "of", "value", "interval at 95 %"];
+    let mut table = Table::of_words("transfers", "Transfers", &heads, &rows);
+    table.note = Some(format!("{note} Validity: {}.", point.validity.word()));
+    (!rows.is_empty()).then_some(table)
+}
+
+fn row_of(job: &JobStudy, figure: &Figure, way: Direction) -> Option<Vec<String>> {
+    let found = found(job, figure.metric, way)?;
+    let time = if figure.group == Group::Times { "time, " } else { "" };
+    Some(vec![
+        format!("{time}{}", figure.name),
+        word(way).to_owned(),
+        quantity(figure.metric, found.estimate?.value, found.unit),
+        interval_of_percentile(job, found).trim_start().to_owned(),
+    ])
+}
+
+/// Returns the directions of `figure` to show: reads and writes apart only where both occur, since
+/// the sum of one direction repeats it.
+fn measured(points: &[&PointStudy], figure: &Figure) -> Vec<Direction> {
+    let has = |way: Direction| {
+        points
+            .iter()
+            .filter_map(|point| job(point))
+            .any(|job| found(job, figure.metric, way).is_some_and(|found| found.estimate.is_some()))
+    };
+    let apart: Vec<Direction> =
+        [Direction::Rx, Direction::Tx].into_iter().filter(|way| has(*way)).collect();
+    match (has(Direction::Sum), figure.group) {
+        (true, Group::Rates) if apart.is_empty() => vec![Direction::Sum],
+        (_, Group::Rates) | (false, _) => apart,
+        // Of the times only the tail is worth a figure for each direction.
+        (true, _) if apart.len() == 2 && figure.metric == metric::SERVICE_TIME_P99 => {
+            [vec![Direction::Sum], apart].concat()
+        }
+        (true, _) => vec![Direction::Sum],
+    }
+}
+
+const fn word(way: Direction) -> &'static str {
+    match way {
+        Direction::Rx => "reads",
+        Direction::Tx => "writes",
+        Direction::Sum => "all",
+    }
+}
+
+/// Returns the table of one group of figures, a row for each point; `None` if no point has one.
+fn of_points(points: &[PointStudy], group: Group) -> Option<Table> {
+    let all: Vec<&PointStudy> = points.iter().collect();
+    let shown: Vec<(&Figure, Direction)> = FIGURES
+        .iter()
+        .filter(|figure| figure.group == group)
+        .flat_map(|figure| measured(&all, figure).into_iter().map(move |way| (figure, way)))
+        .collect();
+    let axes: Vec<&String> = points.first()?.parameters.keys().collect();
+    let names =
+        axes.iter().map(|axis| Column::text(axis.trim_start_matches("params.").replace('_', " ")));
+    let columns: Vec<Column> = names
+        .chain(shown.iter().map(|(figure, way)| column(points, figure, *way)))
+        .chain([Column::text("validity")])
+        .collect();
+    let mut table = Table::new(group.id(), group.caption(), columns);
+    table.rows = points.iter().map(|point| row(point, &axes, &shown)).collect();
+    (!shown.is_empty()).then_some(table)
+}
+
+fn column(points: &[PointStudy], figure: &Figure, way: Direction) -> Column {
+    let found = |point| found(job(point)?, figure.metric, way);
+    let unit = points.iter().find_map(found).map_or(Unit::Count, |found| found.unit);
+    let values = points.iter().filter_map(found).filter_map(|found| found.estimate);
+    let scale = Scale::fit(figure.metric, unit, values.map(|estimate| estimate.value));
+    let head = match way {
+        Direction::Sum => figure.name.to_owned(),
+        way => format!("{} {}", word(way), figure.name),
+    };
+    Column { direction: None, ..Column::estimate(head, scale, None, way) }
+}
+
+fn row(point: &PointStudy, axes: &[&String], shown: &[(&Figure, Direction)]) -> Row {
+    let place = axes.iter().map(|axis| {
+        let value = point.parameters.get(*axis);
+        Cell::text(value.map_or_else(String::new, plain))
+    });
+    let cell = |(figure, way): &(&Figure, Direction)| {
+        let estimate = job(point).and_then(|job| estimate(job, found(job, figure.metric, *way)?));
+        estimate.map_or_else(|| Cell::Missing("n/a".into()), Cell::Estimate)
+    };
+    let cells =
+        place.chain(shown.iter().map(cell)).chain([Cell::text(point.validity.word())]).collect();
+    Row::judged(cells, point.validity)
+}
+
+/// Returns the estimate of `found`; that of a percentile of a single run has its interval by ranks.
+fn estimate(job: &JobStudy, found: &MetricStudy) -> Option<Estimate> {
+    const NANOS_PER_SECOND: f64 = 1e9;
+    let estimate = found.estimate?;
+    let by_ranks = job.percentile(&found.name, found.direction).filter(|_| estimate.n == 1);
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / NANOS_PER_SECOND);
+    Some(match by_ranks.filter(|of| of.confidence.is_some()) {
+        Some(of) => {
+            let (low, high) = (seconds(of.low_ns), seconds(of.high_ns));
+            Estimate { low, high, confidence: of.confidence, ..estimate }
+        }
+        None => estimate,
+    })
+}
+
+/// Returns the conditions, one line each value, with the number of points that have it unless all
+/// do.
+fn conditions(study: &Study) -> Vec<String> {
+    let lines = |name: &&str| -> Vec<String> {
+        let values = distinct(study, name).into_iter();
+        values.map(|value| format!("{}: {value}", name.replace('_', " "))).collect()
+    };
+    CONDITIONS.iter().flat_map(lines).collect()
+}
+
+fn distinct(study: &Study, name: &str) -> Vec<String> {
+    let mut values: Vec<(&Obtained, usize)> = Vec::new();
+    for value in study.points.iter().filter_map(|point| job(point)?.obtained.get(name)) {
+        match values.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, points)) => *points += 1,
+            None => values.push((value, 1)),
+        }
+    }
+    let text = |(value, points): (&Obtained, usize)| match study.points.len() {
+        all if points == all => obtained_text(value),
+        all => format!("{} ({points} of {all} points)", obtained_text(value)),
+    };
+    values.into_iter().map(text).collect()
+}
+
+/// Returns why points are not valid. Reasons that differ only in their figures are one line, with
+/// the figures of the first and the number of points.
+fn reasons(study: &Study) -> Vec<String> {
+    let mut reasons: Vec<(Validity, Kind, &Reason, usize)> = Vec::new();
+    let all =
+        study.points.iter().flat_map(|point| point.why.iter().map(|why| (point.validity, why)));
+    for (validity, why) in all {
+        let kind = why.kind();
+        match reasons.iter_mut().find(|(known, of, ..)| *known == validity && *of == kind) {
+            Some((.., times)) => *times += 1,
+            None => reasons.push((validity, kind, why, 1)),
+        }
+    }
+    let text = |(validity, _, why, times): (Validity, Kind, &Reason, usize)| match times {
+        1 => format!("{}: {why}", validity.word()),
+        times => {
+            format!("{}: {why} (at {times} points, figures of the first)", validity.word())
+        }
+    };
+    reasons.into_iter().map(text).collect()
+}
+
+fn job(point: &PointStudy) -> Option<&JobStudy> {
+    point.jobs.iter().find(|job| job.workload == "storage")
+}
+
+fn found<'a>(job: &'a JobStudy, metric: &str, way: Direction) -> Option<&'a MetricStudy> {
+    job.metrics.iter().find(|one| one.name == metric && one.direction == way)
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use linerate_report::text;
+
+    use super::*;
+
+    fn metric_study(name: &str, unit: Unit, direction: Direction, value: f64) -> MetricStudy {
+        let estimate = Estimate { value, low: None, high: None, confidence: None, n: 1 };
+        MetricStudy {
+            name: name.into(),
+            unit,
+            layer: None,
+            direction,
+            estimate: Some(estimate),
+            at_least: None,
+            mean: None,
+            values: vec![Some(value)],
+            ceiling: None,
+            share: None,
+            settled: None,
+        }
+    }
+
+    fn point(depth: u32, ways: &[Direction]) -> PointStudy {
+        let metrics = ways.iter().flat_map(|way| {
+            [
+                metric_study(metric::IOPS, Unit::PerSecond, *way, 17_000.0),
+                metric_study(metric::SERVICE_TIME_P99, Unit::Second, *way, 0.002),
+            ]
+        });
+        let job = JobStudy {
+            workload: "storage".into(),
+            metrics: metrics.collect(),
+            ..JobStudy::default()
+        };
+        let parameters = BTreeMap::from([("params.depth".to_owned(), depth.into())]);
+        PointStudy { parameters: parameters.into(), jobs: vec![job], ..PointStudy::default() }
+    }
+
+    fn text_of(points: Vec<PointStudy>) -> String {
+        let tables: Vec<Table> = match &points[..] {
+            [one] => of_point(one, "note".into()).into_iter().collect(),
+            points => Group::ALL.into_iter().filter_map(|group| of_points(points, group)).collect(),
+        };
+        tables.iter().map(text::table).collect()
+    }
+
+    #[test]
+    fn a_load_that_only_reads_has_each_figure_once() {
+        let text = text_of(vec![point(32, &[Direction::Rx, Direction::Sum])]);
+        assert_eq!(text.matches("p99").count(), 1, "{text}");
+        assert_eq!(text.matches("IOPS").count(), 1, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_mixed_load_has_reads_and_writes_apart() {
+        let ways = [Direction::Rx, Direction::Tx, Direction::Sum];
+        let text = text_of(vec![point(32, &ways)]);
+        assert_eq!((text.matches("IOPS").count(), text.matches("p99").count()), (2, 3), "{text}");
+    }
+
+    #[test]
+    fn a_sweep_has_a_row_for_each_point_in_tables_that_fit() {
+        let ways = [Direction::Rx, Direction::Tx, Direction::Sum];
+        let text = text_of(vec![point(1, &ways), point(32, &ways)]);
+        assert_eq!(text.matches("\n32 ").count(), 2, "a table of rates and one of times: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}

@@ -1,0 +1,110 @@
+//! The ladder of `diagnose --workload storage`, in virtual time: queue depths that limit a disk or
+//! do not, noise, interruptions, and hosts that go away.
+
+use linerate_control::conductor::simulated::Leaving;
+use linerate_model::Verdict;
+
+use super::*;
+use crate::simulated::{SimulatedBench, SimulatedDisk, Trouble};
+use crate::{Ended, Exit};
+
+const SCOUT: &str = "limit-1-disk_depth-scout-1";
+const PAIRS: &str = "limit-1-disk_depth";
+
+fn question(depth: u32) -> Question {
+    Question {
+        workload: STORAGE.into(),
+        params: vec!["target=\"/dev/shm\"".into(), format!("depth={depth}")],
+        pairs: 6,
+        seconds: 1.0,
+        omit: 0.5,
+        seed: 1,
+    }
+}
+
+fn climbed(bench: &SimulatedBench, depth: u32) -> Result<Vec<Rung>, Ended> {
+    climb(bench, Load::new(&question(depth), "a".into(), "b".into())?, 4)
+}
+
+fn rungs(disk: SimulatedDisk, depth: u32) -> Vec<Rung> {
+    climbed(&SimulatedBench::new(disk), depth).expect("every stage ends")
+}
+
+fn leading(rung: &Rung) -> (&str, Verdict) {
+    let first = rung.findings.first().expect("never empty");
+    (&first.rule, first.verdict)
+}
+
+fn proven(rungs: &[Rung]) -> usize {
+    rungs.iter().filter(|rung| leading(rung) == ("disk_depth", Verdict::Proven)).count()
+}
+
+#[test]
+fn a_depth_that_limits_is_proven_and_doubled_until_the_disk_is_full() {
+    // 4 in flight of 100 us are 40,000 a second; the disk is full at 150,000.
+    let rungs = rungs(SimulatedDisk::default(), 4);
+    assert_eq!(proven(&rungs), 2, "40,000 to 80,000 to 150,000: {rungs:?}");
+    assert_eq!(rungs[0].metric, linerate_model::metric::IOPS);
+    assert!((rungs[0].goodput / 40_000.0 - 1.0).abs() < 0.02, "{}", rungs[0].goodput);
+    let last = rungs.last().expect("a limit");
+    assert_ne!(last.findings[0].verdict, Verdict::Proven, "nothing lifts a full disk: {last:?}");
+    assert_eq!(exit_of(&rungs), Exit::Done);
+}
+
+#[test]
+fn a_depth_that_makes_no_difference_is_not_proven() {
+    let disk = SimulatedDisk { follows: false, ..SimulatedDisk::default() };
+    let rungs = rungs(disk, 4);
+    assert_eq!((proven(&rungs), exit_of(&rungs)), (0, Exit::Missed), "{rungs:?}");
+}
+
+#[test]
+fn a_queue_that_is_not_full_is_not_suspected() {
+    let disk = SimulatedDisk { used: 0.3, ..SimulatedDisk::default() };
+    let bench = SimulatedBench::new(disk);
+    let rungs = climbed(&bench, 4).expect("every stage ends");
+    assert!(rungs.iter().all(|rung| leading(rung).0 != "disk_depth"), "{rungs:?}");
+    assert_eq!(bench.names(), ["baseline"]);
+}
+
+#[test]
+fn noise_hides_a_depth_and_never_makes_one() {
+    for seed in 0..6 {
+        let disk = SimulatedDisk { follows: false, noise: 0.5, seed, ..SimulatedDisk::default() };
+        assert_eq!(proven(&rungs(disk, 4)), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn where_the_placebo_works_no_depth_is_proven() {
+    let disk = SimulatedDisk { placebo: 2.0, ..SimulatedDisk::default() };
+    assert_eq!(proven(&rungs(disk, 4)), 0);
+}
+
+#[test]
+fn an_interrupted_stage_ends_it_as_interrupted() {
+    for (stage, trial) in [("baseline", 1), (SCOUT, 0), (PAIRS, 0), (PAIRS, 9)] {
+        let bench =
+            SimulatedBench::new(SimulatedDisk::default()).with(stage, Trouble::Interrupted(trial));
+        assert_eq!(climbed(&bench, 4).err(), Some(Ended::With(Exit::Interrupted)), "{stage}");
+    }
+}
+
+#[test]
+fn an_agent_that_refuses_to_begin_ends_it() {
+    for stage in ["baseline", SCOUT, PAIRS] {
+        let bench = SimulatedBench::new(SimulatedDisk::default()).with(stage, Trouble::Busy);
+        let Err(Ended::Failed(failure)) = climbed(&bench, 4) else { panic!("{stage}") };
+        assert_eq!(failure.exit(), Exit::Missing, "{stage}");
+    }
+}
+
+#[test]
+fn a_host_that_comes_back_costs_a_pair_and_one_that_stays_away_the_rest() {
+    let leaves = |away_for| Trouble::Leaves(Leaving { host: 1, trial: 4, away_for });
+    let back = SimulatedBench::new(SimulatedDisk::default()).with(PAIRS, leaves(2));
+    assert!(!climbed(&back, 4).expect("it goes on").is_empty());
+    let gone = SimulatedBench::new(SimulatedDisk::default()).with(PAIRS, leaves(u32::MAX));
+    let Err(Ended::Failed(failure)) = climbed(&gone, 4) else { panic!("it stays away") };
+    assert_eq!(failure.exit(), Exit::Missing);
+}

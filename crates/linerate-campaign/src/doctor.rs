@@ -1,0 +1,262 @@
+//! Checks of a host: which measurements it allows, and how fast this program is itself.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use linerate_disk::Disks;
+use linerate_load::engine::{Engine, Timeline};
+use linerate_load::workloads::UDP_RECEIVE_BUFFER;
+use linerate_load::{Offer, Secret, Setup, workload};
+use linerate_model::{Bytes, Counter, Endpoint, Nanos, Params};
+use linerate_observe::{SAMPLERS, Scope};
+use linerate_sys::socket::{Buffer, set_buffer};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::sandbox;
+
+/// Length of the self-test.
+const SELF_TEST: Nanos = Nanos::from_millis(300);
+
+/// Result of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was checked.
+    pub subject: String,
+    /// Whether nothing is missing.
+    pub good: bool,
+    /// The value found.
+    pub seen: String,
+    /// How to get what is missing.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    /// Returns a check that found nothing missing.
+    pub fn good(subject: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self { subject: subject.into(), good: true, seen: seen.into(), remedy: None }
+    }
+
+    /// Returns a check that found something missing.
+    pub fn lacking(
+        subject: impl Into<String>,
+        seen: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            subject: subject.into(),
+            good: false,
+            seen: seen.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+}
+
+/// Runs every check of this host.
+#[must_use]
+pub fn checks() -> Vec<Check> {
+    let facts = linerate_observe::facts();
+    let mut checks = vec![
+        own_ceiling(),
+        lab(),
+        cpus(&facts),
+        clocksource(&facts),
+        congestion(&facts),
+        buffers(&facts),
+    ];
+    checks.extend(samplers());
+    checks
+}
+
+/// Measures the cost of an engine step that does nothing.
+fn own_ceiling() -> Check {
+    let subject = "the tool's own ceiling";
+    match null_step() {
+        Some(step_ns) => {
+            let rate = 1e9 / step_ns;
+            Check::good(
+                subject,
+                format!(
+                    "{step_ns:.1} ns of CPU a step, {:.1} million steps per second and worker",
+                    rate / 1e6
+                ),
+            )
+        }
+        None => Check::lacking(
+            subject,
+            "the null workload could not be run",
+            "please report this as a defect",
+        ),
+    }
+}
+
+fn null_step() -> Option<f64> {
+    let params = Params::default();
+    let local = Endpoint {
+        name: "a".into(),
+        host: "local".into(),
+        address: None,
+        device: None,
+        branches: Vec::new(),
+        cpus: Vec::new(),
+        pin: false,
+        ncsi: None,
+    };
+    let setup = Setup {
+        params: &params,
+        local: &local,
+        seed: 0,
+        secret: Secret([0; 16]),
+        patience: Duration::from_secs(1),
+        disks: &Disks::none(),
+        loaded: SELF_TEST.into(),
+        peer_clock: None,
+        permits: &linerate_load::Permits::EVERYTHING,
+    };
+    let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
+    let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);
+    let end = start + SELF_TEST;
+    let timeline = Timeline {
+        start,
+        load_from: start,
+        load_until: end,
+        drain_until: end,
+        interval: Nanos::from_millis(100),
+    };
+    let report = Engine::start(workers, timeline, &[], 0).join();
+    let total =
+        |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
+    let (steps, cpu) = (total(Counter::Steps), total(Counter::CpuUser) + total(Counter::CpuSystem));
+    (steps > 0).then(|| cpu as f64 / steps as f64)
+}
+
+fn lab() -> Check {
+    let subject = "labs (demo, reproduce, run --lab)";
+    let missing = sandbox::missing_tools();
+    if !missing.is_empty() {
+        return Check::lacking(
+            subject,
+            format!("{} not installed", missing.join(", ")),
+            "apt install iproute2 ethtool procps",
+        );
+    }
+    match (sandbox::possible(), sandbox::is_root()) {
+        (Ok(()), true) => Check::good(subject, "root: network namespaces can be made"),
+        (Ok(()), false) => Check::good(subject, "unprivileged user namespaces are allowed"),
+        (Err(cause), _) => Check::lacking(subject, cause, sandbox::remedy()),
+    }
+}
+
+fn text<'a>(facts: &'a Value, pointer: &str) -> Option<&'a str> {
+    facts.pointer(pointer).and_then(Value::as_str)
+}
+
+fn cpus(facts: &Value) -> Check {
+    let subject = "CPUs";
+    let count = facts.pointer("/cpu/count").and_then(Value::as_u64).unwrap_or(0);
+    let model = text(facts, "/cpu/model").unwrap_or("unknown model");
+    // One governor for all CPUs, or a list where they differ. A virtual machine has none.
+    let governors: Vec<&str> = match facts.pointer("/cpu/governor") {
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    };
+    let seen = format!("{count}, {model}");
+    if governors.is_empty() {
+        return Check::good(subject, seen);
+    }
+    let seen = format!("{seen}, governor {}", governors.join(" and "));
+    if governors == ["performance"] {
+        return Check::good(subject, seen);
+    }
+    Check::lacking(subject, seen, "cpupower frequency-set -g performance, for steady figures")
+}
+
+fn clocksource(facts: &Value) -> Check {
+    /// Sources that the kernel's vDSO cannot read: each reading is a system call
+    /// (`vdso_clock_mode` in Linux).
+    const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
+    const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let subject = "clock source";
+    match text(facts, "/cpu/clocksource") {
+        None => Check::lacking(subject, "unknown", "mount sysfs on /sys"),
+        Some(source) if SLOW.contains(&source) => {
+            let available = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+            let remedy = if available.split_whitespace().any(|name| name == "tsc") {
+                "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            } else {
+                "none while this kernel runs: it offers no tsc (dmesg says why). Boot with tsc=reliable if \
+                    the processor's is"
+            };
+            Check::lacking(subject, format!("{source}: each reading is a system call"), remedy)
+        }
+        Some(source) => Check::good(subject, source),
+    }
+}
+
+fn congestion(facts: &Value) -> Check {
+    /// The workloads' default.
+    const ASKED: &str = "cubic";
+    let subject = "congestion control";
+    let read = |key: &str| text(facts, &format!("/net/{key}")).unwrap_or("unknown").to_owned();
+    let available = read("available_congestion_control");
+    let seen = format!("default {}, available {available}", read("congestion_control"));
+    if available.split_whitespace().any(|name| name == ASKED) {
+        return Check::good(
+            subject,
+            format!("{seen}; linerate sets it for each connection and records the one in use"),
+        );
+    }
+    Check::lacking(subject, seen, format!("modprobe tcp_{ASKED}, the default of the workloads"))
+}
+
+/// Tests whether the kernel grants the receive buffer of `udp_stream`. Privileges and limits both
+/// count, so a socket is asked.
+fn buffers(facts: &Value) -> Check {
+    let subject = "socket buffer limits";
+    let wanted = UDP_RECEIVE_BUFFER.0;
+    let limit = facts.pointer("/net/rmem_max").and_then(Value::as_u64);
+    let limit = limit.map_or_else(String::new, |limit| format!(" (net.core.rmem_max {limit})"));
+    let ask = || {
+        let socket =
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+        let bytes = usize::try_from(wanted).unwrap_or(usize::MAX);
+        // The kernel counts double, to have room for its own records.
+        let granted =
+            set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
+        Ok::<_, String>(granted as u64)
+    };
+    match ask() {
+        Ok(granted) if granted >= wanted => Check::good(
+            subject,
+            format!("receive {UDP_RECEIVE_BUFFER}, as udp_stream asks for, is granted{limit}"),
+        ),
+        Ok(granted) => Check::lacking(
+            subject,
+            format!(
+                "receive {} of the {UDP_RECEIVE_BUFFER} udp_stream asks for{limit}",
+                Bytes(granted)
+            ),
+            format!("sysctl -w net.core.rmem_max={wanted}, or run with CAP_NET_ADMIN"),
+        ),
+        Err(cause) => Check::lacking(subject, cause, "allow UDP sockets on 127.0.0.1"),
+    }
+}
+
+/// Returns a check for each sampler that cannot be opened, and one for all others.
+fn samplers() -> Vec<Check> {
+    let scope = Scope::default();
+    let mut open = Vec::new();
+    let mut checks = Vec::new();
+    for sampler in SAMPLERS {
+        match sampler.open(&scope) {
+            Ok(_) => open.push(sampler.name()),
+            Err(why) => checks.push(Check::lacking(
+                format!("sampler {}", sampler.name()),
+                why.to_string(),
+                "none needed; reports will lack its readings",
+            )),
+        }
+    }
+    checks.insert(0, Check::good("samplers", open.join(", ")));
+    checks
+}

@@ -1,0 +1,222 @@
+//! Recipes of the reproductions: which plans run on which labs, and how their studies are judged.
+
+use linerate_analysis::Study;
+use linerate_model::Campaign;
+
+use crate::reproduce::{
+    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp,
+    idt_pcie, intel_ncsi, sun_netframe, with_storage,
+};
+
+/// Every recipe, by the name of its paper.
+pub static RECIPES: [&Recipe; 5] = [&CISCO, &HP, &IDT, &INTEL, &SUN];
+
+/// A campaign of a reproduction.
+#[derive(Debug)]
+pub struct Step {
+    /// Name of its ledger and report.
+    pub name: &'static str,
+    /// Preset plan.
+    pub plan: &'static str,
+    /// Preset lab.
+    pub lab: &'static str,
+    /// Changes to the plan with `--quick`.
+    pub quick: &'static [&'static str],
+}
+
+/// The campaigns that reproduce a paper, and the judgement of their studies.
+#[derive(Debug)]
+pub struct Recipe {
+    /// Name of the paper, and of the default folder.
+    pub name: &'static str,
+    /// The paper in a few words.
+    pub summary: &'static str,
+    /// Its campaigns, in order.
+    pub steps: &'static [Step],
+    /// Judges the studies of the steps, in their order. Returns `None` if one is missing.
+    pub judge: fn(&[Study]) -> Option<Reproduction>,
+    /// Compares the hosts of the paper with ours, from the first campaign; `None` if the paper does
+    /// not describe its hosts.
+    pub hosts: Option<fn(&Campaign) -> Comparison>,
+}
+
+const SHORT: &[&str] = &["campaign.repeats=3", "duration=\"1500 ms\""];
+
+static SUN: Recipe = Recipe {
+    name: "sun-netframe",
+    summary: "Sun, NetFrame (2001)",
+    steps: &[
+        Step { name: "sun-link", plan: "sun-link", lab: "sun-link", quick: SHORT },
+        Step { name: "sun-platform", plan: "sun-platform", lab: "sun-slower", quick: SHORT },
+        Step { name: "sun-buses", plan: "sun-buses", lab: "sun-buses", quick: SHORT },
+        Step { name: "sun-host", plan: "sun-host", lab: "pair", quick: SHORT },
+    ],
+    judge: |studies| match studies {
+        [link, slower, buses, host] => Some(sun_netframe(link, slower, buses, host)),
+        _ => None,
+    },
+    hosts: None,
+};
+
+const FEW_PAYLOADS: &[&str] = &[
+    "campaign.repeats=3",
+    "duration=\"1 s\"",
+    "payload, TCP.axis.params.message_size=[\"64 B\", \"1 KiB\", \"64 KiB\"]",
+    "payload, UDP.axis.params.datagram_size=[\"64 B\", \"1 KiB\", \"8972 B\"]",
+];
+const FEW_SIZES: &[&str] = &[
+    "campaign.repeats=3",
+    "duration=\"1500 ms\"",
+    "packets.axis.params.frame_size=[\"1004 B\", \"3004 B\", \"5004 B\", \"9004 B\"]",
+];
+/// Pairs stay eight: six are the fewest with an interval.
+const HALF_SECONDS: &[&str] = &["duration=\"500 ms\""];
+/// Draws stay 20: fewer say little of a hash.
+const FOUR_FLOWS: &[&str] =
+    &["duration=\"300 ms\"", "warmup=\"100 ms\"", "axis.params.streams=[4]"];
+
+static CISCO: Recipe = Recipe {
+    name: "cisco-vic",
+    summary: "Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)",
+    steps: &[
+        Step { name: "payload", plan: "cisco-payload", lab: "cisco-vic", quick: FEW_PAYLOADS },
+        Step { name: "ports-vic", plan: "cisco-ports", lab: "cisco-vic", quick: FEW_SIZES },
+        Step {
+            name: "ports-expander",
+            plan: "cisco-ports",
+            lab: "cisco-expander",
+            quick: FEW_SIZES,
+        },
+        Step { name: "draws-vic", plan: "cisco-draws", lab: "cisco-vic", quick: FOUR_FLOWS },
+        Step {
+            name: "draws-expander",
+            plan: "cisco-draws",
+            lab: "cisco-expander",
+            quick: FOUR_FLOWS,
+        },
+        Step {
+            name: "draws-polarised",
+            plan: "cisco-draws",
+            lab: "cisco-polarised",
+            quick: FOUR_FLOWS,
+        },
+        Step { name: "placement", plan: "placement", lab: "cisco-vic", quick: HALF_SECONDS },
+    ],
+    judge: |studies| match studies {
+        [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
+            let studies = CiscoStudies {
+                payload,
+                vic,
+                expander,
+                vic_draws,
+                expander_draws,
+                polarised,
+                placement,
+            };
+            Some(cisco_vic(&studies))
+        }
+        _ => None,
+    },
+    hosts: Some(cisco_settings),
+};
+
+static HP: Recipe = Recipe {
+    name: "hp-ftp",
+    summary: "HP 9000 N4000, FTP over Gigabit Ethernet (1999)",
+    steps: &[
+        Step {
+            name: "clients",
+            plan: "hp-clients",
+            lab: "hp-ftp",
+            quick: &["campaign.repeats=3", "duration=\"2500 ms\""],
+        },
+        Step { name: "server", plan: "hp-server", lab: "pair", quick: SHORT },
+    ],
+    judge: |studies| match studies {
+        [clients, server] => Some(hp_ftp(clients, server)),
+        _ => None,
+    },
+    hosts: None,
+};
+
+static IDT: Recipe = Recipe {
+    name: "idt-pcie",
+    summary: "IDT, 89PES24T6G2 PCI Express switch: Ethernet and storage",
+    steps: &[
+        Step {
+            name: "throughput",
+            plan: "idt-throughput",
+            lab: "idt-pcie",
+            quick: &["compare.pairs=1", "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
+        },
+        Step { name: "latency", plan: "idt-latency", lab: "idt-pcie", quick: SHORT },
+        Step {
+            name: "mixed",
+            plan: "idt-mixed",
+            lab: "idt-mixed",
+            // Six pairs are the fewest with an interval.
+            quick: &["duration=\"500 ms\"", "axis.job.0.params.read=[\"50 %\"]"],
+        },
+        Step {
+            name: "sizes",
+            plan: "idt-sizes",
+            lab: "idt-mixed",
+            quick: &[
+                "campaign.repeats=2",
+                "axis.job.1.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]",
+            ],
+        },
+        Step {
+            name: "shared-edge",
+            plan: "shared-edge",
+            lab: "shared-edge",
+            quick: &["duration=\"500 ms\"", "shared edge.axis.job.0.params.direction=[\"rx\"]"],
+        },
+    ],
+    judge: |studies| match studies {
+        [throughput, latency, mixed, sizes, edge] => {
+            Some(with_storage(idt_pcie(throughput, latency), mixed, sizes, edge))
+        }
+        _ => None,
+    },
+    hosts: None,
+};
+
+/// A table of one run each needs whole seconds: three are the least that show a series.
+const TABLES: &[&str] = &["duration=\"3 s\""];
+
+static INTEL: Recipe = Recipe {
+    name: "intel-ncsi",
+    summary: "Intel, NC-SI overview and performance (2013)",
+    steps: &[
+        Step { name: "tables-default", plan: "intel-tables", lab: "ncsi-paper", quick: TABLES },
+        Step { name: "tables-tuned", plan: "intel-tables", lab: "ncsi-tuned", quick: TABLES },
+        Step { name: "causes-default", plan: "intel-causes", lab: "ncsi-paper", quick: SHORT },
+        Step { name: "causes-tuned", plan: "intel-causes", lab: "ncsi-tuned", quick: SHORT },
+        Step { name: "port-100m", plan: "intel-link-speed", lab: "ncsi-100m", quick: SHORT },
+        Step { name: "port-1g", plan: "intel-link-speed", lab: "ncsi", quick: SHORT },
+        Step {
+            name: "cpu",
+            plan: "intel-cpu",
+            lab: "ncsi-cpu",
+            quick: &["campaign.repeats=2", "duration=\"1 s\""],
+        },
+        Step { name: "fire-hose", plan: "fire-hose", lab: "ncsi", quick: &["campaign.repeats=1"] },
+    ],
+    judge: |studies| match studies {
+        [default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose] => {
+            Some(intel_ncsi(&IntelStudies {
+                default,
+                tuned,
+                causes,
+                causes_tuned,
+                slow_port,
+                fast_port,
+                cpu,
+                hose,
+            }))
+        }
+        _ => None,
+    },
+    hosts: None,
+};

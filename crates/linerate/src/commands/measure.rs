@@ -1,0 +1,63 @@
+//! Measurements of one plan: the steps that `demo`, `disk`, `reproduce`, `run`, `serve` and `to`
+//! share.
+
+use std::path::{Path, PathBuf};
+
+use linerate_campaign::catalog::PlanText;
+use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::letters;
+use linerate_campaign::testbeds::{self, Ground, Place};
+use linerate_control::{Progress, RunSummary};
+use linerate_model::plan::{Draft, Plan};
+use linerate_model::{Bytes, Campaign};
+
+use crate::args::Global;
+use crate::exit::Failure;
+use crate::progress::Display;
+
+/// A campaign that was run, and how it went.
+pub(crate) type Measured = (Campaign, RunSummary);
+
+/// Runs the plan `draft` of command `name` into `ledger`, or into one that goes with this process.
+/// Files in the folders `served` may be sent to clients.
+pub(crate) fn drafted(
+    name: &str,
+    draft: &Draft,
+    ground: &Ground,
+    (ledger, served): (Option<&Path>, &[PathBuf]),
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<Measured, Failure> {
+    let (found, plan) = PlanText::drafted(name, draft)?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
+    let ledger =
+        ledger.map_or_else(|| scratch.path().join(format!("{name}.ledger")), Path::to_owned);
+    let request = Request { found: &found, plan: &plan, ground, ledger: &ledger, resume: false };
+    conduct::conduct_serving(&request, served, watch)
+}
+
+/// Runs a plan at `place` into `ledger`, with progress for a person.
+pub(crate) fn at(
+    place: &Place,
+    (found, plan): (&PlanText, &Plan),
+    (ledger, resume): (&Path, bool),
+    global: Global,
+) -> Result<Measured, Failure> {
+    let mut ground = testbeds::prepare(place)?;
+    let request = Request { found, plan, ground: &ground, ledger, resume };
+    let mut display = Display::new(global);
+    let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
+    drop(display);
+    ground.dismantle();
+    Ok(measured)
+}
+
+/// Reads the size that a person gave as `option`.
+pub(crate) fn size(option: &str, text: &str) -> Result<Bytes, Failure> {
+    letters::size(text).ok_or_else(|| {
+        Failure::wrong(format!(
+            "{option} {text}: not a size (expected bytes, with K, M, G or T for powers of 1024, or \
+                a unit as in 4KiB)"
+        ))
+    })
+}
