@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use crate::Failure;
 
-/// The port an agent listens on unless told otherwise.
+/// Default port of an agent.
 pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.

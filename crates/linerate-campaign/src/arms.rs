@@ -1,7 +1,7 @@
-//! What the arms of a comparison set at hosts: made so before each trial of the arm, and put back
+//! Host settings of the arms of a comparison: made before each trial of the arm, and put back
 //! after it.
 //!
-//! The agents guard it: they change what they were told that they may (`linerate agent
+//! The agents guard it: they change only settings with consent (`linerate agent
 //! --allow-tune`), write down what was there before, and put it back when our session ends, however
 //! it ends.
 
@@ -15,7 +15,7 @@ pub(crate) struct Arms<'a> {
     testbed: &'a Testbed,
     keys: Option<&'a KeyStore>,
     tuners: BTreeMap<String, Tuner>,
-    /// What is set now.
+    /// Settings in force.
     present: Vec<HostSetting>,
 }
 

@@ -14,7 +14,7 @@ use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
 use crate::{Failure, rates, searches};
 
-/// What is taken for granted of hosts that nobody has asked, where the plan depends on it: their
+/// Returns the facts of hosts that are assumed without asking, where the plan depends on them: their
 /// CPUs.
 #[must_use]
 pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! A campaign from plan to ledger, as every command that measures does it.
+//! A campaign from plan to ledger, for every command that measures.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::observers::Observers;
 use crate::testbeds::Ground;
 use crate::{Exit, Failure, checks};
 
-/// What is to be run, where, and into which ledger.
+/// A plan, its place and its ledger.
 pub struct Request<'a> {
     /// The plan's text.
     pub found: &'a PlanText,
@@ -36,16 +36,19 @@ pub struct Request<'a> {
     pub ground: &'a Ground,
     /// The ledger's path.
     pub ledger: &'a Path,
-    /// Go on with a campaign already in it.
+    /// True to continue a campaign that is already in it.
     pub resume: bool,
 }
 
-/// The workload whose scratch files are filled before they are loaded, and how long that may take:
-/// what an agent grants at most.
+/// The workload whose scratch files are filled before the load, and the time for it: the most that
+/// an agent grants.
 const STORAGE: &str = "storage";
 const FILLING: Duration = Duration::from_secs(60);
 
 /// Runs a campaign and reads it back from its ledger.
+///
+/// # Errors
+/// If the plan does not fit the place, the ledger cannot be written, or an agent cannot be reached.
 pub fn conduct(
     request: &Request<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
@@ -53,8 +56,7 @@ pub fn conduct(
     conduct_serving(request, &[], progress)
 }
 
-/// The same, where the files in the folders `served` may be sent from here to whoever asks for
-/// them.
+/// Does the same, and permits jobs to serve the files in the folders `served` to any client.
 pub fn conduct_serving(
     request: &Request<'_>,
     served: &[PathBuf],
@@ -71,7 +73,7 @@ pub fn conduct_serving(
         Event::CampaignStarted(Box::new(fresh.clone())),
         Event::Planned { trials: trials.clone() },
     ];
-    // One that was killed before its ledger was there is begun by --resume, too.
+    // A campaign that was killed before its ledger existed is started by --resume, too.
     let (mut ledger, existed) = match Ledger::create_with(request.ledger, &begun) {
         Err(StoreError::Exists { .. }) => (Ledger::open(request.ledger)?, true),
         made => (made?, false),
@@ -101,7 +103,7 @@ pub fn conduct_serving(
         keys,
         agent: Agent::new(AgentOptions {
             name: "here".into(),
-            // Whoever runs this program is the person who claims disks here.
+            // The user of this program is the person who claims disks here.
             writable: Writable::Claimed,
             served: served.to_vec(),
             ..AgentOptions::default()
@@ -125,7 +127,7 @@ pub fn conduct_serving(
     let recorded = watched.recorded;
     drop(ledger);
     if !recorded && !existed {
-        // Nothing was run and nothing recorded: an empty ledger would only be in the way.
+        // Nothing was recorded: an empty ledger would only be in the way of the next run.
         let _left = std::fs::remove_file(request.ledger);
     }
     let summary = outcome?;
@@ -142,8 +144,8 @@ pub fn conduct_serving(
     Ok((ledger.load(Which::Id(&id))?, summary))
 }
 
-/// Makes hosts as each trial wants them, before anything is opened for it. Where that cannot be
-/// done, nothing is measured: the trial is interrupted and the campaign stops.
+/// Settings of hosts for each trial, made before its sockets and files are opened. If one cannot be
+/// made, the trial is interrupted and the campaign stops.
 struct Settled<'a> {
     arms: Arms<'a>,
     stop: Arc<AtomicBool>,
@@ -168,10 +170,10 @@ struct Watched<'a> {
     ledger: &'a mut Ledger,
     ground: &'a Ground,
     losses: u64,
-    /// What its devices had counted as the trial under way began.
+    /// Counters of its devices as the present trial began.
     devices: Devices,
     observers: Observers,
-    /// Whether the ledger knows of the campaign.
+    /// True if the ledger has the campaign.
     recorded: bool,
 }
 
@@ -246,7 +248,7 @@ struct Earlier {
     header: CampaignHeader,
     /// Its complete trials.
     done: HashSet<TrialId>,
-    /// What is recorded of its searches, and of points that are looked at.
+    /// Recorded trials of its searches, and of points that are repeated until known.
     recorded: Vec<TrialRecord>,
     hosts: Vec<HostRecord>,
 }

@@ -1,4 +1,4 @@
-//! What became of the frames that came to a lab's devices under test, as readings of the trial they
+//! Fates of the frames that reached a lab's devices under test, as readings of the trial they
 //! came in.
 //!
 //! The devices run in this process, not on a host: their readings are recorded under the empty host
@@ -26,7 +26,7 @@ impl Devices {
         Self { before: readings(running), since: Instant::now() }
     }
 
-    /// What was counted since then; `None` if the lab has no devices.
+    /// Returns the counts since then; `None` if the lab has no devices.
     pub(crate) fn samples(&self, trial: TrialId, running: &[Running]) -> Option<Event> {
         let series = series(running);
         if series.is_empty() {

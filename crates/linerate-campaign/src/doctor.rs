@@ -21,13 +21,13 @@ const SELF_TEST: Nanos = Nanos::from_millis(300);
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was checked.
+    /// Subject of the check.
     pub subject: String,
-    /// Whether nothing is missing.
+    /// True if nothing is missing.
     pub good: bool,
     /// The value found.
     pub seen: String,
-    /// How to get what is missing.
+    /// Remedy, if something is missing.
     pub remedy: Option<String>,
 }
 

@@ -1,30 +1,30 @@
-//! Between which ends of which place an experiment's load runs.
+//! The two ends between which an experiment's load runs.
 
 use linerate_model::Endpoint;
 
 use crate::Failure;
 
-/// The endpoint at a host that is reached.
+/// Name of the endpoint on the host of `--to`.
 pub const REACHED: &str = "b";
 
-/// The path that a person means.
+/// The path that a person named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Who receives: a host that is reached, or an endpoint.
+    /// Receiver: a host, or an endpoint.
     pub to: Option<String>,
-    /// The endpoint that sends.
+    /// Sender: an endpoint.
     pub from: Option<String>,
-    /// Whether the place is a lab or testbed, whose endpoints have names; else the host of `to` is
-    /// reached.
+    /// True if the place is a lab or testbed, whose endpoints have names. Otherwise `to` names a
+    /// host.
     pub is_named: bool,
 }
 
 impl Route {
-    /// Sender and receiver among `endpoints`: without `--to` the second one receives, without
-    /// `--from` the first one of another host sends. `command` is who complains.
+    /// Returns sender and receiver among `endpoints`. Without `--to` the second one receives; without
+    /// `--from` the first one on another host sends. `command` begins the message of an error.
     ///
     /// # Errors
-    /// If there is no such endpoint; told with those that there are.
+    /// If there is no such endpoint. The message lists those that there are.
     pub fn among<'e>(
         &self,
         command: &str,
@@ -49,7 +49,7 @@ impl Route {
             Some(name) => {
                 find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?
             }
-            // Nothing was named: both ends are this host's, as of a load on one of its disks.
+            // Nothing was named: both ends are on this host, as for a load on one of its disks.
             None if self.to.is_none() && !self.is_named => endpoints
                 .iter()
                 .find(|from| from.name != to.name)

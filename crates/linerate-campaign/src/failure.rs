@@ -1,4 +1,4 @@
-//! How work on a campaign ends, and what is said of one that could not be done.
+//! Exits of commands, and failures with their messages.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use linerate_disk::DiskError;
 use linerate_model::{Lines, Problem, printable};
 use linerate_store::StoreError;
 
-/// How a command ended.
+/// Exit of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done, every goal met.
@@ -24,17 +24,17 @@ pub enum Exit {
     Interrupted,
 }
 
-/// What a command yields.
+/// Result of a command.
 pub type Outcome = Result<Exit, Failure>;
 
-/// Work that could not be done: what to say, and how the command ends.
+/// Work that could not be done: a message, and the exit of the command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     exit: Exit,
     cause: Cause,
 }
 
-/// What is wrong.
+/// Cause of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// Operation, object, cause and remedy.
@@ -45,35 +45,34 @@ pub enum Cause {
         origin: String,
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The problems.
         problems: Vec<Problem>,
     },
 }
 
 impl Failure {
-    /// A failure of class `exit`; `message` says operation, object, cause and remedy.
+    /// Returns a failure of class `exit`. `message` names operation, object, cause and remedy.
     pub fn new(exit: Exit, message: impl Display) -> Self {
         Self { exit, cause: Cause::Message(message.to_string()) }
     }
 
-    /// A wrong command line or plan.
+    /// Returns the failure of a wrong command line or plan.
     pub fn wrong(message: impl Display) -> Self {
         Self::new(Exit::Wrong, message)
     }
 
-    /// A missing host, file or permission.
+    /// Returns the failure of a missing host, file or permission.
     pub fn missing(message: impl Display) -> Self {
         Self::new(Exit::Missing, message)
     }
 
-    /// Every problem of `text`, which was read from `origin`. A text that is refused has at least
-    /// one.
+    /// Returns the failure with every problem of `text`, which was read from `origin`.
     #[must_use]
     pub fn in_text(origin: &str, text: &str, problems: &[Problem]) -> Self {
         let unknown = || {
             Problem::new(
                 None,
-                "the text is refused, and linerate does not say why: please report it",
+                "the text is refused without a reason: please report this as a defect",
             )
         };
         let problems = if problems.is_empty() { vec![unknown()] } else { problems.to_vec() };
@@ -83,27 +82,27 @@ impl Failure {
         }
     }
 
-    /// How the command ends.
+    /// Returns the exit of the command.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// What is wrong.
+    /// Returns the cause.
     #[must_use]
     pub const fn cause(&self) -> &Cause {
         &self.cause
     }
 
-    /// What is said of it, without the places in a text.
+    /// Returns the message, without the places in a text.
     #[must_use]
     pub fn message(&self) -> String {
         match &self.cause {
             Cause::Message(message) => message.clone(),
             Cause::Text { origin, problems, .. } => {
-                let told: Vec<&str> =
+                let messages: Vec<&str> =
                     problems.iter().map(|problem| problem.message.as_str()).collect();
-                format!("{}: {}", printable(origin, Lines::One), told.join("; "))
+                format!("{}: {}", printable(origin, Lines::One), messages.join("; "))
             }
         }
     }
@@ -125,7 +124,7 @@ impl From<StoreError> for Failure {
 }
 
 impl From<DiskError> for Failure {
-    /// A refusal is told a reason a line.
+    /// A refusal has one line for each reason.
     fn from(error: DiskError) -> Self {
         match &error {
             DiskError::Refused { device, refusals } => {
@@ -137,20 +136,20 @@ impl From<DiskError> for Failure {
     }
 }
 
-/// Why a ladder ends before its time: with an exit of its own, or in failure.
+/// Early end of a ladder: an exit of its own, or a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
-    /// A stage ended so, and what it measured is in its ledger.
+    /// A stage ended with this exit. Its ledger has the results so far.
     With(Exit),
-    /// It could not be done.
+    /// The stage could not be run.
     Failed(Failure),
 }
 
 impl Ended {
-    /// How the command ends: an exit of a stage's own is the command's.
+    /// Returns the exit of the command: that of a stage is the command's.
     ///
     /// # Errors
-    /// The failure.
+    /// If the ladder ended with a failure.
     pub fn outcome(ended: Result<Exit, Self>) -> Outcome {
         match ended {
             Ok(exit) | Err(Self::With(exit)) => Ok(exit),

@@ -1,4 +1,4 @@
-//! Where keys are kept.
+//! The folder of the keys.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,10 @@ use linerate_model::HostAddress;
 
 use crate::Failure;
 
-/// Opens the key store at `folder`, or at its usual place; own keys are made at first use.
+/// Opens the key store at `folder`, or at its default place. The first use makes this host's keys.
+///
+/// # Errors
+/// If the folder cannot be read or written, or its default place is not known.
 pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
     let folder = match folder.or_else(|| std::env::var_os("LINERATE_KEYS").map(PathBuf::from)) {
         Some(folder) => folder,
@@ -30,7 +33,10 @@ fn usual() -> Result<PathBuf, Failure> {
         })
 }
 
-/// Our keys, if one of `hosts` is reached over the network.
+/// Opens the keys if one of `hosts` is reached over the network.
+///
+/// # Errors
+/// If they cannot be opened.
 pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { open(None).map(Some) } else { Ok(None) }

@@ -8,6 +8,10 @@
 //! | [`conduct`] | runs a campaign into a ledger |
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
+//! | [`doctor`] | checks of this host |
+//! | [`flows`] | ports that put flows on chosen members of a link group |
+//! | [`letters`] | sizes and rates as iperf3 and fio users type them |
+//! | [`standing`] | processes that carry a lab |
 //!
 //! The ladders only decide. They open no socket and no file, so tests run them with simulated hosts
 //! in virtual time.

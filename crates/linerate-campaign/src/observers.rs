@@ -50,7 +50,7 @@ pub(crate) struct ObserverText {
     period: Option<String>,
     /// A network namespace of this machine, as of `ip netns`.
     namespace: Option<String>,
-    /// Whether octets include the frame check sequence.
+    /// True if octets include the frame check sequence.
     counts_fcs: Option<bool>,
 }
 
@@ -98,7 +98,7 @@ impl Secret {
 }
 
 impl ObserverText {
-    /// What it says, for a testbed of these endpoints and hosts; problems are told without a place.
+    /// Checks it against a testbed of these endpoints and hosts. Problems have no place in a text.
     pub(crate) fn spec(&self, endpoints: &[&str], taken: &[&str]) -> Result<ObserverSpec, Problem> {
         let problem = |message: String| Problem::new(None, message);
         if taken.contains(&self.name.as_str()) {
@@ -265,7 +265,7 @@ impl Observers {
         }
     }
 
-    /// What they say of the trial that ended.
+    /// Returns their readings of the trial that ended.
     pub(crate) fn addenda(&mut self, trial: TrialId) -> Vec<Event> {
         let origin = Nanos(self.barrier.unwrap_or_else(linerate_sys::clock::monotonic));
         let endings: Vec<_> =

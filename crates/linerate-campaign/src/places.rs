@@ -1,4 +1,4 @@
-//! Where in the text of a plan a problem stands that was found later.
+//! Places in a plan's text for problems that are found after parsing.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use linerate_model::plan::{Axis, JobPlan, Plan};
 use linerate_model::{ParamError, Problem};
 
-/// The parameter of `job` that `axis` varies, if it does.
+/// Returns the parameter of `job` that `axis` varies, if any.
 pub(crate) fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
     match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
         Some(key) => Some(key),
@@ -14,8 +14,8 @@ pub(crate) fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option
     }
 }
 
-/// Where a sweep says what parameter `key` of its jobs of a workload is: at an axis, or else at a
-/// job.
+/// Returns the place where a sweep sets parameter `key` of its jobs of a workload: an axis, or else
+/// a job.
 pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Option<Range<usize>> {
     let sweep = plan.sweeps.iter().find(|own| own.name == sweep)?;
     let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
@@ -24,14 +24,14 @@ pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Opti
     axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
 }
 
-/// A value that does not fit, of `subject` at `place`.
+/// Returns the problem of an unfit value of `subject` at `place`.
 pub(crate) fn unfit(place: Option<Range<usize>>, subject: &str, error: ParamError) -> Problem {
     let problem = Problem::new(place, format!("{subject}: {}", error.cause))
         .nearest(error.nearest.as_deref());
     Problem { expected: error.expected, ..problem }
 }
 
-/// The same problem is met at every job and point that shares its cause: once is enough.
+/// Removes repeated problems: every job and point with the same cause reports it.
 pub(crate) fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut seen = HashSet::new();
     let first = |problem: &Problem| seen.insert((problem.span.clone(), problem.message.clone()));

@@ -1,4 +1,4 @@
-//! Getting where a lab may be built: as root, or inside an unprivileged user namespace of our own.
+//! Permission to build a lab: as root, or inside an unprivileged user namespace.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::Failure;
 /// Set in the process that already runs inside our own user namespace.
 const INSIDE: &str = "LINERATE_USER_NAMESPACE";
 
-/// What a process without root leaves its host's of.
+/// Namespaces that a process without root leaves.
 const UNSHARED: &[&str] = &[
     "--user",
     "--map-root-user",
@@ -21,12 +21,12 @@ const UNSHARED: &[&str] = &[
     "--mount-proc",
 ];
 
-/// Makes sure that namespaces may be made and that their names are ours, so that nothing outlives
-/// us: as root, by mounts of our own; otherwise starts this program again inside a user namespace,
-/// with its own mounts and its own process tree.
+/// Makes sure that namespaces may be made and that their names are private, so that none outlives
+/// this process. As root it makes private mounts. Otherwise it starts this program again inside a
+/// user namespace, with its own mounts and its own process tree.
 ///
 /// # Errors
-/// If user namespaces are not allowed here: why, and the remedies.
+/// If user namespaces are not allowed here. The message has the reason and the remedies.
 pub fn enter() -> Result<(), Failure> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(());
@@ -54,10 +54,10 @@ pub fn enter() -> Result<(), Failure> {
     Err(why_not(&format!("run unshare: {error}")))
 }
 
-/// Tries whether namespaces may be made, as a lab makes them.
+/// Tests whether a lab's namespaces may be made.
 ///
 /// # Errors
-/// Why not.
+/// If they may not: the reason.
 pub fn possible() -> Result<(), String> {
     let flags = if is_root() || std::env::var_os(INSIDE).is_some() { &["--net"] } else { UNSHARED };
     match Command::new("unshare").args(flags).arg("true").output() {
@@ -67,7 +67,7 @@ pub fn possible() -> Result<(), String> {
     }
 }
 
-/// What to change so that a lab may be built, as far as the kernel's settings tell.
+/// Returns the changes that would permit a lab, according to the kernel's settings.
 pub fn remedy() -> String {
     if is_root() {
         return "give this container CAP_SYS_ADMIN and CAP_NET_ADMIN, or leave it".to_owned();
@@ -91,7 +91,7 @@ pub fn remedy() -> String {
     remedy
 }
 
-/// Whether the tools a lab is built with are installed; the missing ones otherwise.
+/// Returns the tools of a lab that are not installed.
 pub fn missing_tools() -> Vec<&'static str> {
     let found = |tool: &str| {
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
@@ -101,7 +101,7 @@ pub fn missing_tools() -> Vec<&'static str> {
     ["ip", "tc", "ethtool", "sysctl"].into_iter().filter(|tool| !found(tool)).collect()
 }
 
-/// Whether the effective user is root.
+/// Returns whether the effective user is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

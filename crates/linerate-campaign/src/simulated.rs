@@ -59,7 +59,7 @@ pub(crate) struct SimulatedPath {
     pub(crate) rtt: f64,
     /// Default send buffer, bytes in flight.
     pub(crate) send_buffer: f64,
-    /// Whether goodput follows the send buffer. Otherwise it is `held`, whatever is changed.
+    /// True if goodput follows the send buffer. Otherwise it is `held`, whatever is changed.
     pub(crate) follows: bool,
     /// Limit of all loads for a reason that no counter shows, bit/s.
     pub(crate) held: f64,

@@ -1,7 +1,7 @@
-//! Stages: the plans that a ladder has run, one after the other, and what it is given of them.
+//! Stages: the plans that a ladder runs one after the other, and their records.
 //!
-//! A ladder knows no host and no ledger, only a [`Bench`]: "run this plan, give me what was
-//! recorded". [`Ledgers`] runs plans on hosts; tests run them on simulated ones, in virtual time.
+//! A ladder knows no host and no ledger, only a [`Bench`] that runs a plan and returns its record.
+//! [`Ledgers`] runs plans on hosts. Tests run them on simulated hosts, in virtual time.
 
 use std::path::Path;
 
@@ -15,19 +15,19 @@ use crate::conduct::{self, Request};
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
 
-/// Share of a measurement that others may take from the load before it is no evidence of anything
-/// else.
+/// Largest share of the CPU time that other programs may take from a measurement. Above it the
+/// measurement is no evidence of anything else.
 const MOST_TAKEN: f64 = 0.05;
-/// How often a stage is measured that others disturb.
+/// Most measurements of a stage that other programs disturb.
 const MOST_LOOKS: usize = 3;
 
-/// What is done before each trial, its settings for instance.
+/// Work before each trial, such as its settings.
 pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
 
-/// What runs plans.
+/// Runner of plans.
 pub trait Bench {
-    /// Runs the plan `draft` as stage `name`, and returns what was recorded; `before` is called
-    /// when a trial begins, before anything is opened for it.
+    /// Runs the plan `draft` as stage `name`, and returns the record. `before` is called when a trial
+    /// begins, before its sockets and files are opened.
     ///
     /// # Errors
     /// If the campaign was interrupted, could not be run, or `before` failed.
@@ -42,14 +42,14 @@ impl dyn Bench + '_ {
         Ok((campaign, study))
     }
 
-    /// The same, but what others disturb is measured again, [`MOST_LOOKS`] times in all, and
-    /// `told`. The last one counts, whatever it says: which one does must not depend on what came
-    /// of it.
+    /// Does the same, and repeats a stage that other programs disturb, at most [`MOST_LOOKS`] times in
+    /// all; a note is added to `notes`. The last measurement counts whatever its result: the choice
+    /// must not depend on the result.
     pub(crate) fn look(
         &self,
         name: &str,
         draft: &Draft,
-        told: &mut Vec<String>,
+        notes: &mut Vec<String>,
     ) -> Result<(Campaign, Study), Ended> {
         let mut seen = Vec::new();
         loop {
@@ -61,9 +61,9 @@ impl dyn Bench + '_ {
                 continue;
             }
             if disturbed || seen.len() > 1 {
-                told.push(format!(
-                    "{name}: the machine took {} of the time from it, above {:.0} %: measured {} \
-                        times, the last one counts",
+                notes.push(format!(
+                    "{name}: other programs took {} of its CPU time (limit {:.0} %). Measured {} times; \
+                        the last one counts.",
                     seen.join(", then "),
                     MOST_TAKEN * 100.0,
                     seen.len()
@@ -74,26 +74,26 @@ impl dyn Bench + '_ {
     }
 }
 
-/// How many trials of `study` others disturbed, if any were: that hides what a change does, and can
-/// only weaken a verdict.
+/// Returns how many trials of `study` other programs disturbed; `None` if none. Disturbance hides
+/// the effect of a change, so it can only weaken a verdict.
 pub(crate) fn disturbed(name: &str, study: &Study) -> Option<String> {
     let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
     let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
     let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
     let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
     Some(format!(
-        "{name}: the machine took more than {:.0} % of the time from {} of {n_trials} runs, {:.0} \
-            % at the most: that hides what a change does",
+        "{name}: other programs took more than {:.0} % of the CPU time from {} of {n_trials} runs \
+            (at most {:.0} %). That hides the effect of a change.",
         MOST_TAKEN * 100.0,
         disturbed.len(),
         most * 100.0
     ))
 }
 
-/// Somebody who watches one stage.
+/// Observer of the progress of one stage.
 pub type Watcher<'a> = Box<dyn FnMut(&Progress<'_>) + 'a>;
 
-/// A bench whose stages are campaigns on a testbed, each in a ledger of its own.
+/// Bench whose stages are campaigns on a testbed, each in a ledger of its own.
 pub struct Ledgers<'a> {
     /// The command they belong to.
     pub what: &'static str,
@@ -101,7 +101,7 @@ pub struct Ledgers<'a> {
     pub ground: &'a Ground,
     /// The folder of the ledgers.
     pub out: &'a Path,
-    /// Whoever watches: one for each stage.
+    /// Makes an observer for each stage.
     pub watch: &'a dyn Fn() -> Watcher<'a>,
 }
 

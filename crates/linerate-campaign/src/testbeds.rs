@@ -34,9 +34,9 @@ pub struct Place {
 pub struct Ground {
     /// Hosts and endpoints.
     pub testbed: Testbed,
-    /// What is known of the path beforehand.
+    /// Declared capacities of the path.
     pub capacities: Vec<Capacity>,
-    /// What kind of path it is.
+    /// Kind of the path.
     pub kind: TestbedKind,
     /// The lab's description, if it is one.
     pub lab_text: Option<String>,
@@ -331,7 +331,7 @@ fn machine_behind(target: &str) -> String {
     let told =
         told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let named = told.lines().find_map(|line| line.strip_prefix("hostname "));
-    // An ssh that cannot tell says so when it is started for the agent.
+    // If ssh cannot resolve it, its message appears when it starts the agent.
     let written = || target.rsplit_once('@').map_or(target, |(_, machine)| machine);
     named.unwrap_or_else(written).to_owned()
 }
@@ -381,7 +381,7 @@ fn list_own_cpus(testbed: &mut Testbed) {
 fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
-    // This host last: then it has spoken with the others, and its tables know where they are.
+    // This host last: by then its neighbour tables have the other hosts.
     let (here, there): (Vec<_>, Vec<_>) =
         hosts.iter().partition(|(_, address)| *address == HostAddress::InProcess);
     for (host, address) in there.into_iter().chain(here) {

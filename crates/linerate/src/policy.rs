@@ -34,7 +34,7 @@ pub(crate) struct Policy {
     pub(crate) memory: Option<u64>,
     /// What may be tuned, as `--allow-tune` says it.
     pub(crate) tune: Vec<String>,
-    /// Whether what was tuned may stay.
+    /// True if what was tuned may stay.
     pub(crate) keeping: Keeping,
     /// Serial numbers of disks that may be written to.
     pub(crate) write: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Policy {
     pub(crate) separation: Separation,
 }
 
-/// Whether the process that speaks with conductors gives up the rights of the account.
+/// True if the process that speaks with conductors gives up the rights of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Separation {
     /// It does, and becomes this user if root starts it: the one named, or the first of [`USERS`]
@@ -206,7 +206,7 @@ impl Policy {
     }
 }
 
-/// Whether only root, or the agent's `own` user, can have written a policy of this `owner` and
+/// Returns whether only root, or the agent's `own` user, can have written a policy of this `owner` and
 /// `mode`.
 fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
     (owner == 0 || owner == own) && mode & WRITABLE_BY_OTHERS == 0

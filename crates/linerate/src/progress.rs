@@ -12,7 +12,7 @@ use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable}
 
 use crate::args::Global;
 
-/// A display for one stage of a ladder.
+/// Returns a display for one stage of a ladder.
 pub(crate) fn watcher(global: Global) -> Watcher<'static> {
     let mut display = Display::new(global);
     Box::new(move |event| display.show(event))
@@ -27,7 +27,7 @@ pub(crate) fn incident(event: &Progress<'_>, global: Global) {
     }
 }
 
-/// Shows what happens, on standard error.
+/// Display of progress on standard error.
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// As the options and the terminal want it.
+    /// Returns a display that suits the options and the terminal.
     pub(crate) fn new(global: Global) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !global.quiet).then(|| {
@@ -51,7 +51,7 @@ impl Display {
         match event {
             Progress::HostJoined { host, clock_uncertainty_ns } if self.verbose => {
                 self.say(&format!(
-                    "{host} joined, clock known to {} us",
+                    "{host} joined; its clock is known to {} us",
                     *clock_uncertainty_ns as f64 / 1e3
                 ));
             }
@@ -124,17 +124,17 @@ impl Drop for Display {
     }
 }
 
-/// What was seen of the point of `trial`, in one line.
+/// Returns the state of a point that is repeated until known, in one line.
 fn looked(trial: &TrialSpec, look: &Look, until: &Until, more: usize) -> String {
     let percent = |share: f64| format!("±{:.1} %", share * 100.0);
     let seen = look.half_width.map_or_else(|| "no interval".to_owned(), percent);
     let then = match more {
-        0 if look.is_enough => "that is enough".to_owned(),
+        0 if look.is_enough => "precise enough".to_owned(),
         0 if look.is_unstable => {
             let variation = look.variation.unwrap_or_default() * 100.0;
-            format!("they scatter by {variation:.0} %, more do not help: noisy")
+            format!("noisy: runs scatter by {variation:.0} %, and more do not help")
         }
-        0 => "that is the most: what is left is noise".to_owned(),
+        0 => "noisy: the most runs are done".to_owned(),
         more => format!("{more} more runs"),
     };
     format!(
@@ -145,7 +145,7 @@ fn looked(trial: &TrialSpec, look: &Look, until: &Until, more: usize) -> String 
     )
 }
 
-/// What a search learnt from `trial`, in one line.
+/// Returns the result of a search's trial, in one line.
 fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -> String {
     let Some(searched) = &trial.search else { return String::new() };
     let rate = |load: Option<f64>| {
@@ -174,7 +174,7 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
     )
 }
 
-/// What a trial lost, and what it did not send: that is not lost, though a search counts it like a
+/// Returns the losses of a trial, and the frames not sent: these are not lost, though a search counts them like a
 /// loss beyond the edges of the load.
 fn missing(result: &SearchTrial) -> String {
     let lost = format!("{} of {} lost", result.sent.saturating_sub(result.received), result.sent);

@@ -1,5 +1,5 @@
-//! Limit by limit: what is suspected is put to the test, and where the change lifts the limit, what
-//! limits next is looked for.
+//! The ladder, limit by limit: hypotheses are tested, and where a change lifts the limit, the next
+//! limit is looked for.
 
 use linerate_analysis::PointStudy;
 use linerate_analysis::diagnosis::{moved, scores, suspects, unknown};
@@ -11,41 +11,41 @@ use super::scouts::goodput;
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
-/// Changes that lift a limit, or part of it, one after the other: no more are made.
+/// Most changes that lift a limit, or part of it, one after the other.
 const MOST_RUNGS: usize = 6;
-/// Hypotheses put to the test at each.
+/// Most hypotheses tested at each limit.
 const MOST_TESTED: usize = 3;
 
-/// A limit, or the want of one.
+/// A limit, or the finding that none is known.
 #[derive(Clone, Debug)]
 pub struct Rung {
-    /// What experiments move: goodput, bit/s, or transfers of a disk or file per second.
+    /// The metric that experiments move: goodput in bit/s, or IOPS of a disk or file.
     pub metric: &'static str,
-    /// How much of it there is.
+    /// Its value.
     pub goodput: f64,
-    /// How well each rule's evidence is met, 0 to 1, the best first: 0.5 and more is suspected.
+    /// Score of each rule's evidence, 0 to 1, the best first: from 0.5 the rule suspects.
     pub scores: Vec<(&'static str, f64)>,
-    /// What was found, strongest verdict first; never empty.
+    /// Findings, strongest verdict first; never empty.
     pub findings: Vec<Finding>,
-    /// What lifted it, and how much there was then.
+    /// The change that lifted it, and the metric's value then.
     pub lifted: Option<(String, f64)>,
-    /// What disturbed the runs that this is said of.
+    /// Disturbances of its runs.
     pub notes: Vec<String>,
 }
 
 impl Rung {
-    /// Whether it is known what limits there.
+    /// Returns whether its limit is proven.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.findings.iter().any(|finding| finding.verdict == Verdict::Proven)
     }
 }
 
-/// Looks for the limits of `load`, from the one that shows on: for as many different ones as
-/// `limits` says.
+/// Looks for the limits of `load`, up to `limits` different ones, beginning with the one that binds
+/// now.
 ///
 /// # Errors
-/// If a stage could not be run to its end, or the load not be measured.
+/// If a stage could not be run to its end, or the load could not be measured.
 pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
     let mut notes = Vec::new();
     let (campaign, study) = bench.look("baseline", &load.baseline(), &mut notes)?;
@@ -79,7 +79,8 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
     Ok(rungs)
 }
 
-/// Limits that the leading findings name: what was lifted in part and limits again is one.
+/// Returns the number of different limits. A limit that was lifted in part and binds again counts
+/// once.
 fn different(rungs: &[Rung]) -> usize {
     let mut names: Vec<&str> = rungs
         .iter()
@@ -90,8 +91,8 @@ fn different(rungs: &[Rung]) -> usize {
     names.len()
 }
 
-/// Puts to the test what may limit `point`, the leading hypothesis first, until one is proven. What
-/// disturbed its runs is added to `notes`.
+/// Tests the hypotheses on `point`, the leading one first, until one is proven. Disturbances of the
+/// runs are added to `notes`.
 fn test(
     bench: &dyn Bench,
     number: usize,
@@ -118,8 +119,7 @@ fn test(
             break;
         }
     }
-    // Rules come in the order in which they are asked: of equal verdicts the first is the leading
-    // one.
+    // The sort is stable: of equal verdicts the rule that was asked first leads.
     findings.sort_by_key(|finding| finding.verdict);
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         findings.insert(0, unknown(point));

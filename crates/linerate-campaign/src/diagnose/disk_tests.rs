@@ -39,6 +39,12 @@ fn proven(rungs: &[Rung]) -> usize {
     rungs.iter().filter(|rung| leading(rung) == ("disk_depth", Verdict::Proven)).count()
 }
 
+/// Returns whether the depth was suspected and put to the test.
+fn is_tested(rungs: &[Rung]) -> bool {
+    let of_depth = rungs[0].findings.iter().find(|finding| finding.rule == "disk_depth");
+    of_depth.is_some_and(|finding| finding.counterfactual.is_some())
+}
+
 #[test]
 fn a_depth_that_limits_is_proven_and_doubled_until_the_disk_is_full() {
     // 4 in flight of 100 us are 40,000 a second; the disk is full at 150,000.
@@ -56,6 +62,7 @@ fn a_depth_that_makes_no_difference_is_not_proven() {
     let disk = SimulatedDisk { follows: false, ..SimulatedDisk::default() };
     let rungs = rungs(disk, 4);
     assert_eq!((proven(&rungs), exit_of(&rungs)), (0, Exit::Missed), "{rungs:?}");
+    assert!(is_tested(&rungs), "{rungs:?}");
 }
 
 #[test]
@@ -64,6 +71,7 @@ fn a_queue_that_is_not_full_is_not_suspected() {
     let bench = SimulatedBench::new(disk);
     let rungs = climbed(&bench, 4).expect("every stage ends");
     assert!(rungs.iter().all(|rung| leading(rung).0 != "disk_depth"), "{rungs:?}");
+    assert!((rungs[0].goodput / 40_000.0 - 1.0).abs() < 0.02, "it was measured: {rungs:?}");
     assert_eq!(bench.names(), ["baseline"]);
 }
 
@@ -71,14 +79,16 @@ fn a_queue_that_is_not_full_is_not_suspected() {
 fn noise_hides_a_depth_and_never_makes_one() {
     for seed in 0..6 {
         let disk = SimulatedDisk { follows: false, noise: 0.5, seed, ..SimulatedDisk::default() };
-        assert_eq!(proven(&rungs(disk, 4)), 0, "seed {seed}");
+        let rungs = rungs(disk, 4);
+        assert!(proven(&rungs) == 0 && is_tested(&rungs), "seed {seed}: {rungs:?}");
     }
 }
 
 #[test]
 fn where_the_placebo_works_no_depth_is_proven() {
     let disk = SimulatedDisk { placebo: 2.0, ..SimulatedDisk::default() };
-    assert_eq!(proven(&rungs(disk, 4)), 0);
+    let rungs = rungs(disk, 4);
+    assert!(proven(&rungs) == 0 && is_tested(&rungs), "{rungs:?}");
 }
 
 #[test]

@@ -1,10 +1,9 @@
-//! What limits a path, with proof.
+//! The limit of a path, with proof.
 //!
-//! A short baseline is run and its leading hypothesis taken; what that says is the limit is
-//! changed, beside a placebo, and the pairs are judged. Where the change lifts the limit the ladder
-//! goes on from there, limit by limit. All it changes are parameters of its own load and, where a
-//! host consents, a setting. Every stage is a plan of its own, so that everything it says can be
-//! judged again.
+//! The ladder runs a short baseline and takes the leading hypothesis. It changes the suspected limit,
+//! beside a placebo, and judges the pairs. Where the change lifts the limit, the ladder continues
+//! from there. It changes only parameters of its own load and, where a host consents, a setting.
+//! Every stage is a plan of its own, so that each claim can be judged again.
 
 mod climb;
 #[cfg(test)]
@@ -20,7 +19,7 @@ pub use plans::{Load, STORAGE};
 
 use crate::Exit;
 
-/// What is looked for, and how.
+/// The load whose limit is wanted, and the effort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The load whose limit is looked for.
@@ -31,13 +30,13 @@ pub struct Question {
     pub pairs: u32,
     /// Length of each run, s.
     pub seconds: f64,
-    /// What does not count before it, s.
+    /// Warm-up of each run, s.
     pub omit: f64,
     /// Orders what is drawn at random.
     pub seed: u64,
 }
 
-/// How a ladder ends: what limits is known, or not.
+/// Returns the exit of a ladder: done if a limit is proven.
 #[must_use]
 pub fn exit_of(rungs: &[Rung]) -> Exit {
     if rungs.iter().any(Rung::is_proven) { Exit::Done } else { Exit::Missed }

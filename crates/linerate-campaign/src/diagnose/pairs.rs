@@ -1,5 +1,5 @@
-//! What is suspected, put to the test: pairs with and without the change, once more with longer
-//! runs where noise hides what it did.
+//! Test of a hypothesis: pairs of runs with and without the change, repeated with longer runs where
+//! noise hides the effect.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
@@ -13,16 +13,16 @@ use super::scouts::{Scouted, goodput, scout};
 use crate::stages::{Bench, disturbed};
 use crate::{Ended, Exit, Failure};
 
-/// Where to go on from.
+/// Where the ladder continues.
 pub(super) struct Next {
     pub(super) load: Load,
     pub(super) point: PointStudy,
     pub(super) name: String,
 }
 
-/// The pairs that a rule asks for: their outcome, and where the change leads if it lifts the limit.
-/// Single runs come first: they choose among candidates, and where they leave the claim no hope it
-/// is set aside without pairs.
+/// Runs the pairs that a rule asks for. Returns their outcome, and where the ladder continues if the
+/// change lifts the limit. Single runs come first: they choose among candidates, and a claim that
+/// they contradict clearly is dropped without pairs.
 pub(super) fn put_to_test(
     bench: &dyn Bench,
     number: usize,
@@ -51,14 +51,15 @@ pub(super) fn put_to_test(
     let (mut outcome, study) = loop {
         match look_twice(bench, &stage, load, rule.name(), &tested, notes) {
             Ok(both) => break both,
-            // Without those that ask something of a host that does not let us.
+            // Repeated without the experiments that need a setting which the host refuses.
             Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
-                let refused = format!("not run, its host did not let us: {}", failure.message());
+                let refused = format!("not run, the host refused: {}", failure.message());
                 let asking = tested
                     .extract_if(.., |one| asks_hosts(one))
                     .map(|(experiment, _)| experiment.name);
-                suspicion = asking
-                    .fold(suspicion, |told, name| told.experimented(format!("{name}: {refused}")));
+                suspicion = asking.fold(suspicion, |found, name| {
+                    found.experimented(format!("{name}: {refused}"))
+                });
                 if tested.is_empty() {
                     return Ok((suspicion, None));
                 }
@@ -66,7 +67,7 @@ pub(super) fn put_to_test(
             Err(ended) => return Err(ended),
         }
     };
-    // What was not run in pairs is told too, before what was.
+    // Experiments without pairs are listed too, before those with pairs.
     let paired = outcome.counterfactual.take();
     outcome.counterfactual = suspicion.counterfactual;
     let outcome = paired.into_iter().fold(outcome, Finding::experimented);
@@ -80,8 +81,8 @@ pub(super) fn put_to_test(
                     .is_some_and(|arm| *arm == experiment.name.as_str())
         };
         let reached = study.points.into_iter().find(is_changed)?;
-        // Another experiment may have proven the claim, while this one made no difference and leads
-        // nowhere.
+        // Another experiment may have proven the claim while this one had no effect: then the ladder
+        // does not continue from it.
         let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
         leads.then(|| Next {
             load: load.changed(change),
@@ -92,12 +93,12 @@ pub(super) fn put_to_test(
     Ok((outcome, reached))
 }
 
-/// Whether it sets something at a host.
+/// Returns whether an experiment changes a setting of a host.
 fn asks_hosts((experiment, _): &(Experiment, Change)) -> bool {
     !experiment.settings.is_empty()
 }
 
-/// The outcome of pairs, and of longer ones where noise leaves it open.
+/// Returns the outcome of the pairs, or of longer ones where noise leaves it open.
 fn look_twice(
     bench: &dyn Bench,
     stage: &str,

@@ -1,4 +1,4 @@
-//! The plans of `diagnose`: they are recorded, and can be run again by hand.
+//! Plans of `diagnose`. They are recorded with the results, so that a stage can be repeated by hand.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::longer::Attempt;
@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::Question;
 use crate::Failure;
 
-/// What the arm that changes nothing is called.
+/// Name of the arm without a change.
 pub(super) const BASE: &str = "as it is";
-/// Runs of a baseline: enough to tell an accident from a limit, few enough to be quick.
+/// Runs of a baseline: enough to separate an accident from a limit, few enough to be quick.
 const BASELINE_RUNS: u32 = 2;
-/// How long a run waits for what is still under way.
+/// Time that a run waits for data in flight.
 const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
 /// Length of an interval of a run.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
 pub const STORAGE: &str = "storage";
 
-/// The placebo: a code point that no standard gives a meaning, which is forwarded as if unmarked
-/// (RFC 2474 clause 3). Of a load on a disk or file it is the window of a search for the depth: no
-/// rule judges a load that searches, so that nothing uses it.
+/// Returns the placebo: a code point without a standard meaning, which is forwarded as if unmarked
+/// (RFC 2474 clause 3). For a load on a disk or file it is the window of a depth search, which only a
+/// searching load uses.
 fn placebo(workload: &str) -> DraftArm {
     let (name, parameter, value) = match workload {
         STORAGE => ("another window that nothing uses", "latency_window", "2 s".into()),
@@ -31,14 +31,14 @@ fn placebo(workload: &str) -> DraftArm {
     arm(name, &[(parameter.to_owned(), value)])
 }
 
-/// The arm called `name` that makes `change`.
+/// Returns the arm called `name` that makes `change`.
 fn arm(name: &str, change: &[(String, Value)]) -> DraftArm {
     let mut arm = DraftArm::named(name);
     change.iter().for_each(|(key, value)| arm.params.set(key, value.clone()));
     arm
 }
 
-/// The load whose limit is looked for, and how long its runs are.
+/// The load whose limit is wanted, and the length of its runs.
 #[derive(Clone, Debug)]
 pub struct Load {
     workload: String,
@@ -52,7 +52,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of `question` from endpoint `from` to endpoint `to`.
+    /// Returns the load of `question` from endpoint `from` to endpoint `to`.
     ///
     /// # Errors
     /// If a parameter is not `KEY=VALUE`.
@@ -73,8 +73,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Sets a parameter as a person gives it: `KEY=VALUE`, where a word without quotes is taken for
-    /// a text.
+    /// Sets a parameter given as `KEY=VALUE`. A word without quotes is a text.
     fn set(&mut self, assignment: &str) -> Result<(), Failure> {
         let (key, value) = parameter(assignment).map_err(|problem| {
             let expected = problem.expected.unwrap_or_default();
@@ -87,7 +86,7 @@ impl Load {
         Ok(())
     }
 
-    /// The same with `change` made.
+    /// Returns the load with `change` made.
     pub(super) fn changed(&self, change: &Change) -> Self {
         let mut load = self.clone();
         for (key, value) in change {
@@ -96,7 +95,7 @@ impl Load {
         load
     }
 
-    /// The same with runs so many times as long.
+    /// Returns the load with runs that are `times` as long.
     pub(super) fn longer(&self, times: f64) -> Self {
         Self { measured: Nanos::from_secs_f64(self.seconds() * times), ..self.clone() }
     }
@@ -177,7 +176,7 @@ impl Load {
     }
 }
 
-/// What is run beside candidates.
+/// The arm that candidates are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     /// Nothing: the baseline is known.
@@ -186,7 +185,7 @@ pub(super) enum Beside {
     Base,
 }
 
-/// What the run of the candidate `number` is called.
+/// Returns the name of the run of candidate `number`.
 pub(super) fn scout(number: usize) -> String {
     format!("candidate {}", number + 1)
 }

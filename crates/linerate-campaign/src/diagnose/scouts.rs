@@ -9,7 +9,7 @@ use super::plans::{self, Beside, Load};
 use crate::Ended;
 use crate::stages::Bench;
 
-/// What single runs of candidates came to.
+/// Outcome of the single runs of candidates.
 pub(super) enum Scouted {
     /// The candidate that yields most of those that end what they should: pairs of fresh runs judge
     /// it.
@@ -76,7 +76,7 @@ pub(super) fn scout(
     Ok(Scouted::Chosen(change))
 }
 
-/// What experiments on the load move, of the measured jobs in the direction that carries most:
+/// Returns the metric that experiments move, of the measured jobs in the direction that carries most:
 /// goodput, bit/s, or of disks and files transfers per second; zero if none is known.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))

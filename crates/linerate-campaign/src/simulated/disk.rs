@@ -21,7 +21,7 @@ pub(crate) struct SimulatedDisk {
     pub(crate) latency: f64,
     /// Most transfers a second.
     pub(crate) most: f64,
-    /// Whether the rate follows the queue depth. Otherwise it is half of `most`.
+    /// True if the rate follows the queue depth. Otherwise it is half of `most`.
     pub(crate) follows: bool,
     /// Share of the slots that are in use.
     pub(crate) used: f64,
@@ -62,6 +62,7 @@ impl SimulatedLoad for SimulatedDisk {
         let counted = |(start, end)| {
             let mut counted = Interval { start, end, ..Interval::default() };
             let transfers = (rate * end.since(start).as_secs_f64()) as u64;
+            counted.counters[Counter::Steps] = transfers;
             counted.counters[Counter::Reads] = transfers;
             counted.counters[Counter::BytesRead] = transfers * BLOCK;
             counted.counters[Counter::OutstandingTime] = transfers * service_ns;

@@ -38,7 +38,7 @@ pub(crate) struct SimulatedHose {
     pub(crate) own_window: u64,
     /// Goodput of a stream that overruns the buffer, as a share of the full rate.
     pub(crate) collapsed: f64,
-    /// Whether the kernel obeys a route's window.
+    /// True if the kernel obeys a route's window.
     pub(crate) obeys_route: bool,
     /// Factor of the response time while a setting is in force.
     pub(crate) slower_requests: f64,

@@ -1,9 +1,10 @@
-//! Settings of both hosts of a path tried one after the other: predicted, proven by interleaved
-//! pairs beside a placebo, put back; what helps and harms nothing goes into a profile for its host.
+//! Settings of both hosts of a path, tried one after the other. Each is predicted, proven by
+//! interleaved pairs beside a placebo, and put back. A setting that helps and harms nothing goes into
+//! the profile of its host.
 //!
-//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that everything
-//! can be judged again. The placebo writes the present value once more. What it does not see: other
-//! traffic on the path while it measures, and two changes that help only together.
+//! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that each claim
+//! can be judged again. The placebo writes the present value once more. Not seen: other traffic on
+//! the path during the measurement, and two changes that help only together.
 
 use std::collections::BTreeMap;
 
@@ -26,34 +27,33 @@ use super::outcome::{self, BACKWARD, FORWARD, Findings, NotTried, REQUESTS, Trie
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
-/// What is tried, and for how long.
+/// Options of `tune host`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostTuning {
-    /// Only these kinds of change; all if it is empty.
+    /// Kinds of change to try; all if empty.
     pub tried: Vec<String>,
     /// Pairs of an experiment.
     pub pairs: u32,
     /// Length of each run, s.
     pub seconds: f64,
-    /// What does not count before it, s.
+    /// Warm-up of each run, s.
     pub omit: f64,
 }
 
-/// Goodput may lie this far beyond the prediction: predictions know nothing of headers and of the
-/// grain of windows.
+/// Tolerance of a prediction, as a ratio: predictions leave out headers and the granularity of
+/// windows.
 const SLACK: f64 = 1.05;
-/// How long a run waits for what is still under way, the pause after it, and the length of its
-/// intervals.
+/// Time that a run waits for data in flight, the pause after it, and the length of its intervals.
 const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(50);
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The sweep of a flood.
 const FLOOD: &str = "flood";
 
-/// The kinds of change that are called `names`; all of them if that is empty.
+/// Returns the kinds of change called `names`, or all if `names` is empty.
 ///
 /// # Errors
-/// If there is none of a name.
+/// If a name is unknown.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failure> {
     let all = || {
         TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ")
@@ -62,7 +62,7 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Fa
         names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name))
     {
         return Err(Failure::wrong(format!(
-            "tune: `{unknown}` is no kind of change (there are {})",
+            "tune: `{unknown}` is not a kind of change (expected one of {})",
             all()
         )));
     }
@@ -72,10 +72,11 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Fa
     Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
 }
 
-/// Tries what may help on the path between `ends`; the profiles are for the caller to write.
+/// Tries the settings that may help on the path between `ends`. The caller writes the profiles.
 ///
 /// # Errors
-/// If a stage could not be run to its end, the path not be measured, or a host not be asked.
+/// If a stage could not be run to its end, the path could not be measured, or a host could not be
+/// asked.
 pub fn tune(
     bench: &dyn Bench,
     sessions: &(impl Sessions + ?Sized),
@@ -114,11 +115,11 @@ fn endpoint<'a>(end: PathEnd, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a E
     if end == PathEnd::Receiver { to } else { from }
 }
 
-/// An experiment, and what came of its look at the path.
+/// An experiment, and the result of its look at the path.
 type Look = (&'static dyn TuningExperiment, Vec<Looked>);
 
-/// What speaks for each of the experiments, and what hinders it. What does has been set once, and
-/// put back, to know that it can be.
+/// Returns the candidates of each experiment, and the settings that are not tried with the reason.
+/// Each candidate has been set once, and put back, to know that it can be.
 fn look(
     sessions: &(impl Sessions + ?Sized),
     campaign: &Campaign,
@@ -138,7 +139,7 @@ fn look(
     let mut host = |endpoint: &Endpoint| {
         let mut host = facts(campaign, endpoint);
         if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
-            // One by one: an interface without a setting must not hide the others.
+            // Read one by one, so that an interface without a setting does not hide the others.
             let mut read = |name: &'static str| {
                 (
                     name,
@@ -216,12 +217,13 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
     }
 }
 
-/// The one value of a setting that may be changed.
+/// Returns the value of a setting that may be changed.
 fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
     let not_offered =
         |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
     let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
-    let state = states.into_iter().next().ok_or_else(|| not_offered("the agent did not tell"))?;
+    let state =
+        states.into_iter().next().ok_or_else(|| not_offered("the agent did not report it"))?;
     if let Some(why) = state.refused {
         return Err(Hindrance { kind: HindranceKind::NotConsented, why: clause(&why) });
     }
@@ -231,7 +233,7 @@ fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hin
             "its queues differ ({value}): there is no one value to put back"
         ))),
         Setting::Steering { value, .. } => Ok(value),
-        Setting::RouteWindow { .. } => Err(not_offered("the agent told of a route")),
+        Setting::RouteWindow { .. } => Err(not_offered("the agent reported a route")),
     }
 }
 
@@ -243,7 +245,7 @@ fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {
     Hindrance { kind, why }
 }
 
-/// An agent's words without what it was asked for, which is told beside them.
+/// Returns an agent's message without its first clause, the setting, which is shown beside it.
 fn clause(why: &str) -> String {
     why.split_once(": ").map_or(why, |(_, cause)| cause).to_owned()
 }
@@ -295,7 +297,7 @@ impl Load<'_> {
                         value: value.into(),
                     });
                 }
-                // A socket that nothing is asked of: the same once more.
+                // The socket's default: the same once more.
                 By::Load if value.is_empty() => {}
                 By::Load => arm.params.set(setting, value),
             }
@@ -310,7 +312,7 @@ impl Load<'_> {
         }
     }
 
-    /// A run with and without each.
+    /// Returns a run with and without each candidate.
     fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
         let sweep = |candidate: &Candidate| DraftSweep {
             compare: Some(self.arms(candidate, 1, false)),
@@ -325,7 +327,7 @@ impl Load<'_> {
             ..self.sweep(name, job)
         };
         let mut sweeps = vec![sweep(FORWARD, self.job("tcp_stream"), true)];
-        // What a socket does to itself, it does to no other.
+        // A setting of a socket has no effect on other sockets.
         if candidate.by == By::Agent {
             let backward = self.job("tcp_stream").with([("direction", "rx".into())]);
             sweeps.extend([
@@ -337,8 +339,8 @@ impl Load<'_> {
     }
 }
 
-/// The candidate that yields most in a run each, and those that yield less; pairs of fresh runs
-/// judge the best.
+/// Returns the candidate that yields most in one run each, and those that yield less. Pairs of fresh
+/// runs judge the best.
 fn scout(
     bench: &dyn Bench,
     load: &Load<'_>,

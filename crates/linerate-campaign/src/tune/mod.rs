@@ -1,7 +1,7 @@
-//! Settings changed with consent, what they do proven, and put back.
+//! Settings changed with consent, their effect proven, and put back.
 //!
-//! The ladders know no agent, only [`Sessions`] that read and change the settings of a host; what
-//! they measure they have a [`Bench`](crate::stages::Bench) run.
+//! The ladders know no agent, only [`Sessions`] that read and change the settings of a host. A
+//! [`Bench`](crate::stages::Bench) runs their measurements.
 
 pub mod host;
 pub mod outcome;
@@ -20,31 +20,31 @@ use crate::keys::keys_for;
 
 pub use settings::{Present, WindowScope};
 
-/// An open session about the settings of one host. What it changed is put back when it ends, unless
-/// it is kept.
+/// Open session about the settings of one host. Changes are put back when it ends, unless they are
+/// kept.
 pub trait Settings {
-    /// What the settings named are now.
+    /// Reads the present values of `settings`.
     ///
     /// # Errors
-    /// If the session has ended, or the agent cannot tell.
+    /// If the session has ended, or the agent cannot read them.
     fn read(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError>;
 
-    /// Makes the settings so, all or none.
+    /// Makes all settings, or none.
     ///
     /// # Errors
-    /// If the session has ended, or the agent may not or cannot.
+    /// If the session has ended, or the agent does not permit it or fails.
     fn apply(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError>;
 
-    /// Puts back everything that was changed in this session.
+    /// Puts back every change of this session.
     ///
     /// # Errors
-    /// If the session has ended, or something could not be put back.
+    /// If the session has ended, or a setting could not be put back.
     fn revert(&mut self) -> Result<(), ControlError>;
 
-    /// Lets what is changed stay when the session ends.
+    /// Keeps the changes when the session ends.
     ///
     /// # Errors
-    /// If the session has ended, or the agent does not let it stay.
+    /// If the session has ended, or the agent does not permit it.
     fn keep(&mut self) -> Result<(), ControlError>;
 }
 
@@ -66,12 +66,12 @@ impl Settings for Tuner {
     }
 }
 
-/// What opens sessions.
+/// Opener of sessions.
 pub trait Sessions {
-    /// Opens one about the settings of `host`.
+    /// Opens a session about the settings of `host`.
     ///
     /// # Errors
-    /// If it cannot be reached, or does not let us in.
+    /// If the host cannot be reached, or refuses the session.
     fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure>;
 }
 

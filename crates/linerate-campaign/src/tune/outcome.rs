@@ -35,7 +35,7 @@ pub struct Tried {
     pub host: String,
     /// Its interface; empty if it is of the whole host.
     pub device: String,
-    /// Whether it helps.
+    /// True if it helps.
     pub verdict: Verdict,
     /// Why the verdict is not *proven*.
     pub why: String,
@@ -91,7 +91,7 @@ pub struct SideEffect {
     pub figure: SideFigure,
     /// The typical change of a pair, per cent.
     pub percent: f64,
-    /// Whether that is better or worse.
+    /// True if that is better or worse.
     pub change: Change,
 }
 

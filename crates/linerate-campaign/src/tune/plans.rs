@@ -30,7 +30,7 @@ pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) jobs: Vec<DraftJob>,
     pub(super) metric: &'static str,
-    /// Whether it is measured in each direction.
+    /// True if it is measured in each direction.
     pub(super) both_ways: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Profiles: what was changed at a host and why, so that it can be made so again, checked, and put
-//! back.
+//! Profiles: changes of a host with their reasons, which can be applied, checked and reverted.
 //!
 //! ```toml
 //! # ... how it is applied, checked and reverted, and the commands that do the same by hand
@@ -16,14 +15,14 @@
 //! side_effects = ["CPU time per gigabyte -8.0 % (better)"]
 //! ```
 //!
-//! What belongs to the sockets of a program (`pacing_rate`) stands under `[[program]]`, alike:
-//! `tune apply` cannot make other programs do it, and says how they do. What was tried and not kept
-//! stands under `[[dropped]]`, and what could not be tried under `[[untried]]`: both with why, and
-//! for people alone.
+//! Settings of a program's sockets (`pacing_rate`) are under `[[program]]`: `tune apply` cannot make
+//! them in other programs, and prints how to. Changes that were tried and not kept are under
+//! `[[dropped]]`, and those that could not be tried under `[[untried]]`, with the reasons. Both are
+//! for readers only.
 //!
-//! A profile is applied, checked and reverted on the host itself, by whoever may. A setting is
-//! changed only where it is as the profile expects it: what somebody else has set since is left
-//! alone and told. All of a profile or nothing is changed.
+//! A profile is applied, checked and reverted on the host itself. A setting is changed only if it has
+//! the value that the profile expects: a value that another program has set since is left alone and
+//! reported. Either all of a profile is changed, or nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,7 +36,7 @@ use super::outcome::{Findings, NotTried, Tried};
 use super::settings::typed;
 use crate::{Exit, Failure};
 
-/// A profile as written.
+/// Profile as written.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
@@ -66,7 +65,7 @@ struct Entry {
     side_effects: Vec<String>,
 }
 
-/// One that could not be tried.
+/// A setting that could not be tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hindered {
@@ -75,14 +74,14 @@ struct Hindered {
     why: String,
 }
 
-/// What is done with a profile.
+/// Action on a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Make it so.
+    /// Make its changes.
     Apply,
-    /// Say whether it is so.
+    /// Check that the host matches it.
     Check,
-    /// Put back what was there before.
+    /// Put back the values before it.
     Revert,
 }
 
@@ -105,7 +104,7 @@ impl From<&Tried> for Entry {
 }
 
 impl Profile {
-    /// That of `host`.
+    /// Returns the profile of `host`.
     fn of(host: &str, campaign: &str, findings: &Findings) -> Self {
         let of = |wanted: &dyn Fn(&Tried) -> bool| {
             findings
@@ -136,7 +135,7 @@ impl Profile {
         }
     }
 
-    /// Writes it into `folder`; its path.
+    /// Writes it into `folder` and returns its path.
     fn write(&self, folder: &Path) -> Result<String, Failure> {
         let path = folder.join(format!("{}.profile.toml", self.host.replace('/', "-")));
         let written =
@@ -179,7 +178,8 @@ impl Profile {
     }
 }
 
-/// Writes a profile into `folder` for each host at which something is proven to help; their paths.
+/// Writes a profile into `folder` for each host with a setting that is proven to help. Returns their
+/// paths.
 ///
 /// # Errors
 /// If one cannot be written.
@@ -191,12 +191,12 @@ pub fn write(folder: &Path, findings: &Findings) -> Result<Vec<String>, Failure>
         .collect()
 }
 
-/// Applies, checks or reverts the profile at `path`, on this host: what was done and found, line by
-/// line, and how that ends.
+/// Applies, checks or reverts the profile at `path` on this host. Returns a line for each setting,
+/// and the exit.
 ///
 /// # Errors
-/// If there is no such profile, somebody has set something since, or a setting cannot be read or
-/// changed.
+/// If there is no such profile, a setting has been changed since, or a setting cannot be read or
+/// written.
 pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
     let profile = Profile::read(path)?;
     let mut entries = profile.change;
@@ -256,7 +256,7 @@ fn make(entries: &[&Entry]) -> Result<Vec<String>, Failure> {
     Ok(entries.iter().map(made).collect())
 }
 
-/// What is not done here, and by whom it is.
+/// Returns the settings that other programs must make themselves.
 fn of_programs(entry: &Entry) -> String {
     format!(
         "{} {}: not set, programs do it at their own sockets (setsockopt SO_MAX_PACING_RATE, bytes \

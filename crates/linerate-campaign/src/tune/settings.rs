@@ -1,20 +1,20 @@
-//! The settings that give a window, narrowest first, and what they would be typed as.
+//! Settings that give a window, narrowest first, and the commands that make them by hand.
 
 use std::net::IpAddr;
 
 use linerate_control::{Setting, SettingState};
 
-/// The parameter that bounds the receive buffers of a host, and with them its windows.
+/// The sysctl that bounds the receive buffers of a host, and with them its windows.
 pub(super) const RECEIVE: &str = "net.ipv4.tcp_rmem";
-/// The one that bounds its send buffers: what a placebo changes.
+/// The sysctl that bounds its send buffers, which a placebo changes.
 const SEND: &str = "net.ipv4.tcp_wmem";
-/// A receive buffer of the kernel is never smaller (one page).
+/// Smallest receive buffer of the kernel (one page).
 const LEAST_BUFFER: u64 = 4096;
-/// The largest window TCP can advertise (RFC 7323 clause 2.3): over a route that says this, nothing
-/// is bounded.
+/// The largest window that TCP can advertise (RFC 7323 clause 2.3): as a route's window it bounds
+/// nothing.
 const LARGEST_WINDOW: u32 = 65_535 << 14;
 
-/// A way to give the window.
+/// Scope of a setting that gives the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowScope {
     /// Connections over one route.
@@ -23,7 +23,7 @@ pub enum WindowScope {
     Host,
 }
 
-/// What the host's settings are, and how they are spelled.
+/// Present settings of the host, and their spelling.
 #[derive(Clone, Debug)]
 pub struct Present {
     route: SettingState,
@@ -31,8 +31,7 @@ pub struct Present {
     send: SettingState,
 }
 
-/// What is to be asked of the host to know them, with `console` the address that the window is
-/// advertised to.
+/// Returns the settings to read, with `console` the address that the window is advertised to.
 pub(super) fn questions(console: IpAddr) -> Vec<Setting> {
     let sysctl = |name: &str| Setting::Sysctl { name: name.into(), value: String::new() };
     let route =
@@ -41,13 +40,13 @@ pub(super) fn questions(console: IpAddr) -> Vec<Setting> {
 }
 
 impl Present {
-    /// The answers to [`questions`], in their order.
+    /// Returns the present settings from the answers to [`questions`], in their order.
     pub(super) fn of(states: Vec<SettingState>) -> Option<Self> {
         let [route, receive, send] = <[SettingState; 3]>::try_from(states).ok()?;
         Some(Self { route, receive, send })
     }
 
-    /// The device the route leads out of.
+    /// Returns the device of the route.
     #[must_use]
     pub fn device(&self) -> &str {
         match &self.route.setting {
@@ -56,7 +55,7 @@ impl Present {
         }
     }
 
-    /// The route with a window.
+    /// Returns the route with a window.
     fn route_with(&self, bytes: u32, segments: u32) -> Setting {
         match self.route.setting.clone() {
             Setting::RouteWindow { destination, device, .. } => {
@@ -66,8 +65,8 @@ impl Present {
         }
     }
 
-    /// The setting that gives a window of `bytes` by `way`; `buffer` is the receive buffer that
-    /// gives it.
+    /// Returns the setting that gives a window of `bytes` by `way`. `buffer` is the receive buffer for
+    /// this window.
     pub(super) fn setting(&self, way: WindowScope, bytes: u64, mss: u64, buffer: u64) -> Setting {
         match way {
             WindowScope::Route => {
@@ -84,8 +83,8 @@ impl Present {
         }
     }
 
-    /// A change of the same kind that must make no difference: a route's window that bounds
-    /// nothing; send buffers of a host that receives.
+    /// Returns a change of the same kind that must have no effect: a route's window that bounds
+    /// nothing, or send buffers of a host that receives.
     pub(super) fn placebo(&self, way: WindowScope) -> Setting {
         match way {
             WindowScope::Route => self.route_with(LARGEST_WINDOW, 0),
@@ -108,7 +107,7 @@ impl Present {
         }
     }
 
-    /// What puts back what is there now.
+    /// Returns the command that restores the present setting.
     pub(super) fn before(&self, way: WindowScope) -> String {
         match (way, &self.route.setting) {
             (WindowScope::Host, _) => self.command(&self.receive.setting),
@@ -119,7 +118,7 @@ impl Present {
         }
     }
 
-    /// As a person types it.
+    /// Returns the command that makes `setting` by hand.
     pub(super) fn command(&self, setting: &Setting) -> String {
         match setting {
             Setting::CpuQuota { value } => {
@@ -136,7 +135,7 @@ impl Present {
     }
 }
 
-/// A setting of a host, or of its interface `device`, as a person types it.
+/// Returns the command for a setting of a host, or of its interface `device`.
 pub(super) fn typed(setting: &str, device: &str, value: &str) -> String {
     let switch = if value == "0" { "off" } else { "on" };
     match setting {
@@ -148,7 +147,7 @@ pub(super) fn typed(setting: &str, device: &str, value: &str) -> String {
         "rx_ring" | "tx_ring" => {
             format!("ethtool -G {device} {} {value}", setting.trim_end_matches("_ring"))
         }
-        // Below the interface's device, or beside it (virtio).
+        // The interrupts are listed below the interface's device, or beside it (virtio).
         "irq_cpus" => format!(
             "for n in $(cd /sys/class/net/{device}/device && ls msi_irqs 2>/dev/null || ls \
                 ../msi_irqs); do echo {value} > \

@@ -23,11 +23,11 @@ const RECEIVE: &str = "net.ipv4.tcp_rmem";
 #[derive(Clone)]
 struct SimulatedHosts {
     values: BTreeMap<&'static str, &'static str>,
-    /// Whether a host consents to a change.
+    /// True if a host consents to a change.
     consents: bool,
-    /// Whether what is consented can be set.
+    /// True if what is consented can be set.
     settable: bool,
-    /// Whether anybody is there.
+    /// True if anybody is there.
     there: bool,
     /// What was done, in order.
     done: Rc<RefCell<Vec<String>>>,

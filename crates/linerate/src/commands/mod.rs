@@ -92,7 +92,7 @@ fn write_reference(out: &Path) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Whether a command opens no socket, so that it may simply end when its reader does.
+/// Returns whether a command opens no socket, so that it may end when its reader does.
 fn only_prints(command: &Command) -> bool {
     matches!(
         command,

@@ -28,7 +28,7 @@ pub struct TriedSetting {
     pub command: String,
     /// Largest window that the sender saw, bytes.
     pub seen: Option<u64>,
-    /// Whether it gives the window.
+    /// True if it gives the window.
     pub holds: bool,
     /// Reason why it could not be set; empty if it was set.
     pub why: String,
@@ -80,15 +80,15 @@ pub struct BufferLaw {
     pub onset_from_bytes: u64,
     /// Smallest window at which loss must have begun, bytes.
     pub onset_to_bytes: u64,
-    /// Whether a window without loss exists.
+    /// True if a window without loss exists.
     pub loss_free_window_exists: bool,
-    /// Whether the path can be filled without loss.
+    /// True if the path can be filled without loss.
     pub full_rate_without_loss: bool,
     /// Largest window without loss in the sweep, bytes.
     pub last_clean_bytes: Option<u64>,
     /// Smallest window with loss in the sweep, bytes.
     pub first_lossy_bytes: Option<u64>,
-    /// Whether the sweep agrees with the calculation.
+    /// True if the sweep agrees with the calculation.
     pub onset_within_bracket: Option<bool>,
 }
 
@@ -99,7 +99,7 @@ pub struct DropPlace {
     pub culprit: &'static str,
     /// The counters that show it.
     pub evidence: String,
-    /// Whether the counters leave no other place.
+    /// True if the counters leave no other place.
     pub certain: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct ChosenWindow {
     pub predicted_bit_per_s: f64,
     /// Goodput in the sweep over that with the host's own window.
     pub gain_in_sweep: f64,
-    /// Whether it had no loss in the sweep.
+    /// True if it had no loss in the sweep.
     pub clean: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct WindowFindings {
     pub to: String,
     /// Interface that is touched.
     pub interface: String,
-    /// Whether the path is emulated.
+    /// True if the path is emulated.
     pub emulated: bool,
     /// Congestion control of the streams.
     pub congestion: Option<String>,
@@ -167,15 +167,15 @@ pub struct WindowFindings {
     pub side_effects: Vec<SideEffect>,
     /// The verdict.
     pub verdict: Option<Verdict>,
-    /// Whether no setting was to be changed.
+    /// True if no setting was to be changed.
     pub dry_run: bool,
-    /// Whether the setting stays.
+    /// True if the setting stays.
     pub kept: bool,
     /// Commands that make the setting, for an init script.
     pub commands: Vec<String>,
     /// Command that puts the setting back.
     pub before: String,
-    /// Whether the agent refused the settings.
+    /// True if the agent refused the settings.
     #[serde(skip)]
     pub refused: bool,
 }

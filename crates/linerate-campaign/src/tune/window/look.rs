@@ -15,7 +15,7 @@ use crate::{Ended, Exit, Failure};
 /// An Ethernet header: what a frame holds beyond its packet in a buffer (IEEE 802.3 clause 3.2).
 const ETHERNET_HEADER: u64 = 14;
 
-/// What is known of the path before anything is changed.
+/// The path before any change.
 pub(super) struct Found {
     pub(super) hose: Hose,
     /// The window to try; `None` if the path has no shallow buffer.

@@ -8,7 +8,7 @@
 //! 4. `settle`: the narrowest setting that gives this window (not in a dry run).
 //! 5. `proof`: runs with and without the setting, beside a placebo.
 //!
-//! What it does not see: other traffic on the path while it measures.
+//! Not seen: other traffic on the path during the measurement.
 
 mod ends;
 mod findings;
@@ -34,18 +34,18 @@ use crate::{Ended, Exit, Failure};
 use ends::Ends;
 use settle::Wanted;
 
-/// What is wanted.
+/// Options of `tune window`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowTuning {
     /// The interface that may be touched; `None` for the one that the route back leads out of.
     pub interface: Option<String>,
     /// Congestion control of the streams.
     pub congestion: String,
-    /// Whether to measure only, and change nothing.
+    /// True to measure only, and change nothing.
     pub dry_run: bool,
-    /// Whether to keep the setting if it is proven to help.
+    /// True to keep the setting if it is proven to help.
     pub keep: bool,
-    /// Whether to try fewer windows.
+    /// True to try fewer windows.
     pub quick: bool,
     /// Pairs of the proof.
     pub pairs: u32,

@@ -23,7 +23,7 @@ struct SimulatedHost {
     /// Settings that the host refuses, by their kind.
     refuses_route: bool,
     refuses_host: bool,
-    /// Whether nobody answers.
+    /// True if nobody answers.
     is_away: bool,
     /// Calls, in order.
     done: Rc<RefCell<Vec<&'static str>>>,
