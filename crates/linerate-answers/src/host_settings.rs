@@ -120,7 +120,7 @@ fn untried_json(untried: &NotTried) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use linerate_analysis::End;
+    use linerate_analysis::PathEnd;
     use linerate_analysis::tune::experiments::{Candidate, Hindrance};
     use linerate_model::Verdict;
     use linerate_report::text;
@@ -130,7 +130,7 @@ mod tests {
     fn findings() -> Findings {
         let candidate = Candidate {
             name: "larger receive buffers".into(),
-            end: End::Receiver,
+            end: PathEnd::Receiver,
             setting: "net.ipv4.tcp_rmem",
             by: By::Agent,
             before: "4096 32768 32768".into(),
