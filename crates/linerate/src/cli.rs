@@ -227,7 +227,8 @@ mod tests {
                     .unwrap_or_else(|error| panic!("{place}: {words:?}: {error}"));
                 // A ceiling is only arithmetic, so that it is computed, too.
                 if let Some(limit) = matches.subcommand_matches("limit") {
-                    limit::run(limit, false).unwrap_or_else(|failure| {
+                    let cli = Cli::from_arg_matches(&matches).expect("clap accepted it");
+                    limit::run(limit, cli.global).unwrap_or_else(|failure| {
                         panic!("{place}: {words:?}: {failure:?}");
                     });
                 }
