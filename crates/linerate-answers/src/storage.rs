@@ -322,7 +322,7 @@ mod tests {
             ..JobStudy::default()
         };
         let parameters = BTreeMap::from([("params.depth".to_owned(), depth.into())]);
-        PointStudy { parameters: parameters.into(), jobs: vec![job], ..PointStudy::default() }
+        PointStudy { parameters, jobs: vec![job], ..PointStudy::default() }
     }
 
     fn text_of(points: Vec<PointStudy>) -> String {
