@@ -220,7 +220,7 @@ fn windows(findings: &WindowFindings) -> Vec<Block> {
     let columns = vec![
         Column::text("window"),
         Column::text("seen by the sender"),
-        Column::number("goodput", rates),
+        Column::number(metric::GOODPUT, rates),
         Column::number("retransmitted", Scale::PERCENT),
     ];
     let mut table = Table::new("windows", "Streams with each window, per socket", columns);

@@ -39,7 +39,7 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate-report/src/render/fio.rs", &["iops"]),
     ("crates/linerate-report/src/sections/transfers.rs", &["goodput"]),
     ("crates/linerate-sys/src/storage/raw/ring.rs", &["in_flight"]),
-    ("crates/linerate/src/commands/ledger.rs", &["lost"]),
+    ("crates/linerate-answers/src/ledger.rs", &["lost"]),
 ];
 
 /// Names are constants outside their tables.
